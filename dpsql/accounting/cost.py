@@ -1,0 +1,73 @@
+"""What a release costs, and how costs add up: exact fractions, and the integers of the ledger.
+
+A cost carries two valid accounts of the same release side by side: a pure epsilon (None where the release has none), and rho
+of zero-concentrated DP, both up to a failure probability `delta`. An epsilon-DP release is (epsilon^2 / 2)-zCDP (Bun and
+Steinke 2016, Proposition 1.4); an (epsilon, delta)-DP release whose privacy loss exceeds epsilon only in an event of
+probability delta is so up to delta. Costs of adaptively chosen releases add up in each account.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+NANO = 10**9
+ATTO = 10**18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The exact cost of one release or of several."""
+
+    epsilon: Fraction | None
+    rho: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __add__(self, other: Cost) -> Cost:
+        both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
+        return Cost(epsilon=both, rho=self.rho + other.rho, delta=self.delta + other.delta)
+
+    def covers(self, spent: Cost) -> bool:
+        """Whether a charge of this cost pays for what was spent, in *every* account that it claims.
+
+        A pure epsilon pays for rho too, as far as it is charged: epsilon-DP is (epsilon^2 / 2)-zCDP.
+        """
+        if spent.delta > self.delta:
+            return False
+        if self.epsilon is None:
+            return spent.rho <= self.rho
+        pure = spent.epsilon is not None and spent.epsilon <= self.epsilon
+        return pure and (spent.rho <= self.rho or self.epsilon**2 / 2 <= self.rho)
+
+    def rounded(self) -> Charge:
+        """The cost in the ledger's integers, rounded up."""
+        return Charge(epsilon=None if self.epsilon is None else math.ceil(self.epsilon * NANO),
+                      rho=math.ceil(self.rho * NANO), delta=math.ceil(self.delta * ATTO))
+
+
+FREE = Cost(epsilon=Fraction(0), rho=Fraction(0))
+
+
+def pure(epsilon: Fraction, delta: Fraction = Fraction(0)) -> Cost:
+    return Cost(epsilon=epsilon, rho=epsilon * epsilon / 2, delta=delta)
+
+
+def concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Cost:
+    return Cost(epsilon=None, rho=rho, delta=delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """A cost in nano-epsilon, nano-rho and atto-delta; sums of charges are exact."""
+
+    epsilon: int | None
+    rho: int
+    delta: int
+
+    def __add__(self, other: Charge) -> Charge:
+        both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
+        return Charge(epsilon=both, rho=self.rho + other.rho, delta=self.delta + other.delta)
+
+
+NOTHING = Charge(epsilon=0, rho=0, delta=0)

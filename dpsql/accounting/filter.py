@@ -1,0 +1,72 @@
+"""May one more statement be answered? The rule of a budget, decided by charges alone.
+
+*Pure budgets* (epsilon, no delta) hold a sum of epsilons: basic composition, valid for adaptive choice.
+
+*Other budgets* hold rho and delta. A budget of (epsilon, delta) is turned once into rho(epsilon, delta / 2) of zCDP, with the
+other delta / 2 set aside for releases that may fail (key selection). A statement passes if, with it, the failures stay within
+their part and *one of* two accounts stays within its total: the sum of rho, or, where every release so far has a pure
+epsilon, the sum of epsilons.
+
+Proof that "one of" is enough. Leave the failures out: each release behaves as if it had none, except in events of total
+probability at most delta / 2 along any path, as the decision to go on looks at charges only. Let L be the privacy loss of a
+whole transcript. Where the transcript ends inside the epsilon account, L <= epsilon always, so it adds nothing to
+E[(1 - e^(epsilon - L))+]. Where it ends inside the rho account, compare with the process that stops before rho is exceeded:
+that process is rho-zCDP under fully adaptive choice (Feldman and Zrnic 2021; Whitehouse et al. 2023), the transcripts in
+question are complete transcripts of it with the same loss, and the summand is never negative; so they add at most what rho-zCDP
+allows, delta / 2. Together the releases are (epsilon, delta)-DP.
+
+Stopping when an exact privacy loss curve is crossed is *not* valid under adaptive choice; see `convert.tight_epsilon`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.convert import rho_of
+from dpsql.accounting.cost import ATTO, NANO, Charge, Cost
+from dpsql.catalog.price import Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A budget in the ledger's integers, rounded down. `rho` is None for a pure budget, `epsilon` for one given in rho."""
+
+    epsilon: int | None
+    rho: int | None
+    delta: int
+
+    def allows(self, spent: Charge) -> bool:
+        """Whether this sum of charges is within the budget."""
+        if spent.delta > self.delta:
+            return False
+        if self.epsilon is not None and spent.epsilon is not None and spent.epsilon <= self.epsilon:
+            return True
+        return self.rho is not None and spent.rho <= self.rho
+
+
+def limit(total: Price) -> Limit:
+    """The limit that a declared total stands for."""
+    if total.rho is not None:
+        return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
+    assert total.epsilon is not None
+    epsilon = math.floor(total.epsilon * NANO)
+    if not total.delta:
+        return Limit(epsilon=epsilon, rho=None, delta=0)
+    rho = rho_of(total.epsilon, total.delta / 2)
+    return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * ATTO / 2))
+
+
+def purse(price: Price, *, concentrated: bool) -> Cost:
+    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+
+    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget.
+    """
+    if price.rho is not None:
+        return Cost(epsilon=None, rho=price.rho, delta=price.delta)
+    assert price.epsilon is not None
+    if concentrated:
+        rho = rho_of(price.epsilon, price.delta / 2)
+        return Cost(epsilon=None, rho=Fraction(math.floor(rho * NANO), NANO), delta=price.delta / 2)
+    return Cost(epsilon=price.epsilon, rho=price.epsilon**2 / 2, delta=price.delta / 2)

@@ -1,0 +1,178 @@
+"""DuckDB, embedded: the default backend.
+
+Connections are locked down after they are made: no external access, no extensions, no replacement scans, locked settings.
+That is the second wall; the first is that no text of an analyst ever reaches the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.backends.reader import ReaderFault
+from dpsql.catalog.schema import TableSchema
+from dpsql.errors import IntegrityError, OperationalError
+
+TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
+FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+
+SETTINGS = {
+    "autoload_known_extensions": "false", "autoinstall_known_extensions": "false", "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false", "python_enable_replacements": "false", "python_scan_all_frames": "false",
+    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "enable_progress_bar": "false",
+    "enable_external_access": "false",
+}
+
+
+class DuckReader:
+    """Reads printed plans from one DuckDB database."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
+        self._connection, self._version = connection, version
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._cursor() as cursor:
+            return cursor.execute(sql).fetchall()
+
+    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
+        with self._cursor() as cursor:
+            columns = cursor.execute(sql).fetchnumpy()
+            return [np.ma.getdata(column) for column in columns.values()]
+
+    def schema(self) -> Mapping[str, TableSchema]:
+        with self._cursor() as cursor:
+            columns: dict[str, list[tuple[str, str]]] = {}
+            required: dict[str, set[str]] = {}
+            for table, column, kind, nullable in cursor.execute(
+                    "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+                    "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal "
+                    "ORDER BY table_name, column_index").fetchall():
+                columns.setdefault(table, []).append((column, kind))
+                if not nullable:
+                    required.setdefault(table, set()).add(column)
+            unique: dict[str, list[frozenset[str]]] = {}
+            for table, names, kind in cursor.execute(
+                    "SELECT table_name, constraint_column_names, constraint_type FROM duckdb_constraints() "
+                    "WHERE database_name = current_database() AND schema_name = 'main'").fetchall():
+                if kind in ("PRIMARY KEY", "UNIQUE"):
+                    unique.setdefault(table, []).append(frozenset(names))
+                if kind == "PRIMARY KEY":
+                    required.setdefault(table, set()).update(names)
+        return {table: TableSchema(columns=tuple(pairs), unique=tuple(unique.get(table, ())),
+                                   not_null=frozenset(required.get(table, ()))) for table, pairs in columns.items()}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """One cursor for one query, guarded until all rows are fetched: some faults show only then."""
+        failed = False
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+        except duckdb.Error:
+            failed = True
+        finally:
+            cursor.close()
+        if failed:
+            raise ReaderFault
+
+
+def open_database(path: str | Path) -> DuckReader:
+    """Open a DuckDB file, read-only. Raises OperationalError where that is impossible."""
+    check_version()
+    path = Path(path)
+    if not path.is_file():
+        raise OperationalError(f"there is no database {path}", code="no-database")
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config={"temp_directory": _spill()})
+        lock_down(connection)
+    except duckdb.Error:
+        raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, close that "
+                               "first", code="no-database") from None
+    return DuckReader(connection, _fingerprint([path]))
+
+
+def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]]) -> DuckReader:
+    """Load CSV and Parquet files into a database in memory, one table each, with the declared keys as primary keys.
+
+    Raises OperationalError where a file cannot be read, IntegrityError where it breaks its declared key. Both happen when the
+    owner opens the data, before any statement.
+    """
+    check_version()
+    connection = duckdb.connect(":memory:", config={"temp_directory": _spill()})
+    for table, path in sources.items():
+        _load(connection, table, path, keys.get(table, ()))
+    lock_down(connection)
+    return DuckReader(connection, _fingerprint([*sources.values()]))
+
+
+def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str]) -> None:
+    reader = FILES.get(path.suffix.lower())
+    if reader is None:
+        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", try_="a file that ends in .csv or .parquet")
+    if not path.is_file():
+        raise OperationalError(f"there is no file {path}", code="no-database")
+    name = '"' + table.replace('"', '""') + '"'
+    source = f"{reader}('{str(path).replace(chr(39), chr(39) * 2)}')"
+    fault: Exception | None = None
+    try:
+        shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        columns = ", ".join('"' + column.replace('"', '""') + f'" {kind}' for column, kind, *_ in shape)
+        if key:
+            columns += ", PRIMARY KEY (" + ", ".join('"' + column.replace('"', '""') + '"' for column in key) + ")"
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
+    except duckdb.ConstraintException:
+        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
+                               subject=table, try_="a key that is unique, or no key in the policy")
+    except duckdb.Error:
+        fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database")
+    if fault is not None:
+        raise fault
+
+
+def scratch() -> duckdb.DuckDBPyConnection:
+    """An empty, locked database in memory, for public values and released numbers. No private row is ever in it."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    lock_down(connection)
+    return connection
+
+
+def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
+    for name, value in SETTINGS.items():
+        connection.execute(f"SET {name} = {value}")
+    connection.execute("SET lock_configuration = true")
+
+
+def check_version() -> None:
+    """Refuse an engine that the guarded expressions were not tested on: its functions may raise where these do not."""
+    version = tuple(int(part) for part in duckdb.__version__.split(".")[:2])
+    if version not in TESTED:
+        raise OperationalError(f"DuckDB {duckdb.__version__} is not one of the tested versions", code="engine-version",
+                               try_="pip install 'duckdb>=2.0,<2.1'")
+
+
+def _spill() -> str:
+    return str(Path(tempfile.gettempdir()) / "dpsql-spill")
+
+
+def _fingerprint(paths: Sequence[Path]) -> str:
+    parts = []
+    for path in sorted(paths):
+        stat = path.stat()
+        parts.append(f"{path.name}:{stat.st_size}:{stat.st_mtime_ns}")
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()

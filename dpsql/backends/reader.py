@@ -1,0 +1,45 @@
+"""What the kernel needs of a database: to read a printed plan, and to know the schema.
+
+A reader runs only what `plan` printed. It returns integers and key values as Python or numpy values, and turns every fault
+of the engine into `ReaderFault`, which carries nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.catalog.schema import TableSchema
+
+
+class ReaderFault(Exception):
+    """The engine failed. Neither the text nor the cause is told: both may depend on private rows."""
+
+
+class Reader(Protocol):
+    """A connection to the private database that is not visible to analysts."""
+
+    @property
+    def version(self) -> str:
+        """Identifies the content of the database, as far as its files tell: changes when they do."""
+        ...
+
+    def schema(self) -> Mapping[str, TableSchema]:
+        """All tables, without reading a row."""
+        ...
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a printed plan."""
+        ...
+
+    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
+        """The columns of a printed plan whose columns are integers without NULL."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Array = NDArray[np.int64]

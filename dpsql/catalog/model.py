@@ -1,0 +1,193 @@
+"""What the owner declares: tables, keys, the protected entity, domains, bounds and budgets. All of it is public.
+
+Everything here is a frozen value; `policy` reads it from a file, `schema` fits it to a database. The privacy guarantee rests
+on these declarations: which table is public, which columns are keys and which foreign keys a deletion follows. Limits and
+bounds, in contrast, are never trusted: whatever is declared is enforced on the data.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dpsql.catalog.price import Price
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+Scalar = bool | int | float | str | dt.date | dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """All the values, other than NULL, that a column may show in an answer; in order, without repetition."""
+
+    values: tuple[Scalar, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPolicy:
+    """What the owner says of one column; what is left out is unknown, and then only some questions can be asked.
+
+    values       the complete list of values
+    values_from  a column of a public table that lists the values, as (table, column)
+    bounds       the least and greatest value; enforced by a clamp wherever a sum rests on it
+    complete     the bounds were given as a range: of a whole-number column, every number between them is a value
+    bins         cut points of a range, for `bin_floor(column)`
+    step         values are rounded to multiples of this number before they are summed
+    nullable     whether NULL may occur; what is declared free of NULL is treated as if it could not
+    search       bounds are unknown, and a statement may spend a part of its price to find them
+    """
+
+    name: str
+    values: tuple[Scalar, ...] | None = None
+    values_from: tuple[str, str] | None = None
+    bounds: tuple[Scalar, Scalar] | None = None
+    complete: bool = False
+    bins: tuple[float, ...] | None = None
+    step: Fraction | None = None
+    nullable: bool = True
+    search: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKey:
+    """`columns` of this table name a row of `table`; deleting that row deletes the rows that name it."""
+
+    columns: tuple[str, ...]
+    table: str
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePolicy:
+    """A declared table. `rows_per_entity` maps an entity's name to the most rows of this table that one entity keeps."""
+
+    name: str
+    public: bool = False
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, ColumnPolicy] = field(default_factory=dict)
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    rows_per_entity: Mapping[str, int] = field(default_factory=dict)
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A protected entity: all rows of `table` with one value of `key`, and every row that hangs on them by foreign keys."""
+
+    name: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What may be spent on one kind of entity, in total and by each analyst."""
+
+    name: str
+    entity: str
+    total: Price
+    per_analyst: Price | None = None
+    analysts: Mapping[str, Price] = field(default_factory=dict)
+    per_statement: Price | None = None
+
+    def of(self, analyst: str) -> Price | None:
+        """The limit of one analyst, or None where only the total binds."""
+        return self.analysts.get(analyst, self.per_analyst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors."""
+
+    entities: Mapping[str, Entity]
+    tables: Mapping[str, TablePolicy]
+    budgets: Mapping[str, Budget]
+    database: str | None = None
+    ledger: str | None = None
+    anchor: str | None = None
+    path: str = ""
+    text: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A declared column with the type the database gives it. `sql_type` is the database's own name of the type."""
+
+    name: str
+    type: Type
+    sql_type: str
+    nullable: bool = True
+    physical: Interval = ANY_NUMBER
+    declared: Interval = ANY_NUMBER
+    domain: Domain | None = None
+    step: Fraction | None = None
+    bins: tuple[float, ...] | None = None
+    search: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerStep:
+    """One step from a table towards the entity: its `columns`, as `types`, equal the key `references` of `table`."""
+
+    columns: tuple[str, ...]
+    table: str
+    references: tuple[str, ...]
+    types: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerPath:
+    """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
+
+    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there.
+    """
+
+    steps: tuple[OwnerStep, ...]
+    column: str
+    type: Type
+    not_null: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table as one budget sees it: fitted to the database, with the way to its entity if it is private.
+
+    unique   sets of columns that the *database* guarantees to be unique
+    rows     the most rows of one entity; None where the owner gave no limit
+    """
+
+    name: str
+    public: bool
+    columns: Mapping[str, Column]
+    key: tuple[str, ...] = ()
+    unique: tuple[frozenset[str], ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    owner: OwnerPath | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """All that may be asked about under one budget.
+
+    undeclared  tables of the database that the policy does not name, for a helpful refusal
+    hidden      columns of the database that the policy does not name, or whose type is not supported, by table
+    outside     declared tables that cannot be asked about under this entity, each with the reason
+    """
+
+    entity: Entity
+    tables: Mapping[str, Table]
+    undeclared: frozenset[str] = frozenset()
+    hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outside: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> Table | None:
+        """A table by its name, whatever the case."""
+        return self.tables.get(name) or next(
+            (table for key, table in self.tables.items() if key.lower() == name.lower()), None)

@@ -1,0 +1,382 @@
+"""The policy file (`dpsql.toml`) as a `Policy`: read, checked, and every mistake located.
+
+The standard TOML reader tells no line numbers, and no kept library that does was found, so `locate` finds the line of a key
+from the text. The checks are written by hand, as the messages are the point: each names the line, what is wrong and what to
+write instead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dpsql.catalog.model import (
+    Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy,
+)
+from dpsql.catalog.price import Price, price
+from dpsql.errors import OptionError, PolicyError
+from dpsql.types import Span
+
+MOST_VALUES = 1_000_000
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def read_policy(path: str | Path) -> Policy:
+    """Read and check a policy file. Raises PolicyError, located in the file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PolicyError(f"there is no policy file {path}", code="no-policy",
+                          try_="dpsql init <database>, which drafts one") from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise PolicyError(f"the policy file {path} cannot be read ({type(fault).__name__})", code="no-policy") from None
+    return parse_policy(text, path=str(path))
+
+
+def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
+    """Check the text of a policy. Raises PolicyError, located in the text."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise PolicyError(f"this is not TOML: {fault}", code="policy-syntax", span=_span_of_toml_fault(text, str(fault)),
+                          text=text, source=path) from None
+    section = Section(tree, (), text, path)
+    version = section.take("version", int, required=True)
+    if version != 1:
+        section.fail("version", "the version of the policy must be 1")
+    entities = {name: _entity(name, part) for name, part in section.sections("entities", required=True)}
+    tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True)}
+    budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
+    policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
+                    ledger=section.take("ledger", str), anchor=section.take("anchor", str),
+                    path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
+    section.finish()
+    _check_references(policy, section)
+    return policy
+
+
+class Section:
+    """One table of the TOML tree that knows its path, so that its faults can be located. `finish` refuses unknown keys."""
+
+    def __init__(self, tree: Mapping[str, Any], path: tuple[str, ...], text: str, source: str) -> None:
+        self._tree, self.path, self._text, self._source = tree, path, text, source
+        self._known: set[str] = set()
+
+    def fail(self, key: str | None, reason: str, *, try_: str = "", code: str = "policy") -> Any:
+        path = self.path if key is None else (*self.path, key)
+        raise PolicyError(f"{'.'.join(path) or 'the policy'}: {reason}", code=code, try_=try_, span=locate(self._text, path),
+                          subject=".".join(path), text=self._text, source=self._source)
+
+    def has(self, key: str) -> bool:
+        self._known.add(key)
+        return key in self._tree
+
+    def take(self, key: str, *kinds: type, required: bool = False) -> Any:
+        """The value of a key, or None. Fails where it is required and missing, or of another kind."""
+        self._known.add(key)
+        if key not in self._tree:
+            if required:
+                self.fail(None, f"{key} is missing", try_=f"{key} = ...")
+            return None
+        value = self._tree[key]
+        if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+            wanted = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)
+            self.fail(key, f"must be {wanted}, not {_KIND_NAMES.get(type(value), type(value).__name__)}")
+        return value
+
+    def section(self, key: str) -> Section | None:
+        value = self.take(key, dict)
+        return None if value is None else Section(value, (*self.path, key), self._text, self._source)
+
+    def sections(self, key: str, *, required: bool = False) -> list[tuple[str, Section]]:
+        """The named sub-tables of `key`, such as every [tables.<name>]."""
+        group = self.section(key)
+        if group is None or not group._tree:
+            return self.fail(None, f"there is no [{key}.<name>]", try_=f"[{key}.<name>]") if required else []
+        found = []
+        for name in group._tree:
+            part = group.section(name)
+            assert part is not None
+            found.append((name, part))
+        return found
+
+    def strings(self, key: str, *, required: bool = False) -> tuple[str, ...]:
+        value = self.take(key, str, list, required=required)
+        items = [value] if isinstance(value, str) else value or []
+        if not all(isinstance(item, str) for item in items):
+            self.fail(key, "must be a name or a list of names")
+        return tuple(items)
+
+    def finish(self) -> None:
+        for key in self._tree:
+            if key not in self._known:
+                close = difflib.get_close_matches(key, self._known, n=1)
+                self.fail(key, "this key is unknown here", code="unknown-key",
+                          try_=close[0] if close else "one of " + ", ".join(sorted(self._known)))
+
+
+_KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+
+
+def locate(text: str, path: tuple[str, ...]) -> Span | None:
+    """The place of a key in TOML text: its line, or the line of the nearest enclosing header or key."""
+    header: tuple[str, ...] = ()
+    best: tuple[int, Span] | None = None
+    position = 0
+    for line in text.splitlines(keepends=True):
+        stripped = line.strip()
+        here: tuple[str, ...] | None = None
+        if match := re.match(r"\[\[?\s*(.+?)\s*\]\]?\s*(#.*)?$", stripped):
+            here = header = _split_key(match.group(1))
+        elif match := re.match(r"([A-Za-z0-9_.\"'\- ]+?)\s*=", stripped):
+            here = (*header, *_split_key(match.group(1)))
+        if here is not None and path[: len(here)] == here and (best is None or len(here) > best[0]):
+            start = position + len(line) - len(line.lstrip())
+            best = len(here), Span(start, start + len(stripped))
+        position += len(line)
+    return best[1] if best else None
+
+
+def _split_key(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted))
+
+
+def _span_of_toml_fault(text: str, message: str) -> Span | None:
+    match = re.search(r"line (\d+), column (\d+)", message)
+    if match is None:
+        return Span(max(0, len(text) - 1), len(text)) if text else None
+    line, column = int(match.group(1)), int(match.group(2))
+    start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - 1
+    return Span(start, start + 1)
+
+
+def _entity(name: str, part: Section) -> Entity:
+    entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
+    part.finish()
+    return entity
+
+
+def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:
+    if not NAME.match(name):
+        part.fail(None, "a table's name is letters, digits and _")
+    public = bool(part.take("public", bool))
+    rows = _rows_per_entity(part, entities)
+    table = TablePolicy(
+        name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
+        foreign_keys=_foreign_keys(part),
+        columns={column: _column(column, section) for column, section in part.sections("columns")})
+    if public and rows:
+        part.fail("rows_per_entity", "a public table holds no entity, so it has no limit", try_="leave it out")
+    part.finish()
+    for column in table.key:
+        if column not in table.columns:
+            part.fail("key", f"column {column} is not declared", try_=f"[tables.{name}.columns]  {column} = {{}}")
+    return table
+
+
+def _rows_per_entity(part: Section, entities: Mapping[str, Entity]) -> dict[str, int]:
+    value = part.take("rows_per_entity", int, dict)
+    if value is None:
+        return {}
+    limits = value if isinstance(value, dict) else dict.fromkeys(entities, value)
+    for entity, limit in limits.items():
+        if entity not in entities:
+            part.fail("rows_per_entity", f"there is no entity {entity}", try_="one of " + ", ".join(entities))
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10**6:
+            part.fail("rows_per_entity", "must be a whole number from 1 to 1000000")
+    return dict(limits)
+
+
+def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
+    value = part.take("foreign_keys", list) or []
+    keys = []
+    for item in value:
+        form = 'foreign_keys = [{ columns = ["person_id"], references = "people(person_id)" }]'
+        if not isinstance(item, dict) or set(item) != {"columns", "references"}:
+            part.fail("foreign_keys", "each is a table with columns and references", try_=form)
+        columns = [item["columns"]] if isinstance(item["columns"], str) else item["columns"]
+        match = re.fullmatch(r"\s*(\w+)\s*\(\s*([\w\s,]+?)\s*\)\s*", str(item["references"]))
+        if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
+            part.fail("foreign_keys", "references is written table(column)", try_=form)
+        assert match is not None
+        target = tuple(column.strip() for column in match.group(2).split(","))
+        if len(target) != len(columns):
+            part.fail("foreign_keys", "columns and references differ in number")
+        keys.append(ForeignKey(columns=tuple(columns), table=match.group(1), references=target))
+    return tuple(keys)
+
+
+def _column(name: str, part: Section) -> ColumnPolicy:
+    values = _values(part)
+    bounds, search = _bounds(part)
+    declared = [key for key in ("values", "values_from", "range", "bounds") if part.has(key)]
+    if len(declared) > 1:
+        part.fail(declared[1], f"{declared[0]} and {declared[1]} cannot both be given", try_=f"only {declared[0]}")
+    policy = ColumnPolicy(
+        name=name, values=values, values_from=_values_from(part), bounds=bounds,
+        complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
+        nullable=part.take("nullable", bool) is not False, search=search)
+    part.finish()
+    return policy
+
+
+def _values(part: Section) -> tuple[Scalar, ...] | None:
+    values = part.take("values", list)
+    if values is None:
+        return None
+    if not values or len(values) > MOST_VALUES:
+        part.fail("values", f"must list between 1 and {MOST_VALUES} values")
+    if any(not isinstance(value, bool | int | float | str | dt.date) for value in values):
+        part.fail("values", "must list texts, numbers, truth values or dates")
+    kinds = {float if isinstance(value, float) else type(value) for value in values}
+    if len(kinds) > 1 and not kinds <= {int, float}:
+        part.fail("values", "must all be of one kind")
+    if any(isinstance(value, float) and value != value for value in values):
+        part.fail("values", "NaN cannot be a value")
+    if len(set(values)) != len(values):
+        part.fail("values", "lists a value twice")
+    return tuple(values)
+
+
+def _values_from(part: Section) -> tuple[str, str] | None:
+    text = part.take("values_from", str)
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\w+)\.(\w+)", text)
+    if match is None:
+        part.fail("values_from", "is written table.column", try_='values_from = "plans.plan"')
+    assert match is not None
+    return match.group(1), match.group(2)
+
+
+def _bounds(part: Section) -> tuple[tuple[Scalar, Scalar] | None, bool]:
+    if part.take("bounds", list, str) == "search":
+        return None, True
+    key = "range" if part.has("range") else "bounds"
+    ends = part.take(key, list, *((str,) if key == "bounds" else ()))
+    if ends is None:
+        return None, False
+    form = f"{key} = [0, 100]" + (' or bounds = "search"' if key == "bounds" else "")
+    if not isinstance(ends, list) or len(ends) != 2 or any(
+            isinstance(end, bool) or not isinstance(end, int | float | dt.date) for end in ends):
+        part.fail(key, "must be two numbers or two dates", try_=form)
+    low, high = ends
+    if isinstance(low, dt.date) != isinstance(high, dt.date) or not low <= high:
+        part.fail(key, "the first end must not be above the second", try_=form)
+    if not isinstance(low, dt.date) and max(abs(low), abs(high)) > 1e15:
+        part.fail(key, "ends must be within ±1e15")
+    return (low, high), False
+
+
+def _bins(part: Section, bounds: tuple[Scalar, Scalar] | None) -> tuple[float, ...] | None:
+    value = part.take("bins", int, list)
+    if value is None:
+        return None
+    if isinstance(value, list):
+        if len(value) < 2 or any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in value) or any(
+                not a < b for a, b in zip(value, value[1:], strict=False)):
+            part.fail("bins", "must be rising cut points", try_="bins = [0, 10, 20, 50]")
+        return tuple(float(cut) for cut in value)
+    if bounds is None or isinstance(bounds[0], dt.date):
+        return part.fail("bins", "a number of bins needs a range of numbers", try_="range = [0, 100], bins = 10")
+    if not 1 <= value <= 10_000:
+        part.fail("bins", "must be between 1 and 10000")
+    low, high = float(bounds[0]), float(bounds[1])
+    if low == high:
+        part.fail("bins", "the range is a single point")
+    return tuple(low + (high - low) * i / value for i in range(value + 1))
+
+
+def _step(part: Section) -> Fraction | None:
+    decimals, power = part.take("decimals", int), part.take("power_of_two", int)
+    if decimals is not None and power is not None:
+        part.fail("power_of_two", "decimals and power_of_two cannot both be given")
+    if decimals is not None:
+        if not 0 <= decimals <= 9:
+            part.fail("decimals", "must be between 0 and 9")
+        return Fraction(1, 10**decimals)
+    if power is not None:
+        if not -40 <= power <= 40:
+            part.fail("power_of_two", "must be between -40 and 40")
+        return Fraction(2) ** power
+    return None
+
+
+def _price(part: Section, *, required: bool) -> Price | None:
+    given = {key: part.take(key, int, float) for key in ("epsilon", "delta", "rho")}
+    try:
+        found = price(**given)
+    except OptionError as fault:
+        return part.fail(fault.subject or None, fault.reason, try_=fault.try_)  # type: ignore[no-any-return]
+    if found is None and required:
+        part.fail(None, "no amount is given", try_="epsilon = 1.0, or epsilon and delta, or rho")
+    return found
+
+
+def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
+    entity = part.take("entity", str, required=True)
+    if entity not in entities:
+        part.fail("entity", f"there is no entity {entity}", try_="one of " + ", ".join(entities))
+    total = _price(part, required=True)
+    assert total is not None
+    parts = {key: part.section(key) for key in ("per_analyst", "per_statement")}
+    prices = {}
+    for key, section in parts.items():
+        prices[key] = _price(section, required=True) if section is not None else None
+        if section is not None:
+            section.finish()
+    analysts = {}
+    for analyst, section in part.sections("analysts"):
+        amount = _price(section, required=True)
+        assert amount is not None
+        analysts[analyst] = amount
+        section.finish()
+    part.finish()
+    budget = Budget(name=name, entity=entity, total=total, analysts=analysts, **prices)
+    for whose, limit in [("per_analyst", budget.per_analyst), *((f"analysts.{who}", p) for who, p in analysts.items())]:
+        if limit is not None and (limit.rho is None) != (total.rho is None):
+            part.fail(whose.split(".")[0], "must be in the same currency as the total",
+                      try_="epsilon" if total.rho is None else "rho")
+    return budget
+
+
+def _check_references(policy: Policy, root: Section) -> None:
+    """Every name that points at another part of the policy points at something."""
+
+    def fail(path: tuple[str, ...], reason: str, try_: str = "") -> None:
+        raise PolicyError(f"{'.'.join(path)}: {reason}", code="policy-reference", try_=try_, span=locate(policy.text, path),
+                          subject=".".join(path), text=policy.text, source=policy.path)
+
+    def column(path: tuple[str, ...], table: str, name: str) -> None:
+        if table not in policy.tables:
+            fail(path, f"there is no table {table}", "one of " + ", ".join(policy.tables))
+        if name not in policy.tables[table].columns:
+            fail(path, f"table {table} declares no column {name}", f"[tables.{table}.columns]  {name} = {{}}")
+
+    for entity in policy.entities.values():
+        column(("entities", entity.name), entity.table, entity.key)
+        if policy.tables[entity.table].public:
+            fail(("entities", entity.name, "table"), f"table {entity.table} is public, so it protects nobody",
+                 f"remove public = true from [tables.{entity.table}]")
+    for table in policy.tables.values():
+        path = ("tables", table.name)
+        for key in table.foreign_keys:
+            for name in key.columns:
+                column((*path, "foreign_keys"), table.name, name)
+            for name in key.references:
+                column((*path, "foreign_keys"), key.table, name)
+            if table.public and not policy.tables[key.table].public:
+                fail((*path, "public"), f"a public table cannot hang on the private table {key.table}", "remove public = true")
+        for declared in table.columns.values():
+            if declared.values_from is not None:
+                place = (*path, "columns", declared.name, "values_from")
+                column(place, *declared.values_from)
+                if not policy.tables[declared.values_from[0]].public:
+                    fail(place, f"table {declared.values_from[0]} is not public, so its values are private")

@@ -1,0 +1,67 @@
+"""Prices and totals as exact numbers.
+
+What a person writes is read as the decimal they meant (0.1 is one tenth, not the nearest binary fraction), so that ten
+statements of 0.1 fit a budget of 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from dpsql.errors import OptionError
+
+LEAST, MOST = Fraction(1, 10**9), Fraction(1000)
+LEAST_DELTA, MOST_DELTA = Fraction(1, 10**18), Fraction(1, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """A price of a statement, or a total: a pure epsilon, (epsilon, delta), or rho with perhaps a delta."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
+
+    def __str__(self) -> str:
+        main = f"ε = {short(self.epsilon)}" if self.epsilon is not None else f"ρ = {short(self.rho or Fraction(0))}"
+        return main + (f", δ = {float(self.delta):g}" if self.delta else "")
+
+
+def short(number: Fraction) -> str:
+    """A fraction as a short decimal, for people."""
+    return f"{float(number):.6g}"
+
+
+def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
+    """A number that a person wrote, as the decimal they meant.
+
+    Raises OptionError for anything else: text, truth values, NaN, infinities, and numbers out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
+        raise OptionError(f"{name} must be a number, not {type(value).__name__}", subject=name)
+    try:
+        number = value if isinstance(value, Fraction) else Fraction(Decimal(str(value)))
+    except (InvalidOperation, ValueError, OverflowError):
+        raise OptionError(f"{name} must be a finite number", subject=name) from None
+    if number < least or number > most:
+        raise OptionError(f"{name} must be between {float(least):g} and {float(most):g}", subject=name)
+    return number
+
+
+def price(*, epsilon: object = None, delta: object = None, rho: object = None) -> Price | None:
+    """A price from what a person wrote; None where nothing was written.
+
+    Raises OptionError where both epsilon and rho, only delta, or an impossible number is given.
+    """
+    if epsilon is None and rho is None:
+        if delta is not None:
+            raise OptionError("delta alone is not a price", try_="epsilon = 0.5, delta = 1e-6", subject="delta")
+        return None
+    if epsilon is not None and rho is not None:
+        raise OptionError("a price is either epsilon or rho, not both", subject="rho")
+    some_delta = exact(delta, "delta", least=LEAST_DELTA, most=MOST_DELTA) if delta not in (None, 0) else Fraction(0)
+    if epsilon is not None:
+        return Price(epsilon=exact(epsilon, "epsilon", least=LEAST, most=MOST), delta=some_delta)
+    return Price(rho=exact(rho, "rho", least=LEAST, most=MOST), delta=some_delta)

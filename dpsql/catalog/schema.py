@@ -1,0 +1,263 @@
+"""Fitting a policy to a database: types, owners of rows, and the catalog of one budget.
+
+Only the schema and public tables are read here, never a private row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dpsql.catalog.model import (
+    Catalog, Column, ColumnPolicy, Domain, Entity, ForeignKey, OwnerPath, OwnerStep, Policy, Scalar, Table, TablePolicy,
+)
+from dpsql.catalog.policy import MOST_VALUES, locate
+from dpsql.errors import PolicyError
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns."""
+
+    columns: tuple[tuple[str, str], ...]
+    unique: tuple[frozenset[str], ...] = ()
+    not_null: frozenset[str] = field(default_factory=frozenset)
+
+
+Values = Callable[[str, str], Sequence[Scalar | None]]
+
+_SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
+_WIDE = {"HUGEINT", "UHUGEINT", "UBIGINT", "FLOAT", "DOUBLE"}
+_TEXT = {"VARCHAR", "UUID"}
+_TIMES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+
+
+def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
+    """The type and the range in which values of a database type are carried, or None where it is not supported."""
+    name = sql_type.upper()
+    if name in _SIGNED:
+        return Type.BIGINT, Interval(-(2 ** _SIGNED[name]), 2 ** _SIGNED[name] - 1)
+    if name.startswith("U") and name[1:] in _SIGNED and name != "UBIGINT":
+        return Type.BIGINT, Interval(0, 2 ** (_SIGNED[name[1:]] + 1) - 1)
+    if name in _WIDE or name.startswith("DECIMAL"):
+        return Type.DOUBLE, ANY_NUMBER
+    if name in _TEXT or name.startswith("ENUM"):
+        return Type.VARCHAR, ANY_NUMBER
+    if name in _TIMES:
+        return Type.TIMESTAMP, ANY_NUMBER
+    return {"BOOLEAN": (Type.BOOLEAN, ANY_NUMBER), "DATE": (Type.DATE, ANY_NUMBER)}.get(name)
+
+
+def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
+    """The catalog of one budget. `values(table, column)` lists the values of a public column.
+
+    Raises PolicyError, located in the policy, where a declared table or column is missing from the database, has a type
+    that cannot hold the declared values, or where a chain of foreign keys does not lead to one entity.
+    """
+    entity = policy.entities[policy.budgets[budget].entity]
+    names = {name.lower(): name for name in schema}
+    found: dict[str, TableSchema] = {}
+    for name in policy.tables:
+        if name.lower() not in names:
+            close = difflib.get_close_matches(name, schema, n=1)
+            raise _fault(policy, ("tables", name), f"the database has no table {name}",
+                         try_=close[0] if close else "one of " + ", ".join(sorted(schema)))
+        found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
+    owners, outside = _owners(policy, entity, found)
+    tables, hidden = {}, {}
+    for name, declared in policy.tables.items():
+        columns = _columns(policy, declared, found[name], values)
+        hidden[name] = frozenset(column for column, _ in found[name].columns) - set(columns)
+        if name not in outside:
+            tables[name] = _table(declared, columns, found[name], owners.get(name), entity)
+    undeclared = frozenset(schema) - {names[name.lower()] for name in policy.tables}
+    return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside)
+
+
+def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
+    """The schema with its columns spelled as in the policy: the names of a database do not depend on case."""
+    spelled = {name.lower(): name for name in declared.columns}
+
+    def spell(name: str) -> str:
+        return spelled.get(name.lower(), name)
+
+    return TableSchema(columns=tuple((spell(name), kind) for name, kind in schema.columns),
+                       unique=tuple(frozenset(map(spell, key)) for key in schema.unique),
+                       not_null=frozenset(map(spell, schema.not_null)))
+
+
+def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSchema, owner: OwnerPath | None,
+           entity: Entity) -> Table:
+    rows = declared.rows_per_entity.get(entity.name)
+    if rows is None and owner is not None and not owner.steps and declared.key == (owner.column,):
+        rows = 1
+    return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=schema.unique,
+                 foreign_keys=declared.foreign_keys, owner=owner, rows=rows)
+
+
+def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, OwnerPath], dict[str, str]]:
+    """For every private table the way to its entity, and for every other private table why there is none."""
+    ways: dict[str, set[OwnerPath]] = {}
+
+    def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
+        last = schema[steps[-1].table if steps else first]
+        carried = carried_as(dict(last.columns).get(column, ""))
+        if carried is None or carried[0] is Type.DOUBLE:
+            raise _fault(policy, ("entities", entity.name, "key"),
+                         f"a column of type {dict(last.columns).get(column)} cannot name an entity")
+        return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null)
+
+    def paths(name: str, seen: tuple[str, ...]) -> set[OwnerPath]:
+        if name in ways:
+            return ways[name]
+        if name in seen:
+            raise _fault(policy, ("tables", name, "foreign_keys"), "foreign keys run in a circle: "
+                         + " -> ".join((*seen[seen.index(name):], name)), try_="one that leads to the entity only once")
+        found = {ending((), name, entity.key)} if name == entity.table else set()
+        if name != entity.table and not policy.tables[name].public:
+            for key in policy.tables[name].foreign_keys:
+                for way in paths(key.table, (*seen, name)):
+                    if not way.steps and way.column in key.references:
+                        found.add(ending((), name, key.columns[key.references.index(way.column)]))
+                    else:
+                        step = OwnerStep(columns=key.columns, table=key.table, references=key.references,
+                                         types=_joined_types(policy, name, key, schema))
+                        found.add(ending((step, *way.steps), name, way.column))
+        ways[name] = found
+        return found
+
+    owners, outside = {}, {}
+    for name, table in policy.tables.items():
+        if table.public:
+            continue
+        found = paths(name, ())
+        if not found:
+            outside[name] = (f"it is private, and no foreign key leads from it to the protected {entity.name} "
+                             f"({entity.table}.{entity.key})")
+        elif len(found) > 1:
+            outside[name] = f"its rows name the protected {entity.name} in more than one way"
+        else:
+            owners[name] = found.pop()
+            for step in owners[name].steps:
+                _check_unique(policy, name, step, schema[step.table])
+    return owners, outside
+
+
+def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[str, TableSchema]) -> tuple[Type, ...]:
+    """The types in which a foreign key is compared with what it references; they must be the same and exact."""
+    types = []
+    for child, parent in zip(key.columns, key.references, strict=True):
+        pair = [carried_as(dict(schema[table].columns).get(column, ""))
+                for table, column in ((name, child), (key.table, parent))]
+        if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE:
+            raise _fault(policy, ("tables", name, "foreign_keys"),
+                         f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of one type")
+        types.append(pair[0][0])
+    return tuple(types)
+
+
+def _check_unique(policy: Policy, name: str, step: OwnerStep, parent: TableSchema) -> None:
+    """A row must have one parent, or it could belong to several entities."""
+    if not any(key <= set(step.references) for key in parent.unique):
+        raise _fault(policy, ("tables", name, "foreign_keys"),
+                     f"the database does not guarantee that {step.table}({', '.join(step.references)}) is unique, so a row of "
+                     f"{name} could belong to several entities", code="parent-not-unique",
+                     try_=f"a PRIMARY KEY on {step.table}({', '.join(step.references)}) in the database")
+
+
+def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Values) -> dict[str, Column]:
+    types = dict(schema.columns)
+    columns = {}
+    for name, declared in table.columns.items():
+        path = ("tables", table.name, "columns", name)
+        if name not in types:
+            close = difflib.get_close_matches(name, [column for column, _ in schema.columns], n=1)
+            raise _fault(policy, path, f"table {table.name} has no column {name}",
+                         try_=close[0] if close else "one of " + ", ".join(column for column, _ in schema.columns))
+        sql_type = types[name]
+        carried = carried_as(sql_type)
+        if carried is None:
+            raise _fault(policy, path, f"type {sql_type} is not supported", code="unsupported-type",
+                         try_="leaving the column out, or a view of the table that casts it")
+        columns[name] = _column(policy, path, declared, name, sql_type, *carried, schema, values)
+    return columns
+
+
+def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name: str, sql_type: str, kind: Type,
+            physical: Interval, schema: TableSchema, values: Values) -> Column:
+    domain = None
+    if declared.values is not None:
+        domain = Domain(tuple(sorted(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)))
+    elif declared.values_from is not None:
+        listed = values(*declared.values_from)
+        if len(listed) > MOST_VALUES:
+            raise _fault(policy, (*path, "values_from"), f"the public column has more than {MOST_VALUES} values")
+        domain = Domain(tuple(sorted(_convert(policy, (*path, "values_from"), value, kind, sql_type)
+                                     for value in set(listed) if value is not None)))
+    ends = ANY_NUMBER
+    if declared.bounds is not None:
+        if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
+            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}")
+        ends = _interval([_convert(policy, path, end, kind, sql_type) for end in declared.bounds])
+        if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
+            domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
+        if declared.complete and kind is Type.DATE and ends.high - ends.low < MOST_IMPLIED_VALUES:
+            domain = Domain(tuple(dt.date.fromordinal(day) for day in range(int(ends.low), int(ends.high) + 1)))
+    elif domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
+        ends = _interval(domain.values)
+    for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):
+        if given is not None and not kind.numeric:
+            raise _fault(policy, path, f"{key} is for numbers, and the column is {sql_type}")
+    if kind is Type.BOOLEAN and domain is None:
+        domain = Domain((False, True))
+    nullable = declared.nullable and name not in schema.not_null
+    step = declared.step
+    if step is None and (match := re.match(r"DECIMAL\(\d+,\s*(\d+)\)", sql_type.upper())):
+        step = _decimal_step(int(match.group(1)))
+    return Column(name=name, type=kind, sql_type=sql_type, nullable=nullable, physical=physical, declared=ends, domain=domain,
+                  step=step, bins=declared.bins, search=declared.search)
+
+
+def _decimal_step(scale: int) -> Fraction | None:
+    return Fraction(1, 10**scale) if scale <= 9 else None
+
+
+def _interval(ends: Sequence[Scalar]) -> Interval:
+    numbers = [end.toordinal() if isinstance(end, dt.date) else end for end in ends]
+    assert not any(isinstance(number, str) for number in numbers)
+    return Interval(min(numbers), max(numbers))  # type: ignore[type-var, arg-type]
+
+
+def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, sql_type: str) -> Scalar:
+    """A declared value as the column's type holds it."""
+    match kind, value:
+        case (Type.BOOLEAN, bool()) | (Type.VARCHAR, str()):
+            return value
+        case (Type.BIGINT, bool()) | (Type.DOUBLE, bool()):
+            pass
+        case Type.BIGINT, int():
+            return value
+        case Type.BIGINT, float() if value.is_integer():
+            return int(value)
+        case Type.DOUBLE, int() | float():
+            return float(value)
+        case Type.TIMESTAMP, dt.datetime():
+            return value.replace(tzinfo=None)
+        case Type.TIMESTAMP, dt.date():
+            return dt.datetime(value.year, value.month, value.day)
+        case Type.DATE, dt.date() if not isinstance(value, dt.datetime):
+            return value
+    raise _fault(policy, path, f"{value!r} is not a value of a column of type {sql_type}")
+
+
+def _fault(policy: Policy, path: tuple[str, ...], reason: str, *, try_: str = "", code: str = "policy-schema") -> PolicyError:
+    return PolicyError(f"{'.'.join(path)}: {reason}", code=code, try_=try_, span=locate(policy.text, path),
+                       subject=".".join(path), text=policy.text, source=policy.path)

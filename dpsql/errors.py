@@ -1,0 +1,157 @@
+"""Every exception dpsql raises, and the caret under the SQL.
+
+The tree is the one PEP 249 asks for. What users meet are the few classes at the end: each says what is wrong, where in the
+text the user wrote, why, and what to write instead. A refusal is also data (`as_dict`): a code, the span, the table or
+join responsible, and the smallest change that would make the statement legal. No message ever holds a value read from a
+private row; what fails after private rows were read becomes an `Incident` with constant text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.types import Span
+
+
+class Warning(Exception):  # noqa: A001 - the name is fixed by PEP 249
+    """PEP 249: an important warning. dpsql raises none; the name is part of the interface."""
+
+
+class Error(Exception):
+    """PEP 249: the base of all errors of dpsql.
+
+    code     a short stable name of the reason, such as ``unknown-column``
+    reason   what is wrong, in one sentence
+    try_     the smallest change of the query or of the policy that would help; may be empty
+    span     the place in `text` that is at fault, if there is one
+    subject  the table, column, join or option responsible, if there is one
+    text     the text the span belongs to (the statement, or the policy file)
+    source   the name of that text: ``SQL``, or the path of the policy
+    """
+
+    code = "error"
+
+    def __init__(self, reason: str, *, code: str | None = None, try_: str = "", span: Span | None = None,
+                 subject: str = "", text: str = "", source: str = "SQL") -> None:
+        super().__init__(reason)
+        self.reason, self.try_, self.span, self.subject = reason, try_, span, subject
+        self.text, self.source = text, source
+        if code is not None:
+            self.code = code
+
+    def located(self, text: str, source: str = "SQL") -> Error:
+        """The same error, knowing the text its span points into."""
+        if not self.text:
+            self.text, self.source = text, source
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as data, for programs that offer the fix to their user."""
+        place = self.span.place(self.text) if self.span is not None and self.text else None
+        return {
+            "error": type(self).__name__, "code": self.code, "reason": self.reason, "try": self.try_ or None,
+            "subject": self.subject or None, "source": self.source if self.text else None,
+            "span": [self.span.start, self.span.end] if self.span is not None else None,
+            "line": place[0] if place else None, "column": place[1] if place else None,
+        }
+
+    def __str__(self) -> str:
+        kind = type(self).__name__
+        if self.span is None or not self.text:
+            return f"{kind}: {self.reason}" + (f"\n    try {self.try_}" if self.try_ else "")
+        line, column = self.span.place(self.text)
+        where = f"line {line}, column {column}" + ("" if self.source == "SQL" else f" of {self.source}")
+        return f"{kind} at {where}: {self.reason}\n" + self.span.underline(self.text, note=self.try_)
+
+
+class InterfaceError(Error):
+    """PEP 249: misuse of the interface itself, such as fetching from a closed cursor."""
+
+    code = "interface"
+
+
+class DatabaseError(Error):
+    """PEP 249: anything about the database."""
+
+
+class DataError(DatabaseError):
+    """PEP 249: a parameter value that cannot be used."""
+
+    code = "bad-value"
+
+
+class OperationalError(DatabaseError):
+    """PEP 249: something outside the statement: files, budget, ledger."""
+
+    code = "operational"
+
+
+class IntegrityError(DatabaseError):
+    """PEP 249: the data break a key the owner declared. Raised when a database is opened, before any analyst is served."""
+
+    code = "broken-key"
+
+
+class InternalError(DatabaseError):
+    """PEP 249: a fault of dpsql itself."""
+
+    code = "internal"
+
+
+class ProgrammingError(DatabaseError):
+    """PEP 249: a statement or a call that is wrong."""
+
+    code = "programming"
+
+
+class NotSupportedError(DatabaseError):
+    """PEP 249: a statement that is right SQL and is not answered here."""
+
+    code = "unsupported"
+
+
+class SqlError(ProgrammingError):
+    """The statement is wrong: it does not parse, names something unknown, or mixes types."""
+
+    code = "sql"
+
+
+class PolicyError(ProgrammingError):
+    """The policy file is wrong, or does not fit the database."""
+
+    code = "policy"
+
+
+class OptionError(ProgrammingError):
+    """An option of a statement, call or command is unknown or has an impossible value."""
+
+    code = "option"
+
+
+class Unsupported(NotSupportedError):
+    """A refusal: no bound on what one entity can change is known for this statement, or its SQL is not accepted."""
+
+
+class BudgetExhausted(OperationalError):
+    """The statement costs more than what is left. Nothing was read and nothing was charged."""
+
+    code = "budget"
+
+
+class LedgerError(OperationalError):
+    """The ledger is missing, damaged or older than its anchor: no statement is served."""
+
+    code = "ledger"
+
+
+class Incident(InternalError):
+    """The statement failed after it was charged. The charge stays and the text is always the same.
+
+    What went wrong may depend on private rows, so neither the text nor the exception chain says it.
+    """
+
+    code = "incident"
+
+    def __init__(self) -> None:
+        super().__init__("the statement failed after it was charged; the charge is kept", try_="another statement; the "
+                         "reason is not told, as it may depend on private rows")

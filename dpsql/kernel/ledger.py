@@ -1,0 +1,334 @@
+"""The durable record of everything that was spent and answered.
+
+One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
+head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks what its
+anchor has seen was rolled back and is refused, as is one that is missing, damaged or not the one it was. Keep the anchor on
+another volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
+
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import os
+import random
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.errors import LedgerError
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident')), at TEXT NOT NULL,
+    budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
+    epsilon INTEGER, rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
+    answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
+CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer';
+"""
+COLUMNS = ("seq", "kind", "at", "budget", "analyst", "digest", "data", "sql", "epsilon", "rho", "delta", "answers", "body")
+PATIENCE = 60.0  # seconds a writer waits for its turn before it gives up
+HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Whose spending a charge is: an analyst's, within a budget."""
+
+    budget: str
+    analyst: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One statement that was charged. `body` is its stored answer, None where it failed after the charge."""
+
+    seq: int
+    at: str
+    account: Account
+    sql: str
+    charge: Charge
+    body: str | None
+
+
+class Ledger:
+    """An open ledger. Safe under many processes; a process that forks opens its own."""
+
+    def __init__(self, path: str | Path, anchor: str | Path | None = None) -> None:
+        """Open and verify. Raises LedgerError where the ledger is missing, damaged or older than its anchor."""
+        self.path = Path(path)
+        self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
+        self._connection: sqlite3.Connection | None = None
+        self._connect()
+
+    @classmethod
+    def create(cls, path: str | Path, anchor: str | Path | None = None) -> Ledger:
+        """A new, empty ledger: an explicit act of the owner. Raises LedgerError where one, or its anchor, exists."""
+        path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
+        for file in (path, anchor):
+            if file.exists():
+                raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists")
+        identity = secrets.token_hex(16)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            anchor.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.executescript(SCHEMA)
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", [
+                    ("identity", identity), ("salt", secrets.token_hex(8)), ("version", "1")])
+            _append(anchor, f"0 {_genesis(identity)}", create=True)
+        except (OSError, sqlite3.Error):
+            raise LedgerError(f"no ledger can be made at {path}") from None
+        return cls(path, anchor)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def salt(self) -> int:
+        """The secret that orders rows for truncation; fixed for the life of the ledger."""
+        return int(self._meta["salt"], 16)
+
+    def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
+               allows: Mapping[str | None, Any]) -> int:
+        """Record a charge durably, if the limits allow it. Returns the number of the event.
+
+        `allows` maps an analyst's name, and None for the total, to the `filter.Limit` that binds. Raises Refused, having
+        recorded nothing, where a limit would be passed.
+        """
+        with self._turn() as connection:
+            for analyst, limit in allows.items():
+                spent = self.spent(account.budget, analyst)
+                if not limit.allows(spent + charge):
+                    raise Refused(analyst, spent)
+            seq = self._insert(connection, kind="charge", account=account, digest=digest, data=data, sql=sql, charge=charge)
+        self._publish()
+        return seq
+
+    def answer(self, charged: int, body: str) -> None:
+        """Keep the answer of a charged statement, durably."""
+        self._follow_up(charged, "answer", body)
+
+    def incident(self, charged: int) -> None:
+        """Keep that a charged statement failed."""
+        self._follow_up(charged, "incident", None)
+
+    def stored(self, account: Account, digest: str, data: str) -> str | None:
+        """The answer of the same statement, on the same data, for the same account; None where there is none."""
+        connection = self._ready()
+        self._catch_up(connection)
+        row = connection.execute(
+            "SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND analyst = ? AND data = ? "
+            "ORDER BY seq DESC LIMIT 1", (digest, account.budget, account.analyst, data)).fetchone()
+        return row[0] if row else None
+
+    def spent(self, budget: str, analyst: str | None = None) -> Charge:
+        """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
+        return self._spent.get((budget, analyst), NOTHING)
+
+    def refresh(self) -> None:
+        """Read what other processes have written."""
+        self._catch_up(self._ready())
+
+    def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
+        """Every charged statement of a budget, oldest first."""
+        connection = self._ready()
+        self._catch_up(connection)
+        bodies = dict(connection.execute("SELECT answers, body FROM events WHERE kind = 'answer'"))
+        rows = connection.execute(
+            "SELECT seq, at, analyst, sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND budget = ? "
+            "AND (? IS NULL OR analyst = ?) ORDER BY seq", (budget, analyst, analyst))
+        return [Entry(seq=seq, at=at, account=Account(budget=budget, analyst=who), sql=sql, body=bodies.get(seq),
+                      charge=Charge(epsilon=epsilon, rho=rho, delta=delta)) for seq, at, who, sql, epsilon, rho, delta in rows]
+
+    # -- the file, its chain and its anchor
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            raise LedgerError(f"there is no ledger at {self.path}", code="ledger-missing",
+                              try_="dpsql budget --create, once, to start one")
+        try:
+            connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0,
+                                         check_same_thread=False)
+            connection.execute("PRAGMA synchronous=FULL")
+            self._patiently(lambda: connection.execute("PRAGMA journal_mode").fetchone())
+            if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged")
+            self._meta = dict(connection.execute("SELECT key, value FROM meta"))
+            self._head = (0, _genesis(self._meta["identity"]))
+            self._meta["salt"], self._file, self._pid = self._meta["salt"], _identity_of(self.path), os.getpid()
+        except (sqlite3.Error, KeyError, ValueError, OSError):
+            raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged") from None
+        self._spent: dict[tuple[str, str | None], Charge] = {}
+        self._hashes = {0: self._head[1]}
+        self._connection = connection
+        self._catch_up(connection)
+        self._compare_with_anchor()
+        return connection
+
+    def _ready(self) -> sqlite3.Connection:
+        """The connection, after making sure that it still is the ledger's: same file, same process."""
+        if self._connection is None:
+            raise LedgerError("the ledger is closed")
+        if os.getpid() != self._pid:
+            return self._connect()
+        if _identity_of(self.path) != self._file:
+            raise LedgerError(f"the ledger {self.path} was removed or replaced while it was open", code="ledger-missing")
+        return self._connection
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[sqlite3.Connection]:
+        """An exclusive transaction on the newest state; committed if the body returns."""
+        connection = self._ready()
+        try:
+            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            try:
+                self._catch_up(connection)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._forget_uncommitted(connection)
+                raise
+        except sqlite3.Error:
+            raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged") from None
+
+    def _patiently(self, attempt: Any) -> Any:
+        """Try until it is our turn, with a random pause so that nobody starves."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return attempt()
+            except sqlite3.OperationalError as fault:
+                busy = "locked" in str(fault) or "busy" in str(fault)
+                if not busy or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - a pause, not a secret
+
+    def _insert(self, connection: sqlite3.Connection, *, kind: str, account: Account, digest: str, data: str, sql: str,
+                charge: Charge, answers: int | None = None, body: str | None = None) -> int:
+        seq = self._head[0] + 1
+        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        row = (seq, kind, at, account.budget, account.analyst, digest, data, sql, charge.epsilon, charge.rho, charge.delta,
+               answers, body)
+        link = _link(self._head[1], row)
+        connection.execute(f"INSERT INTO events ({', '.join(COLUMNS)}, hash) VALUES ({', '.join('?' * 14)})", (*row, link))
+        self._accept(row, link)
+        return seq
+
+    def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
+        with self._turn() as connection:
+            budget, analyst, digest, data, sql = connection.execute(
+                "SELECT budget, analyst, digest, data, sql FROM events WHERE seq = ? AND kind = 'charge'", (charged,)).fetchone()
+            self._insert(connection, kind=kind, account=Account(budget=budget, analyst=analyst), digest=digest, data=data,
+                         sql=sql, charge=NOTHING, answers=charged, body=body)
+        self._publish()
+
+    def _catch_up(self, connection: sqlite3.Connection) -> None:
+        """Verify the chain of what is new, and add it to the sums. Raises LedgerError where the chain is broken."""
+        try:
+            top = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
+            if top < self._head[0]:
+                raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back")
+            if self._head[0]:
+                row = connection.execute("SELECT hash FROM events WHERE seq = ?", (self._head[0],)).fetchone()
+                if row is None or row[0] != self._head[1]:
+                    raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged")
+            for *row, link in connection.execute(
+                    f"SELECT {', '.join(COLUMNS)}, hash FROM events WHERE seq > ? ORDER BY seq", (self._head[0],)):
+                if row[0] != self._head[0] + 1 or _link(self._head[1], tuple(row)) != link:
+                    raise LedgerError(f"the ledger {self.path} is damaged at event {row[0]}", code="ledger-damaged")
+                self._accept(tuple(row), link)
+        except sqlite3.Error:
+            raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged") from None
+
+    def _accept(self, row: tuple[Any, ...], link: str) -> None:
+        event = dict(zip(COLUMNS, row, strict=True))
+        charge = Charge(epsilon=event["epsilon"], rho=event["rho"], delta=event["delta"])
+        for key in ((event["budget"], None), (event["budget"], event["analyst"])):
+            self._spent[key] = self._spent.get(key, NOTHING) + charge
+        self._head = (event["seq"], link)
+        self._hashes[event["seq"]] = link
+
+    def _forget_uncommitted(self, connection: sqlite3.Connection) -> None:
+        """After a rollback, take the sums again from what is in the file."""
+        self._head, self._spent = (0, self._hashes[0]), {}
+        self._hashes = {0: self._hashes[0]}
+        self._catch_up(connection)
+
+    def _publish(self) -> None:
+        """Tell the anchor the newest event, before anything is released."""
+        try:
+            _append(self.anchor, f"{self._head[0]} {self._head[1]}")
+        except OSError:
+            raise LedgerError(f"the anchor {self.anchor} cannot be written", code="ledger-anchor") from None
+
+    def _compare_with_anchor(self) -> None:
+        try:
+            seen = self.anchor.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            raise LedgerError(f"the anchor {self.anchor} of the ledger is missing", code="ledger-anchor") from None
+        heads = [(int(seq), link) for seq, link in HEAD.findall(seen)]
+        if not heads:
+            raise LedgerError(f"the anchor {self.anchor} of the ledger is empty", code="ledger-anchor")
+        for seq, link in heads:
+            if seq > self._head[0]:
+                raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
+                                  code="ledger-rolled-back")
+            if self._hashes[seq] != link:
+                raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back")
+
+
+class Refused(Exception):
+    """A charge would pass the limit of `analyst` (None: of the total). `spent` is what was charged before."""
+
+    def __init__(self, analyst: str | None, spent: Charge) -> None:
+        super().__init__("limit")
+        self.analyst, self.spent = analyst, spent
+
+
+def anchor_beside(path: Path) -> Path:
+    return path.with_name(path.name + ".anchor")
+
+
+def _genesis(identity: str) -> str:
+    return hashlib.sha256(f"dpsql ledger {identity}".encode()).hexdigest()
+
+
+def _link(previous: str, row: tuple[Any, ...]) -> str:
+    return hashlib.sha256((previous + json.dumps(row, ensure_ascii=True, separators=(",", ":"))).encode()).hexdigest()
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _append(path: Path, head: str, *, create: bool = False) -> None:
+    """Append one record and wait until it is on disk. The leading newline separates it from a record that a crash cut off."""
+    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if create else 0)
+    handle = os.open(path, flags, 0o600)
+    try:
+        os.write(handle, f"\n{head}\n".encode("ascii"))
+        os.fsync(handle)
+    finally:
+        os.close(handle)

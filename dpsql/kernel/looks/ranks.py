@@ -1,0 +1,50 @@
+"""The values of each cell in order, shared by the looks at quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel.looks.context import Context, cell_of
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.requests import Cells
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Distinct grid values in rising order, and how many rows have each."""
+
+    values: Integers
+    counts: Integers
+
+    def between(self, low: int, high: int) -> Ranked:
+        first, last = np.searchsorted(self.values, (low, high + 1))
+        return Ranked(self.values[first:last], self.counts[first:last])
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+
+def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
+    """The ranked values of every listed cell."""
+    sql = context.sql(plan)
+    if not plan.keys:
+        values, counts = (np.asarray(column, dtype=np.int64) for column in context.reader.arrays(sql))
+        order = np.argsort(values, kind="stable")
+        return [Ranked(values[order], counts[order])]
+    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {cell_of(key): [] for key in cells}
+    for row in context.reader.rows(sql):
+        pairs = found.get(cell_of(row[:-2]))
+        if pairs is not None:
+            pairs.append((row[-2], row[-1]))
+    ranked = []
+    for key in cells:
+        table = np.array(sorted(found[cell_of(key)]), dtype=np.int64).reshape(-1, 2)
+        ranked.append(Ranked(table[:, 0], table[:, 1]))
+    return ranked

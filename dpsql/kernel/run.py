@@ -1,0 +1,135 @@
+"""The only code that sees private rows. Rules of this room:
+
+1. Nothing leaves but a release.
+2. Check, charge, look, add noise, store, release: in that order. A charge is never taken back.
+3. Believe no caller: the certificate and the cost of a request are derived again from the plan in it.
+4. After the charge, every fault becomes the same `Incident`: its text, its type and its cause tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, TypeAlias
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.accounting.filter import Limit
+from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.errors import Incident, OperationalError
+from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.looks import keys, measure, select, smooth, threshold
+from dpsql.kernel.looks.context import Context
+from dpsql.kernel.looks.elide import MostRows
+from dpsql.kernel.noise.source import Secure, Source
+from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import Keys, Measure, Release, Request, Select, Smooth, Threshold
+
+Script: TypeAlias = Generator[Request, Any, Any]
+
+
+class Kernel:
+    """Owns the reader of private rows, the ledger and the noise."""
+
+    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None) -> None:
+        """`noise` is for audits; every connection a user can make leaves it out."""
+        self._reader, self._ledger, self._noise = reader, ledger, noise or Secure()
+        self._most_rows = MostRows(reader)
+        self._fanouts: dict[str, int] = {}
+
+    def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
+            encode: Callable[[Any], str]) -> Any:
+        """Charge, then serve the requests of a script, keep its answer, and return it.
+
+        Raises ledger.Refused where a limit would be passed (nothing was read or recorded), Incident where anything fails
+        after the charge.
+        """
+        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits)
+        answer, fault = None, None
+        try:
+            answer = self._serve(script, cost)
+            self._ledger.answer(seq, encode(answer))
+        except BaseException as caught:  # noqa: BLE001 - rule 4
+            fault = KeyboardInterrupt() if isinstance(caught, KeyboardInterrupt) else Incident()
+            self._note(seq)
+        if fault is not None:  # raised here, outside the handler, so that no cause is attached
+            raise fault
+        return answer
+
+    def run_free(self, script: Script) -> Any:
+        """Serve a script whose requests cost nothing: it reads public tables only, or no table at all."""
+        return self._serve(script, FREE)
+
+    def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
+        """The rows of a public relation. Raises ValueError where it is not public."""
+        if not stability(relation, self).public:
+            raise ValueError("the relation is not public")
+        try:
+            return self._reader.rows(self._context().sql(relation))
+        except ReaderFault:
+            raise OperationalError("a public table cannot be read") from None
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        """See `plan.node.PublicFacts`."""
+        if not stability(relation, self).public:
+            raise ValueError("the relation is not public")
+        source = f"({self._context().sql(relation)}) AS t0"
+        if columns:
+            names = [f"t0.{quote(column)}" for column in columns]
+            present = " AND ".join(f"({name} IS NOT NULL)" for name in names)
+            source = f"(SELECT COUNT(*) AS \"n\" FROM {source} WHERE {present} GROUP BY {', '.join(names)}) AS t1"
+            query = f"SELECT COALESCE(MAX(t1.\"n\"), 0) FROM {source}"
+        else:
+            query = f"SELECT COUNT(*) FROM {source}"
+        if query not in self._fanouts:
+            self._fanouts[query] = int(self._reader.rows(query)[0][0])
+        return self._fanouts[query]
+
+    # -- one script
+
+    def _serve(self, script: Script, cost: Cost) -> Any:
+        spent = FREE
+        try:
+            request = next(script)
+            while True:
+                certificate = self._certify(request)
+                spent += request.cost(certificate)
+                if not cost.covers(spent):
+                    raise RuntimeError("a script asks for more than was charged")
+                request = script.send(self._look(request, certificate))
+        except StopIteration as done:
+            return done.value
+
+    def _certify(self, request: Request) -> Certificate:
+        if isinstance(request.plan, Tally):
+            return certify(request.plan, self)
+        _ = request.plan.fields
+        below = stability(request.plan.input, self)
+        if below.rows is None:
+            raise Unbounded(request.plan, below)
+        return Certificate(below=below, summands=())
+
+    def _look(self, request: Request, certificate: Certificate) -> Release:
+        context = self._context()
+        match request:
+            case Measure():
+                return measure.look(request, context)
+            case Select():
+                return select.look(request, context)
+            case Smooth():
+                return smooth.look(request, certificate.below.rows or 1, context)
+            case Threshold():
+                return threshold.look(request, context)
+            case Keys():
+                return keys.look(request, context)
+
+    def _context(self) -> Context:
+        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt), most_rows=self._most_rows)
+
+    def _note(self, seq: int) -> None:
+        """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
+        try:
+            self._ledger.incident(seq)
+        except BaseException:  # noqa: BLE001, S110 - rule 4
+            pass

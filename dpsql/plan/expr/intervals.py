@@ -1,0 +1,135 @@
+"""Interval arithmetic on the declared and the physical range of numbers.
+
+Two uses with different weight. Ranges of *integers* prove that an operation cannot leave 64 bits, so that printed SQL never
+raises: these are exact, in Python integers. Declared ranges of *values* suggest the clamp of a sum: a range that is off costs
+accuracy, never privacy, as the clamp that is printed and the sensitivity that is charged use the same two numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpsql.types import ANY_NUMBER, Interval
+
+Rule = Callable[..., Interval]
+
+
+def _times(a: float, b: float) -> float:
+    return 0 if a == 0 or b == 0 else a * b  # an end at infinity times zero is zero: the other factor is exactly zero
+
+
+def _span(*ends: float) -> Interval:
+    return ANY_NUMBER if any(math.isnan(end) for end in ends) else Interval(min(ends), max(ends))
+
+
+def add(a: Interval, b: Interval) -> Interval:
+    return _span(a.low + b.low, a.high + b.high)
+
+
+def subtract(a: Interval, b: Interval) -> Interval:
+    return _span(a.low - b.high, a.high - b.low)
+
+
+def multiply(a: Interval, b: Interval) -> Interval:
+    return _span(*(_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)))
+
+
+def negate(a: Interval) -> Interval:
+    return Interval(-a.high, -a.low)
+
+
+def absolute(a: Interval) -> Interval:
+    return Interval(0, a.largest) if a.low <= 0 <= a.high else Interval(*sorted((abs(a.low), abs(a.high))))
+
+
+def divide(a: Interval, b: Interval) -> Interval:
+    if b.low <= 0 <= b.high or not b.finite:
+        return ANY_NUMBER
+    return _span(*(x / y for x in (a.low, a.high) for y in (b.low, b.high)))
+
+
+def integer_divide(a: Interval, b: Interval) -> Interval:
+    """Towards zero, by a divisor of at least one in absolute value."""
+    if b.low == b.high and b.low != 0 and a.finite:
+        return Interval(*sorted(int(abs(x) // abs(b.low)) * (1 if x * b.low >= 0 else -1) for x in (a.low, a.high)))
+    return Interval(-a.largest, a.largest)
+
+
+def modulo(a: Interval, b: Interval) -> Interval:
+    """The sign of the dividend, and smaller than the divisor."""
+    size = min(a.largest, b.largest)
+    return Interval(-size if a.low < 0 else 0, size if a.high > 0 else 0)
+
+
+def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
+    """The rule of a non-decreasing function that is printed with the guard low <= x <= high."""
+
+    def rule(a: Interval) -> Interval:
+        if a.low > high or a.high < low:
+            return ANY_NUMBER
+        try:
+            return _span(function(max(a.low, low)), function(min(a.high, high)))
+        except (OverflowError, ValueError):
+            return ANY_NUMBER
+
+    return rule
+
+
+def rounded(function: Callable[[float], int]) -> Rule:
+    """The rule of floor, ceil and their like; infinite ends stay."""
+
+    def end(x: float) -> float:
+        return function(x) if math.isfinite(x) else x
+
+    return lambda a: Interval(end(a.low), end(a.high))
+
+
+def round_to(a: Interval, decimals: Interval) -> Interval:
+    step = 10.0 ** -decimals.low
+    return Interval(a.low - step / 2, a.high + step / 2)
+
+
+def power(a: Interval, exponent: Interval) -> Interval:
+    """x to a constant power. Negative x is defined for whole exponents only."""
+    p = exponent.low
+    try:
+        if p >= 0 and (a.low >= 0 or (p == int(p) and int(p) % 2 == 1)):
+            return _span(a.low**p, a.high**p)
+        if p >= 0 and p == int(p):
+            return _span(0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high)) ** p, a.largest**p)
+        if p >= 0 and a.high >= 0:
+            return _span(0, a.high**p)
+        if p < 0 < a.low:
+            return _span(a.high**p, a.low**p)
+    except OverflowError:
+        pass
+    return ANY_NUMBER
+
+
+def least(parts: tuple[Interval, ...], nullable: tuple[bool, ...]) -> Interval:
+    """LEAST skips NULL, so it is below an argument only where that argument cannot be NULL."""
+    sure = [part.high for part, may_be_null in zip(parts, nullable, strict=True) if not may_be_null]
+    return Interval(min(part.low for part in parts), min(sure) if sure else max(part.high for part in parts))
+
+
+def greatest(parts: tuple[Interval, ...], nullable: tuple[bool, ...]) -> Interval:
+    """GREATEST skips NULL, so it is above an argument only where that argument cannot be NULL."""
+    sure = [part.low for part, may_be_null in zip(parts, nullable, strict=True) if not may_be_null]
+    return Interval(max(sure) if sure else min(part.low for part in parts), max(part.high for part in parts))
+
+
+def hull(*parts: Interval) -> Interval:
+    result = parts[0]
+    for part in parts[1:]:
+        result = result.hull(part)
+    return result
+
+
+def first(a: Interval, *_: Interval) -> Interval:
+    return a
+
+
+def constant(low: float, high: float) -> Rule:
+    """The rule of a function whose values lie in a known range whatever its arguments."""
+    return lambda *_: Interval(low, high)

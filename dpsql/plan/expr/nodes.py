@@ -1,0 +1,116 @@
+"""Scalar expressions: a tree of frozen values, apart from any SQL text.
+
+An expression is total by construction: every function comes from the table in `functions`, which prints it in a form that
+never raises, whatever the row holds. Spans point into the analyst's text and do not take part in equality, so an expression
+that is written twice is one value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from dpsql.types import Span, Type
+
+Value = None | bool | int | float | str | dt.date | dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expr:
+    """A scalar expression of a known type."""
+
+    type: Type
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal(Expr):
+    """A constant. `value` is None for a typed NULL."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref(Expr):
+    """A column of the relation below, by its plan-wide identifier."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Expr):
+    """A function or operator of the table `functions.FUNCTIONS`, already resolved to one overload."""
+
+    function: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Expr):
+    """CASE WHEN condition THEN value ... ELSE otherwise END; the first true condition decides."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(Expr):
+    """A conversion that gives NULL where it is impossible.
+
+    `target` is the SQL type asked for (such as ``INTEGER`` or ``DECIMAL(10,2)``); `type` the wide type it is carried in.
+    """
+
+    input: Expr
+    target: str
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions, in the order in which they are printed."""
+    match expr:
+        case Call(args=args):
+            return args
+        case Case(branches=branches, otherwise=otherwise):
+            return (*(part for branch in branches for part in branch), otherwise)
+        case Cast(input=below):
+            return (below,)
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def columns(expr: Expr) -> frozenset[str]:
+    """The identifiers of all columns that the expression reads."""
+    return frozenset(part.column for part in walk(expr) if isinstance(part, Ref))
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Replace, from the top, every sub-expression for which `change` returns another one."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    match expr:
+        case Call(args=args):
+            return replace(expr, args=tuple(rewrite(arg, change) for arg in args))
+        case Case(branches=branches, otherwise=otherwise):
+            pairs = tuple((rewrite(when, change), rewrite(then, change)) for when, then in branches)
+            return replace(expr, branches=pairs, otherwise=rewrite(otherwise, change))
+        case Cast(input=below):
+            return replace(expr, input=rewrite(below, change))
+        case _:
+            return expr
+
+
+def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
+    """The parts of a condition that AND joins; none for no condition."""
+    if condition is None:
+        return ()
+    if isinstance(condition, Call) and condition.function == "and":
+        return tuple(part for arg in condition.args for part in conjuncts(arg))
+    return (condition,)

@@ -1,0 +1,119 @@
+"""Expressions as text: `to_sql` for the engine, `show` for people.
+
+`to_sql` is the only place where an expression becomes SQL. It prints every composite in parentheses, every literal with its
+type, every function by the guarded template of the table, and nothing an analyst wrote except literals.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+
+from dpsql.plan.expr.functions import CARRIER, MEMBERSHIP, Overload, overload
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.types import Type
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Value, kind: Type) -> str:
+    """A typed constant. Text is quoted; numbers are printed so that they read back as the same number."""
+    if value is None:
+        return f"CAST(NULL AS {kind.value})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and not math.isfinite(value):
+        name = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+        return f"CAST('{name}' AS DOUBLE)"
+    if isinstance(value, int | float):
+        return f"CAST({value!r} AS {kind.value})" if value >= 0 else f"CAST(({value!r}) AS {kind.value})"
+    text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+    return f"CAST('{text.replace(chr(39), chr(39) * 2)}' AS {kind.value})"
+
+
+def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
+    """The guarded SQL of an expression; `names` prints each column."""
+    match expr:
+        case Ref(column=column):
+            return names[column]
+        case Literal(value=value):
+            return literal(value, expr.type)
+        case Call(function=name, args=args):
+            printed = [to_sql(arg, names) for arg in args]
+            if name == MEMBERSHIP:
+                return f"({printed[0]} IN ({', '.join(printed[1:])}))"
+            return _row(name, expr).print(printed)
+        case Case(branches=branches, otherwise=otherwise):
+            arms = " ".join(f"WHEN {to_sql(when, names)} THEN {to_sql(then, names)}" for when, then in branches)
+            return f"(CASE {arms} ELSE {to_sql(otherwise, names)} END)"
+        case Cast(input=below, target=target):
+            return cast(to_sql(below, names), target, expr.type)
+        case other:
+            raise TypeError(f"unknown expression {type(other).__name__}")
+
+
+def cast(printed: str, target: str, carrier: Type) -> str:
+    """A cast that gives NULL where it is impossible, then the widening to the type that carries the value."""
+    tried = f"TRY_CAST({printed} AS {target})"
+    if target == carrier.value:
+        return tried
+    assert target in CARRIER or target.startswith("DECIMAL(")
+    return f"CAST({tried} AS {carrier.value})"
+
+
+def _row(name: str, expr: Call) -> Overload:
+    row = overload(name, [arg.type for arg in expr.args])
+    if row is None:
+        raise TypeError(f"no overload of {name}")
+    return row
+
+
+_INFIX = {"and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "||": "||"} | {
+    symbol: symbol.upper() for symbol in (
+        "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "is distinct from", "is not distinct from")}
+_POSTFIX = {"is null": "IS NULL", "is not null": "IS NOT NULL"}
+
+
+def show(expr: Expr, names: Mapping[str, str]) -> str:
+    """An expression for people: plain operators, no guards, outermost parentheses left out."""
+    text = _show(expr, names)
+    return text[1:-1] if text.startswith("(") and _closes_at_end(text) else text
+
+
+def _closes_at_end(text: str) -> bool:
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return i == len(text) - 1
+    return False
+
+
+def _show(expr: Expr, names: Mapping[str, str]) -> str:
+    match expr:
+        case Ref(column=column):
+            return names.get(column, column)
+        case Literal(value=value):
+            return "NULL" if value is None else str(value).upper() if isinstance(value, bool) else (
+                f"'{value}'" if isinstance(value, str | dt.date) else f"{value}")
+        case Call(function=name, args=args):
+            parts = [_show(arg, names) for arg in args]
+            if name in _INFIX:
+                return f"({f' {_INFIX[name]} '.join(parts)})"
+            if name in _POSTFIX:
+                return f"({parts[0]} {_POSTFIX[name]})"
+            if name == MEMBERSHIP:
+                return f"({parts[0]} IN ({', '.join(parts[1:6])}{', ...' if len(parts) > 6 else ''}))"
+            if name == "not":
+                return f"(NOT {parts[0]})"
+            return f"-{parts[0]}" if name == "negate" else f"{name}({', '.join(parts)})"
+        case Case(branches=branches, otherwise=otherwise):
+            arms = " ".join(f"WHEN {show(when, names)} THEN {show(then, names)}" for when, then in branches)
+            return f"CASE {arms} ELSE {show(otherwise, names)} END"
+        case Cast(input=below, target=target):
+            return f"CAST({show(below, names)} AS {target})"
+        case other:
+            raise TypeError(f"unknown expression {type(other).__name__}")

@@ -1,0 +1,172 @@
+"""The operator tree: what is asked, as frozen values.
+
+Every operator derives its fields, says how far one entity can move its rows (`stability`), and prints itself. The walker
+here recurses; operators and rules only look at one node and the results from below.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from dpsql.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.plan.expr.nodes import Expr, Ref
+from dpsql.plan.expr.printing import quote
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A column of a relation: a plan-wide identifier, the name people know it by, and what is known of its values."""
+
+    id: str
+    name: str
+    facts: Facts
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(column=self.id, type=self.facts.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norm:
+    """For every entity, the vector of its values in `columns` over all its rows has an `order`-norm of at most `bound`."""
+
+    order: int
+    bound: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stability:
+    """How far one protected entity can move a relation, in every database.
+
+    rows     the most rows that differ when one entity is added or removed (multiset symmetric difference);
+             0 for a public relation, None where no bound is known
+    owner    the column that names the one entity each row belongs to: removing an entity removes exactly the rows that
+             carry its name and changes no other. None where rows are not owned
+    norm     a bound on the vector an entity contributes, if the rows were clipped
+    because  the reason, for people
+    """
+
+    rows: int | None
+    owner: str | None = None
+    norm: Norm | None = None
+    because: str = ""
+
+    @property
+    def public(self) -> bool:
+        return self.rows == 0
+
+
+class PublicFacts(Protocol):
+    """What may be looked up in public relations, whose contents are known to everyone."""
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        """The largest number of rows of a public relation that share one value of `columns` (all rows for no columns)."""
+        ...
+
+
+class NoPublicFacts:
+    """For plans without public tables: there is nothing to look up."""
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        raise LookupError("no public relation is at hand")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printing:
+    """What printing needs beside the plan: the secret that orders rows for truncation."""
+
+    salt: int = 0
+
+
+class InvalidPlan(Exception):
+    """A node that breaks an invariant: an unknown column, a wrong type, an expression that could raise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node(abc.ABC):
+    """A relation. Structural equality; fields are derived and checked when they are first read."""
+
+    @cached_property
+    @abc.abstractmethod
+    def fields(self) -> tuple[Field, ...]:
+        """The columns, in order."""
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> tuple[Node, ...]:
+        """The relations below."""
+
+    @abc.abstractmethod
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        """How far one entity can move this relation, given the same for its inputs. The proof is the class's docstring."""
+
+    @abc.abstractmethod
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        """The SELECT statement of this relation over the printed inputs."""
+
+    @abc.abstractmethod
+    def label(self) -> str:
+        """One line for people."""
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        """Sets of columns on which no two rows agree, in every database. None is always a true answer."""
+        return ()
+
+    @cached_property
+    def env(self) -> Mapping[str, Facts]:
+        return {field.id: field.facts for field in self.fields}
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Column names for people."""
+        return {field.id: field.name for field in self.fields}
+
+    def field(self, column: str) -> Field:
+        for found in self.fields:
+            if found.id == column:
+                return found
+        raise InvalidPlan(f"{type(self).__name__} has no column {column}")
+
+
+def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
+    """Facts of an expression over a relation; InvalidPlan where it is not total or of another type than `kind`."""
+    try:
+        found = facts(expr, below.env)
+    except (NotTotal, KeyError) as fault:
+        raise InvalidPlan(f"an expression is not safe: {fault}") from None
+    if found.type is not expr.type or (kind is not None and found.type is not kind):
+        raise InvalidPlan(f"an expression has type {found.type.value}")
+    return found
+
+
+def columns_of(alias: str, node: Node) -> dict[str, str]:
+    """How each column of `node` is printed where it stands under `alias`."""
+    return {field.id: f"{alias}.{quote(field.id)}" for field in node.fields}
+
+
+Result = TypeVar("Result")
+
+
+def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Result:
+    """Visit bottom-up: `visit` gets a node and the results of its inputs."""
+    return visit(plan, tuple(fold(below, visit) for below in plan.inputs))
+
+
+def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
+    """The same tree with `change` applied to every node, inputs first."""
+    updates: dict[str, object] = {}
+    for item in dataclasses.fields(plan):
+        value = getattr(plan, item.name)
+        if isinstance(value, Node):
+            updates[item.name] = rebuild(value, change)
+        elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
+            updates[item.name] = tuple(rebuild(part, change) for part in value)
+    return change(dataclasses.replace(plan, **updates) if updates else plan)  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""Bounding the vector that each entity contributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Norm, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.contributions import MOST
+from dpsql.types import Interval, Type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clip(Node):
+    """Scale down the contributions of each entity whose `order`-norm (1 or 2), over all its cells, exceeds `bound`.
+
+    Proof. An entity's vector v becomes v if |v| <= C, and otherwise v * C(1 - 2^-40) / |v| with each entry rounded towards
+    zero. In exact arithmetic the latter has norm C(1 - 2^-40) or less; the few roundings of the factor and of the product,
+    each a relative 2^-53, cannot make up for the 2^-40, and rounding towards zero only shrinks. So the norm is at most C. The
+    factor depends on the entity's own rows alone: with the entity its vector leaves, and no other changes. Norms are summed
+    as integers, so that no order of addition matters.
+
+    Source: Wilson et al., PoPETs 2020 (clamping per-user totals); scaling to a norm over groups is theirs for one group and
+    the standard projection for many.
+    """
+
+    input: Node
+    owner: str
+    columns: tuple[str, ...]
+    order: int
+    bound: int
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        if self.order not in (1, 2) or not 1 <= self.bound <= MOST:
+            raise InvalidPlan("a norm is of order 1 or 2, its bound between 1 and 2^50")
+        limits = Interval(-MOST, MOST)
+        for column in self.columns:
+            known = self.input.field(column).facts
+            if known.type is not Type.BIGINT or not known.physical.inside(limits) or known.nullable:
+                raise InvalidPlan("only integers within 2^50 can be clipped")
+        kept = Interval(-self.bound, self.bound)
+        return tuple(replace(field, facts=Facts(type=Type.BIGINT, nullable=False, physical=kept, declared=kept, whole=True))
+                     if field.id in self.columns else field for field in self.input.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return self.input.unique
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if below[0].owner != self.owner:
+            return Stability(rows=None, because="the rows do not belong to one entity each")
+        norm = Norm(order=self.order, bound=self.bound, columns=self.columns)
+        return replace(below[0], norm=norm, because=f"each entity's vector is scaled to an l{self.order} norm of {self.bound}")
+
+    @property
+    def _one_row(self) -> bool:
+        return any(key <= {self.owner} for key in self.input.unique)
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        if self._one_row and len(self.columns) == 1:
+            return self._clamped(below[0])
+        size = " + ".join(self._size(f"t0.{quote(column)}") for column in self.columns)
+        total = f"({size})" if self._one_row else f"SUM({size})"
+        measured = f"CAST({total} AS DOUBLE)" if self.order == 1 else f"sqrt(CAST({total} AS DOUBLE))"
+        if self._one_row:
+            kept = ", ".join(columns_of("t0", self.input).values())
+            inner = f"SELECT {kept}, {measured} AS \"#\" FROM ({below[0]}) AS t0"
+        else:
+            owner = f"t0.{quote(self.owner)}"
+            norms = f"SELECT {owner} AS \"@\", {measured} AS \"#\" FROM ({below[0]}) AS t0 GROUP BY {owner}"
+            kept = ", ".join(columns_of("t2", self.input).values())
+            inner = (f"SELECT {kept}, t3.\"#\" AS \"#\" FROM ({below[0]}) AS t2 JOIN ({norms}) AS t3 "
+                     f"ON (t2.{quote(self.owner)} = t3.\"@\")")
+        return f"SELECT {self._scaled()} FROM ({inner}) AS t1"
+
+    def _size(self, printed: str) -> str:
+        return f"abs(CAST({printed} AS HUGEINT))" if self.order == 1 else f"(CAST({printed} AS HUGEINT) * {printed})"
+
+    def _scaled(self) -> str:
+        parts = []
+        for field in self.fields:
+            name = f"t1.{quote(field.id)}"
+            if field.id in self.columns:
+                factor = f"CAST({self.bound * (1 - 2**-40)!r} AS DOUBLE) / t1.\"#\""
+                name = (f"(CASE WHEN t1.\"#\" > CAST({self.bound} AS DOUBLE) "
+                        f"THEN CAST(trunc(CAST({name} AS DOUBLE) * ({factor})) AS BIGINT) ELSE {name} END)")
+            parts.append(f"{name} AS {quote(field.id)}")
+        return ", ".join(parts)
+
+    def _clamped(self, below: str) -> str:
+        """One number for each entity: scaling it to the bound is clamping it."""
+        parts = []
+        for field in self.fields:
+            name = f"t0.{quote(field.id)}"
+            if field.id in self.columns:
+                high, low = f"CAST({self.bound} AS BIGINT)", f"CAST(({-self.bound}) AS BIGINT)"
+                name = f"(CASE WHEN {name} > {high} THEN {high} WHEN {name} < {low} THEN {low} ELSE {name} END)"
+            parts.append(f"{name} AS {quote(field.id)}")
+        return f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
+
+    def label(self) -> str:
+        return f"Clip each {self.input.names[self.owner]} to an l{self.order} norm of {self.bound}"

@@ -1,0 +1,43 @@
+"""A relation of constants: VALUES in FROM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.expr.printing import literal, quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Node):
+    """The rows written in the statement itself.
+
+    Proof. They do not depend on any database: 0 rows change.
+    """
+
+    columns: tuple[Field, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        if not self.rows or any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidPlan("rows of constants differ in length")
+        return self.columns
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0, because="constants")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        rows = ", ".join("(" + ", ".join(literal(value, field.facts.type) for value, field in zip(row, self.fields, strict=True))
+                         + ")" for row in self.rows)
+        names = ", ".join(quote(field.id) for field in self.fields)
+        return f"SELECT {names} FROM (VALUES {rows}) AS t0({names})"
+
+    def label(self) -> str:
+        return f"Values ({len(self.rows)} rows)"

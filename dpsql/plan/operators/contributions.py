@@ -1,0 +1,63 @@
+"""What each entity adds to each cell, before it is clipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.operators.summands import Summand
+from dpsql.plan.operators.tally import grouped_sums
+from dpsql.types import Interval, Type
+
+MOST = 2**50  # so that squares of contributions can be summed in 128 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contributions(Node):
+    """One row for each entity and cell: the entity's own integer sums there, held within ±2^50.
+
+    Proof. The groups are made of rows of one entity, so removing an entity removes its groups and changes no other. An entity
+    has at most as many groups as rows below, and one where there are no other keys.
+    """
+
+    input: Node
+    owner: str
+    keys: tuple[str, ...]
+    summands: tuple[Summand, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        if self.owner not in self.input.env or self.owner in self.keys:
+            raise InvalidPlan("contributions need the owner, apart from the keys")
+        limits = Interval(-MOST, MOST)
+        sums = tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False, physical=limits, declared=limits,
+                                                           whole=True)) for name in self.totals)
+        return (*(self.input.field(key) for key in (self.owner, *self.keys)), *sums)
+
+    @property
+    def totals(self) -> tuple[str, ...]:
+        return tuple(f"e{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return (frozenset((self.owner, *self.keys)),)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if below[0].owner != self.owner:
+            return Stability(rows=None, because="the rows do not belong to one entity each")
+        rows = below[0].rows if self.keys else 1
+        return Stability(rows=rows, owner=self.owner, because="sums over each entity's own rows")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, MOST)
+
+    def label(self) -> str:
+        names = dict(self.input.names)
+        by = ", ".join(names[key] for key in (self.owner, *self.keys))
+        return "Contributions " + "; ".join(summand.label(names) for summand in self.summands) + f" by {by}"

@@ -1,0 +1,49 @@
+"""SELECT DISTINCT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct(Node):
+    """Each row once; NULLs count as equal.
+
+    Proof. A removed row takes at most its own value out of the result, and only where it was the last one: at most a rows
+    change. Where the owner is among the columns, equal rows belong to one entity and the owner stays; where it is the only
+    column, an entity has one row. Otherwise a row of the result may stand for many entities and has no owner.
+    """
+
+    input: Node
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return (frozenset(field.id for field in self.fields),)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if below[0].public:
+            return Stability(rows=0, because="public")
+        owner = below[0].owner
+        if owner is not None and [field.id for field in self.fields] == [owner]:
+            return Stability(rows=1, owner=owner, because="one row for each entity")
+        why = "a value leaves only with the last row that has it"
+        return Stability(rows=below[0].rows, owner=owner if owner in self.env else None, because=why)
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = ", ".join(f"t0.{quote(field.id)}" for field in self.fields)
+        return f"SELECT {names} FROM ({below[0]}) AS t0 GROUP BY {names}"
+
+    def label(self) -> str:
+        return "Distinct " + ", ".join(field.name for field in self.fields)

@@ -1,0 +1,128 @@
+"""GROUP BY inside a query: exact aggregates over each entity's own rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.functions import SAFE_INTEGERS
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.tally import saturated
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """One aggregate of a GROUP BY: `function` is count, count_distinct, sum, avg, min or max.
+
+    Sums and averages of DOUBLE run over a `grid`, as integers, so that they do not depend on the order of rows.
+    """
+
+    id: str
+    name: str
+    function: str
+    column: str | None = None
+    grid: Quantizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBy(Node):
+    """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
+
+    Proof. Where the owner is among the keys, each group is made of rows of one entity: with the entity its groups leave, at
+    most one for each of its rows below (exactly one where the owner is the only key), and no other group changes. Where it is
+    not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no owner; such
+    a result is not bounded here.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    folds: tuple[Fold, ...]
+    most_rows: int | None = None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return (*(self.input.field(key) for key in self.keys), *(self._field(part) for part in self.folds))
+
+    def _field(self, part: Fold) -> Field:
+        if part.function == "count" and part.column is None or part.function in ("count", "count_distinct"):
+            most = Interval(0, self.most_rows) if self.most_rows is not None else Interval(0, 2**62)
+            known = Facts(type=Type.BIGINT, nullable=False, physical=SAFE_INTEGERS, whole=True,
+                          declared=most if self.most_rows is not None else ANY_NUMBER)
+            return Field(id=part.id, name=part.name, facts=known)
+        if part.column is None:
+            raise InvalidPlan(f"{part.function} needs a column")
+        below = self.input.field(part.column).facts
+        if part.function in ("min", "max"):
+            return Field(id=part.id, name=part.name, facts=below)
+        if not below.type.numeric or (below.type is Type.DOUBLE and part.grid is None):
+            raise InvalidPlan(f"{part.function} needs a number on a grid")
+        if part.function == "avg":
+            return Field(id=part.id, name=part.name, facts=Facts(type=Type.DOUBLE, declared=below.declared))
+        if part.function != "sum":
+            raise InvalidPlan(f"unknown aggregate {part.function}")
+        ends = below.declared
+        if self.most_rows is not None and ends.finite:
+            ends = Interval(min(ends.low, ends.low * self.most_rows), max(ends.high, ends.high * self.most_rows))
+        else:
+            ends = ANY_NUMBER
+        whole = below.type is Type.BIGINT
+        return Field(id=part.id, name=part.name, facts=Facts(
+            type=below.type, nullable=True, physical=SAFE_INTEGERS if whole else ANY_NUMBER, declared=ends, whole=whole,
+            step=part.grid.step if part.grid is not None else below.step))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return (frozenset(self.keys),)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if below[0].public:
+            return Stability(rows=0, because="public")
+        owner = below[0].owner
+        if owner is None or owner not in self.keys:
+            return Stability(rows=None, because="a group mixes the rows of many entities")
+        if self.keys == (owner,):
+            return Stability(rows=1, owner=owner, because="one row for each entity")
+        return Stability(rows=below[0].rows, owner=owner, because="groups within one entity")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        parts = [f"{names[key]} AS {quote(key)}" for key in self.keys]
+        parts += [f"{self._aggregate(part, names)} AS {quote(part.id)}" for part in self.folds]
+        group = f" GROUP BY {', '.join(names[key] for key in self.keys)}" if self.keys else ""
+        return f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0{group}"
+
+    def _aggregate(self, part: Fold, names: dict[str, str]) -> str:
+        if part.column is None:
+            return "COUNT(*)"
+        name, kind = names[part.column], self.input.env[part.column].type
+        if part.function in ("count", "min", "max"):
+            return f"{part.function.upper()}({name})"
+        if part.function == "count_distinct":
+            return f"COUNT(DISTINCT {name})"
+        if kind is Type.BIGINT:
+            total = f"SUM({name})"
+            return self._mean(total, name, "1.0") if part.function == "avg" else (
+                f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)")
+        assert part.grid is not None
+        cell = part.grid.to_sql(name, kind)
+        inverse = repr(float(1 / part.grid.step))
+        return self._mean(f"SUM({cell})", cell, inverse) if part.function == "avg" else (
+            f"(CAST(SUM({cell}) AS DOUBLE) / CAST({inverse} AS DOUBLE))")
+
+    @staticmethod
+    def _mean(total: str, counted: str, inverse: str) -> str:
+        return f"(CAST({total} AS DOUBLE) / (NULLIF(COUNT({counted}), 0) * CAST({inverse} AS DOUBLE)))"
+
+    def label(self) -> str:
+        names = self.input.names
+        parts = [f"{part.function}({names[part.column] if part.column else '*'})" for part in self.folds]
+        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
+        return "Group " + ", ".join(parts) + by

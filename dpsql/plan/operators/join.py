@@ -1,0 +1,130 @@
+"""Inner and left joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
+from dpsql.plan.expr.printing import show, to_sql
+from dpsql.plan.node import (
+    Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of,
+)
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join(Node):
+    """Pairs of rows on which the condition is true; with `keep_left`, left rows without a partner too, NULL-padded.
+
+    Write a, b for the rows that one entity can change left and right, and m_R (m_L) for the most partners of one left (right)
+    row. m_R is 1 where the columns that the condition equates include a key of the right side.
+
+    Proof. (1) *Right side public.* One left row takes part in at most m_R result rows (max(m_R, 1) when left rows are
+    kept), and m_R is read from the public rows: a * m_R. Each result row has the owner of its left row. An inner join with
+    the left side public is the mirror image. (2) *Both private, and the condition equates the two owners.* Then every result
+    row is made of rows of one and the same entity, and an entity's rows meet only its own: the rows of an entity leave
+    together, so at most a * b result rows (a * max(b, 1) when left rows are kept) leave with it and no other row changes.
+    Where a left row has one partner at most, a rows; where a right row has, b (inner join only). (3) Anything else changes
+    rows of several entities at once and is not bounded here, nor is an outer join that keeps public rows: whether a public
+    row is padded would depend on private ones, and the padded row has no owner.
+    """
+
+    left: Node
+    right: Node
+    condition: Expr
+    keep_left: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        self._check()
+        right = self.right.fields
+        if self.keep_left:
+            right = tuple(replace(field, facts=replace(field.facts, nullable=True)) for field in right)
+        return (*self.left.fields, *right)
+
+    def _check(self) -> None:
+        from dpsql.plan.expr.facts import NotTotal, facts
+        if set(self.left.env) & set(self.right.env):
+            raise InvalidPlan("both sides of a join have a column of one name")
+        try:
+            kind = facts(self.condition, {**self.left.env, **self.right.env}).type
+        except (NotTotal, KeyError) as fault:
+            raise InvalidPlan(f"a join condition is not safe: {fault}") from None
+        if kind is not Type.BOOLEAN:
+            raise InvalidPlan("a join condition is not a truth value")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @cached_property
+    def equated(self) -> tuple[tuple[str, str], ...]:
+        """Pairs (left column, right column) that the condition requires to be equal."""
+        pairs = []
+        for part in conjuncts(self.condition):
+            if isinstance(part, Call) and part.function == "=":
+                first, second = part.args
+                if isinstance(first, Ref) and isinstance(second, Ref):
+                    if first.column in self.left.env and second.column in self.right.env:
+                        pairs.append((first.column, second.column))
+                    elif second.column in self.left.env and first.column in self.right.env:
+                        pairs.append((second.column, first.column))
+        return tuple(pairs)
+
+    def _one_partner(self, side: Node, position: int) -> bool:
+        """Whether at most one row of `side` can meet any row of the other side."""
+        equated = {pair[position] for pair in self.equated}
+        return any(key <= equated for key in side.unique)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return self.left.unique if self._one_partner(self.right, 1) else ()
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        left, right = below
+        if left.public and right.public:
+            return Stability(rows=0, because="public tables only")
+        if right.public:
+            return self._with_public(left, self.right, 1, public)
+        if left.public:
+            if self.keep_left:
+                return Stability(rows=None, because="an outer join keeps public rows, which belong to no entity")
+            return self._with_public(right, self.left, 0, public)
+        if left.owner is None or right.owner is None or (left.owner, right.owner) not in self.equated:
+            return Stability(rows=None, because="rows of several entities meet")
+        return self._own_rows(left, right)
+
+    def _with_public(self, private: Stability, side: Node, position: int, public: PublicFacts) -> Stability:
+        if self._one_partner(side, position):
+            most, why = 1, "each row meets at most one public row"
+        else:
+            most = public.fanout(side, tuple(pair[position] for pair in self.equated))
+            why = f"each row meets at most {most} public rows"
+        most = max(most, 1) if self.keep_left else most
+        rows = None if private.rows is None else private.rows * most
+        return Stability(rows=rows, owner=private.owner, because=why)
+
+    def _own_rows(self, left: Stability, right: Stability) -> Stability:
+        bounds: list[tuple[int, str]] = []
+        if left.rows is not None and self._one_partner(self.right, 1):
+            bounds.append((left.rows, "each row meets at most one row of its own entity"))
+        if right.rows is not None and self._one_partner(self.left, 0) and not self.keep_left:
+            bounds.append((right.rows, "each row meets at most one row of its own entity"))
+        if left.rows is not None and right.rows is not None:
+            most = left.rows * (max(right.rows, 1) if self.keep_left else right.rows)
+            bounds.append((most, f"an entity's {left.rows} and {right.rows} rows meet only each other"))
+        if not bounds:
+            return Stability(rows=None, owner=left.owner, because="rows per entity are not limited below")
+        rows, why = min(bounds)
+        return Stability(rows=rows, owner=left.owner, because=why)
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.left) | columns_of("t1", self.right)
+        parts = ", ".join(f"{names[field.id]} AS \"{field.id}\"" for field in self.fields)
+        kind = "LEFT JOIN" if self.keep_left else "JOIN"
+        return f"SELECT {parts} FROM ({below[0]}) AS t0 {kind} ({below[1]}) AS t1 ON {to_sql(self.condition, names)}"
+
+    def label(self) -> str:
+        return f"{'Left join' if self.keep_left else 'Join'} on " + show(
+            self.condition, {**self.left.names, **self.right.names})

@@ -1,0 +1,65 @@
+"""IN, EXISTS and NOT EXISTS against public rows: a mark on each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, known
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookup(Node):
+    """Every input row, with a column `mark` that says whether some row of a public relation agrees with it.
+
+    `keys` pairs an expression over the input with a column of `listed`; a row agrees where all pairs are equal and not NULL.
+
+    Proof. The list is public, so the mark depends on the row alone; the list is reduced to distinct keys before it is joined,
+    so that each row stays exactly once: as many rows change as below, and they keep their owner and norm. A list that depends
+    on private rows could flip the marks of every entity at once, and is not bounded here.
+    """
+
+    input: Node
+    listed: Node
+    keys: tuple[tuple[Expr, str], ...]
+    mark: str
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        for expr, column in self.keys:
+            if known(expr, self.input).type is not self.listed.field(column).facts.type:
+                raise InvalidPlan("a key of a lookup is compared with another type")
+        if not self.keys or self.mark in self.input.env:
+            raise InvalidPlan("a lookup needs keys and a new mark")
+        return (*self.input.fields, Field(id=self.mark, name="(listed)", facts=Facts(type=Type.BOOLEAN, nullable=False)))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input, self.listed)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return self.input.unique
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if not below[1].public:
+            return Stability(rows=None, because="the list depends on private rows")
+        return replace(below[0], because="each row is looked up in a public list")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        keep = ", ".join(f"{names[field.id]} AS {quote(field.id)}" for field in self.input.fields)
+        columns = list(dict.fromkeys(column for _, column in self.keys))
+        listed = ", ".join(f"t2.{quote(column)} AS {quote(column)}" for column in columns)
+        grouped = ", ".join(f"t2.{quote(column)}" for column in columns)
+        test = " AND ".join(f"({to_sql(expr, names)} = t1.{quote(column)})" for expr, column in self.keys)
+        return (f"SELECT {keep}, (t1.{quote(self.mark)} IS NOT NULL) AS {quote(self.mark)} FROM ({below[0]}) AS t0 LEFT JOIN "
+                f"(SELECT {listed}, 1 AS {quote(self.mark)} FROM ({below[1]}) AS t2 GROUP BY {grouped}) AS t1 ON {test}")
+
+    def label(self) -> str:
+        return "Look up " + ", ".join(f"{show(expr, self.input.names)} in {self.listed.names[column]}"
+                                      for expr, column in self.keys)

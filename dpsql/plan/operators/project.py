@@ -1,0 +1,61 @@
+"""The SELECT list of a subquery: columns computed row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpsql.plan.expr.nodes import Expr, Ref
+from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, Stability, columns_of, known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project(Node):
+    """One output row for each input row; `columns` are (identifier, name, expression).
+
+    Proof. A row's image depends on that row alone, so as many rows change as below. The owner is kept if it is passed on
+    unchanged; a bound on a norm is kept if all its columns are.
+    """
+
+    input: Node
+    columns: tuple[tuple[str, str, Expr], ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(id=column, name=name, facts=known(expr, self.input)) for column, name, expr in self.columns)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def passed(self) -> dict[str, str]:
+        """Input columns that are passed on unchanged, with their new identifier."""
+        return {expr.column: column for column, _, expr in reversed(self.columns) if isinstance(expr, Ref)}
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(self.passed[column] for column in key) for key in self.input.unique
+                     if all(column in self.passed for column in key))
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        norm = below[0].norm
+        if norm is not None and all(column in self.passed for column in norm.columns):
+            norm = Norm(order=norm.order, bound=norm.bound, columns=tuple(self.passed[column] for column in norm.columns))
+        else:
+            norm = None
+        owner = self.passed.get(below[0].owner) if below[0].owner is not None else None
+        return replace(below[0], owner=owner, norm=norm, because="one row for each row")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        parts = ", ".join(f"{to_sql(expr, names)} AS {quote(column)}" for column, _, expr in self.columns)
+        return f"SELECT {parts} FROM ({below[0]}) AS t0"
+
+    def label(self) -> str:
+        shown = []
+        for _, name, expr in self.columns:
+            text = show(expr, self.input.names)
+            shown.append(text if text == name else f"{text} AS {name}")
+        return "Project " + ", ".join(shown)

@@ -1,0 +1,64 @@
+"""The ordered values of a column in each cell: what quantiles are chosen from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.types import Interval, Type
+
+VALUE, COUNT = "value", "count"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Node):
+    """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out.
+
+    Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, so it moves by as many
+    elements as the input by rows. Like a tally it carries no stability as a relation; scores of ranks are bounded from the
+    stability of its input (`requests.Select`, `requests.Smooth`).
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    column: str
+    grid: Quantizer
+    when: str | None = None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        kind = self.input.field(self.column).facts.type
+        if not (kind.numeric or kind is Type.DATE) or not self.grid.from_low:
+            raise InvalidPlan("only numbers and dates on a grid from their lower bound are ranked")
+        if self.when is not None and self.input.field(self.when).facts.type is not Type.BOOLEAN:
+            raise InvalidPlan("the condition of a quantile is not a truth value")
+        inside = Interval(0, self.grid.most)
+        return (*(self.input.field(key) for key in self.keys),
+                Field(id=VALUE, name=VALUE, facts=Facts(type=Type.BIGINT, nullable=False, physical=inside, declared=inside)),
+                Field(id=COUNT, name=COUNT, facts=Facts(type=Type.BIGINT, nullable=False)))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="the values of all entities")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        cell = self.grid.to_sql(names[self.column], self.input.env[self.column].type)
+        keys = [f"{names[key]} AS {quote(key)}" for key in self.keys]
+        where = f" WHERE {names[self.when]}" if self.when is not None else ""
+        inner = f"SELECT {', '.join([*keys, f'{cell} AS {quote(VALUE)}'])} FROM ({below[0]}) AS t0{where}"
+        group = ", ".join(f"t1.{quote(name)}" for name in (*self.keys, VALUE))
+        return (f"SELECT {group}, COUNT(*) AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL "
+                f"GROUP BY {group}")
+
+    def label(self) -> str:
+        names = self.input.names
+        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
+        return f"Rank {names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}]{by}"

@@ -1,0 +1,84 @@
+"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, and the first that is noised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.summands import Summand
+from dpsql.types import Type
+
+SATURATION = 2**62
+
+
+def saturated(total: str, bound: int = SATURATION) -> str:
+    """A HUGEINT sum as a BIGINT, held within ±bound.
+
+    Clamping a total is 1-Lipschitz, so sensitivities still hold; and no total raises, whatever the rows are.
+    """
+    return (f"CAST((CASE WHEN {total} > {bound} THEN {bound} WHEN {total} < -{bound} THEN -{bound} "
+            f"ELSE COALESCE({total}, 0) END) AS BIGINT)")
+
+
+def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
+                 bound: int) -> str:
+    """The SELECT that sums the components of all summands for each value of `keys`."""
+    names = columns_of("t0", input)
+    inner, sums = [f"{names[key]} AS {quote(key)}" for key in keys], []
+    for i, summand in enumerate(summands):
+        cells = summand.cells(names, dict(input.env))
+        aliases = [f"q{i}_{j}" for j in range(len(cells))]
+        inner += [f"{cell} AS {quote(alias)}" for cell, alias in zip(cells, aliases, strict=True)]
+        sums += summand.sums(tuple(f"t1.{quote(alias)}" for alias in aliases))
+    parts = [f"t1.{quote(key)} AS {quote(key)}" for key in keys]
+    parts += [f"{saturated(total, bound)} AS {quote(name)}" for total, name in zip(sums, totals, strict=True)]
+    group = " GROUP BY " + ", ".join(f"t1.{quote(key)}" for key in keys) if keys else ""
+    return f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(inner) or '1'} FROM ({below}) AS t0) AS t1{group}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally(Node):
+    """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
+
+    Proof. It is not itself a relation that may be asked about: it carries no stability. Its sensitivity is derived by
+    `certificate.certify` from the stability of its input and the norms of its summands.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    summands: tuple[Summand, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        if not self.summands:
+            raise InvalidPlan("nothing is summed")
+        for summand in self.summands:
+            if not set(summand.columns) <= set(self.input.env):
+                raise InvalidPlan("a summand reads an unknown column")
+            if summand.when is not None and self.input.env[summand.when].type is not Type.BOOLEAN:
+                raise InvalidPlan("the condition of a summand is not a truth value")
+        sums = tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False)) for name in self.totals)
+        return (*(self.input.field(key) for key in self.keys), *sums)
+
+    @property
+    def totals(self) -> tuple[str, ...]:
+        """The identifiers of the sums, summand by summand."""
+        return tuple(f"m{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="the sums of all entities")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION)
+
+    def label(self) -> str:
+        names = dict(self.input.names)
+        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
+        return "Tally " + "; ".join(summand.label(names) for summand in self.summands) + by

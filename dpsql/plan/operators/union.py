@@ -1,0 +1,67 @@
+"""UNION ALL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.intervals import hull
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnionAll(Node):
+    """The rows of all parts, column by position; `columns` are the new (identifier, name) pairs.
+
+    Proof. The rows that change are those that change in a part: the sum of the parts' bounds. A row's owner is the one its
+    part gives it, if all private parts carry the owner in the same position; a public part has no owners, so with one the
+    result has none.
+    """
+
+    parts: tuple[Node, ...]
+    columns: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        if len(self.parts) < 2 or any(len(part.fields) != len(self.columns) for part in self.parts):
+            raise InvalidPlan("the parts of a union differ in their number of columns")
+        found = []
+        for i, (column, name) in enumerate(self.columns):
+            pieces = [part.fields[i].facts for part in self.parts]
+            if len({piece.type for piece in pieces}) != 1:
+                raise InvalidPlan("the parts of a union differ in type")
+            domains = {piece.domain for piece in pieces}
+            steps = {piece.step for piece in pieces}
+            found.append(Field(id=column, name=name, facts=Facts(
+                type=pieces[0].type, nullable=any(piece.nullable for piece in pieces),
+                physical=hull(*(piece.physical for piece in pieces)), declared=hull(*(piece.declared for piece in pieces)),
+                domain=domains.pop() if len(domains) == 1 else None, step=steps.pop() if len(steps) == 1 else None,
+                whole=all(piece.whole for piece in pieces))))
+        return tuple(found)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.parts
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        rows: int | None = 0
+        for part in below:
+            rows = None if rows is None or part.rows is None else rows + part.rows
+        positions = {[field.id for field in node.fields].index(part.owner) if part.owner is not None else None
+                     for node, part in zip(self.parts, below, strict=True)}
+        position = positions.pop() if len(positions) == 1 else None
+        owner = self.columns[position][0] if position is not None else None
+        return Stability(rows=rows, owner=owner, because="the rows of all parts")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        arms = []
+        for node, text in zip(self.parts, below, strict=True):
+            parts = ", ".join(f"t0.{quote(field.id)} AS {quote(column)}"
+                              for field, (column, _) in zip(node.fields, self.columns, strict=True))
+            arms.append(f"SELECT {parts} FROM ({text}) AS t0")
+        return " UNION ALL ".join(arms)
+
+    def label(self) -> str:
+        return f"Union all of {len(self.parts)}"

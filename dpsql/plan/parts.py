@@ -1,0 +1,55 @@
+"""What is measured for a statement: parts over one view, and recipes that turn their releases into its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpsql.estimates import Estimate
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Summand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """Linear: the sums of a summand over the cells. Releases one estimate, in integers, for each component."""
+
+    summand: Summand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distincts:
+    """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity."""
+
+    column: str
+    when: str | None
+    entities: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Places in the order of a column: fractions 0 (the least value) to 1, in rising order. Releases one estimate for each."""
+
+    column: str
+    when: str | None
+    grid: Quantizer
+    fractions: tuple[Fraction, ...]
+
+
+Part: TypeAlias = Sums | Distincts | Quantiles
+Released: TypeAlias = Mapping[int, Sequence[Estimate]]
+"""For each part, by its position, the estimates of its components."""
+
+Recipe: TypeAlias = Callable[[Released], Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decomposition:
+    """Parts, how many aggregates rest on each, and the recipe of every aggregate by its identifier."""
+
+    parts: tuple[Part, ...]
+    weights: tuple[int, ...]
+    recipes: Mapping[str, Recipe]
+    uses: Mapping[str, tuple[int, ...]]

@@ -1,0 +1,207 @@
+"""Aggregates as measurable parts, and back.
+
+COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; quantiles of one column are chosen together; an
+aggregate that is written twice is one. The undo of this rule are the recipes: with exact parts they give exactly what plain
+SQL gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.errors import Unsupported
+from dpsql.estimates import Estimate
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
+from dpsql.plan.question import AggregateCall, Question
+from dpsql.types import Interval
+
+DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
+MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
+
+
+def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None) -> Decomposition:
+    """Parts and recipes of a question. `bounds` are ranges found privately, by column.
+
+    Raises Unsupported, located, where a column has no bounds.
+    """
+    return _Decomposer(question, owner, bounds or {}).run()
+
+
+@dataclass
+class _Column:
+    """What is asked of one column under one condition."""
+
+    degree: int = -1
+    counted: bool = False
+    fractions: set[Fraction] = field(default_factory=set)
+
+
+class _Decomposer:
+    def __init__(self, question: Question, owner: str | None, bounds: dict[str, Interval]) -> None:
+        self._question, self._owner, self._bounds = question, owner, bounds
+        self._view: Node = question.view
+        self._parts: list[Part] = []
+        self._asked: dict[tuple[str, str | None], _Column] = {}
+
+    def run(self) -> Decomposition:
+        calls = self._question.aggregates
+        for call in calls:
+            self._collect(call)
+        self._share_counts(calls)
+        recipes = {call.id: self._recipe(call) for call in calls}
+        uses = {name: parts for name, (_, parts) in recipes.items()}
+        weights = [sum(i in parts for parts in uses.values()) for i in range(len(self._parts))]
+        return Decomposition(parts=tuple(self._parts), weights=tuple(weights), uses=uses,
+                             recipes={name: recipe for name, (recipe, _) in recipes.items()})
+
+    # -- first pass: what is asked of each column
+
+    def _collect(self, call: AggregateCall) -> None:
+        if not call.columns or call.function == "count_distinct":
+            return
+        asked = self._asked.setdefault((call.columns[0], call.when), _Column())
+        if call.function in DEGREES:
+            asked.degree = max(asked.degree, DEGREES[call.function])
+        elif call.function == "count":
+            asked.counted = True
+        else:
+            asked.fractions.add({"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0)))
+
+    def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
+        """A count beside a sum comes free with moments of degree one."""
+        plain = {call.when for call in calls if call.function == "count" and not call.columns}
+        for (_, when), asked in self._asked.items():
+            if asked.degree == 0 and (asked.counted or when in plain):
+                asked.degree = 1
+
+    # -- second pass: parts
+
+    def _add(self, part: Part) -> int:
+        if part not in self._parts:
+            self._parts.append(part)
+        return self._parts.index(part)
+
+    def _moments(self, column: str, when: str | None) -> int:
+        """The part that holds the moments of a column; COUNT(*) under the same condition rests on the first of them."""
+        known, degree = self._view.field(column), self._asked[column, when].degree
+        grid = self._grid(known, from_low=True, most_steps=MOST_SQUARED_STEPS if degree == 2 else 2**30)
+        first = next(key for key, asked in self._asked.items() if key[1] == when and asked.degree >= 1) == (column, when)
+        wanted = any(call.function == "count" and not call.columns and call.when == when for call in self._question.aggregates)
+        return self._add(Sums(summand=Moments(column=column, when=when, grid=grid, degree=max(1, degree),
+                                              missing=first and wanted and known.facts.nullable)))
+
+    def _grid(self, known: Field, *, from_low: bool, most_steps: int = 2**30) -> Quantizer:
+        ends = self._bounds.get(known.id, known.facts.declared)
+        if not ends.finite:
+            raise Unsupported(f"{known.name} has no declared bounds, so one row could change the answer without limit",
+                              code="no-bounds", subject=known.name, span=self._span_of(known.id),
+                              try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000) in the query")
+        if ends.low == ends.high:
+            ends = Interval(ends.low, ends.low + 1)  # a single value still needs a grid of one step
+        grid = quantizer(known.facts, bounds=ends, from_low=from_low, most_steps=most_steps)
+        assert grid is not None
+        return grid
+
+    def _span_of(self, column: str):  # type: ignore[no-untyped-def]
+        return next((call.span for call in self._question.aggregates if column in call.columns), None)
+
+    # -- recipes
+
+    def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        match call.function:
+            case "count":
+                return self._count(call)
+            case "count_distinct":
+                part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner))
+                return _component(part, 0), (part,)
+            case "min" | "max" | "quantile":
+                return self._place(call)
+            case _:
+                return self._statistic(call)
+
+    def _count(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        column = call.columns[0] if call.columns else None
+        if column is not None and not self._view.field(column).facts.nullable:
+            column = None
+        with_moments = [key for key, asked in self._asked.items() if asked.degree >= 1 and key[1] == call.when]
+        if call.columns and (call.columns[0], call.when) in with_moments:
+            part = self._moments(call.columns[0], call.when)
+            return _rows_of(part, self._summand(part), missing=column is None), (part,)
+        if not call.columns and with_moments:
+            part = self._moments(*with_moments[0])
+            return _rows_of(part, self._summand(part), missing=True), (part,)
+        part = self._add(Sums(summand=Count(column=column, when=call.when)))
+        return _component(part, 0), (part,)
+
+    def _summand(self, part: int) -> Moments:
+        found = self._parts[part]
+        assert isinstance(found, Sums) and isinstance(found.summand, Moments)
+        return found.summand
+
+    def _place(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        column = call.columns[0]
+        fractions = tuple(sorted(self._asked[column, call.when].fractions))
+        part = self._add(Quantiles(column=column, when=call.when, fractions=fractions,
+                                   grid=self._grid(self._view.field(column), from_low=True)))
+        wanted = {"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0))
+        return _component(part, fractions.index(wanted)), (part,)
+
+    def _statistic(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        column = call.columns[0]
+        if self._asked[column, call.when].degree == 0:
+            grid = self._grid(self._view.field(column), from_low=False)
+            part = self._add(Sums(summand=GridSum(column=column, when=call.when, grid=grid)))
+            step = float(grid.step)
+            return (lambda released: released[part][0] * step), (part,)
+        part = self._moments(column, call.when)
+        return _from_moments(call.function, part, self._summand(part)), (part,)
+
+
+def _component(part: int, index: int) -> Recipe:
+    return lambda released: released[part][index]
+
+
+def _rows_of(part: int, summand: Moments, *, missing: bool) -> Recipe:
+    """The number of rows: all components add up to M^degree for each."""
+
+    def recipe(released: Released) -> Estimate:
+        parts = released[part][: summand.degree + 1 + (summand.missing and missing)]
+        total = parts[0]
+        for other in parts[1:]:
+            total = total + other
+        return total / summand.total
+
+    return recipe
+
+
+def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
+    """SUM, AVG, VAR and STDDEV from Bernstein sums; see `summands.Moments`."""
+    top, step, low = summand.grid.most, float(summand.grid.step), float(summand.grid.low)
+    count = _rows_of(part, summand, missing=False)
+
+    def first(released: Released) -> Estimate:
+        """The sum of n = (x - low) / step."""
+        parts = released[part]
+        return parts[0] if summand.degree == 1 else (parts[0] + parts[1] * 0.5) / top
+
+    def recipe(released: Released) -> Estimate:
+        rows, total = count(released), first(released)
+        if function == "sum":
+            return total * step + rows * low
+        mean = total / rows
+        if function == "avg":
+            return (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+        variance = (released[part][0] / rows - mean * mean) * step**2
+        if function.endswith("_samp"):
+            variance = (variance * rows / (rows + -1.0)).where(rows.values > 1)
+        variance = variance.within(0, np.inf).where(rows.values > 0)
+        return variance.root() if function.startswith("stddev") else variance
+
+    return recipe

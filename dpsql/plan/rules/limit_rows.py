@@ -1,0 +1,30 @@
+"""Enforce the limits of rows that the policy declares."""
+
+from __future__ import annotations
+
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+
+
+def limit_rows(plan: Node) -> Node:
+    """Put a truncation above every scan of a private table with a declared limit.
+
+    A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (Where the
+    kernel has counted that there are none, the truncation is not executed.)
+    """
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Scan) and node.owner is not None and node.table.rows is not None:
+            return Truncate(input=node, rows=node.table.rows, owner=node.owner, order=row_order(node, node.owner))
+        return node
+
+    return rebuild(plan, change)
+
+
+def row_order(node: Node, owner: str) -> tuple[str, ...]:
+    """Columns that tell the rows of one owner apart: the smallest key the database guarantees, or all columns."""
+    keys = sorted((sorted(key - {owner}) for key in node.unique), key=len)
+    if keys and keys[0]:
+        return tuple(keys[0])
+    return tuple(field.id for field in node.fields if field.id != owner)

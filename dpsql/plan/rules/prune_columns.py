@@ -1,0 +1,62 @@
+"""Drop columns that nothing reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.plan.expr.nodes import columns
+from dpsql.plan.node import Node
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+
+
+def prune_columns(plan: Node) -> Node:
+    """The same relation, reading only the columns that it needs; owners stay, as stability rests on them."""
+    return _prune(plan, frozenset(field.id for field in plan.fields))
+
+
+def _prune(node: Node, needed: frozenset[str]) -> Node:
+    match node:
+        case Scan():
+            keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
+            return replace(node, columns=tuple((column, name) for column, name in node.columns
+                                               if column in needed or column == node.owner or name in keys))
+        case Filter():
+            return replace(node, input=_prune(node.input, needed | columns(node.condition)))
+        case Project():
+            kept = tuple(part for part in node.columns if part[0] in needed)
+            below = frozenset(column for _, _, expr in kept for column in columns(expr))
+            return Project(input=_prune(node.input, below), columns=kept)
+        case Join():
+            below = needed | columns(node.condition)
+            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below))
+        case Lookup():
+            below = needed | frozenset(column for expr, _ in node.keys for column in columns(expr))
+            return replace(node, input=_prune(node.input, below),
+                           listed=_prune(node.listed, frozenset(column for _, column in node.keys)))
+        case UnionAll():
+            kept_at = [i for i, (column, _) in enumerate(node.columns) if column in needed]
+            parts = tuple(_prune(part, frozenset(part.fields[i].id for i in kept_at)) for part in node.parts)
+            if any([field.id for field in part.fields] != [old.fields[i].id for i in kept_at]
+                   for part, old in zip(parts, node.parts, strict=True)):
+                return node  # a part that cannot drop exactly the same columns keeps all
+            return UnionAll(parts=parts, columns=tuple(node.columns[i] for i in kept_at))
+        case GroupBy():
+            folds = tuple(part for part in node.folds if part.id in needed)
+            below = frozenset(node.keys) | frozenset(part.column for part in folds if part.column is not None)
+            return replace(node, input=_prune(node.input, below), folds=folds)
+        case Truncate():
+            return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
+        case Distinct() | Constants():
+            return node if isinstance(node, Constants) else replace(
+                node, input=_prune(node.input, frozenset(field.id for field in node.fields)))
+        case _:
+            return node

@@ -1,0 +1,61 @@
+"""Equalities of WHERE that link two tables become conditions of their join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.plan.expr.nodes import Call, Expr, Literal, columns, conjuncts
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
+from dpsql.types import Type
+
+TRUE = Literal(value=True, type=Type.BOOLEAN)
+
+
+def push_equalities(plan: Node) -> Node:
+    """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows meet."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter) or not isinstance(node.input, Join):
+            return node
+        below: Node = node.input
+        kept = []
+        for part in conjuncts(node.condition):
+            pushed = _push(below, part)
+            if pushed is None:
+                kept.append(part)
+            else:
+                below = pushed
+        if below is node.input:
+            return node
+        condition = all_of(kept)
+        return below if condition is None else Filter(input=below, condition=condition)
+
+    return rebuild(plan, change)
+
+
+def all_of(parts: list[Expr]) -> Expr | None:
+    """The conjunction of conditions; None for none."""
+    result: Expr | None = None
+    for part in parts:
+        result = part if result is None else Call(function="and", args=(result, part), type=Type.BOOLEAN)
+    return result
+
+
+def _push(node: Node, part: Expr) -> Node | None:
+    """The join tree with an equality put at the join of its two sides; None where it has no such place."""
+    if not isinstance(node, Join) or node.keep_left or not (isinstance(part, Call) and part.function == "="):
+        return None
+    read = columns(part)
+    for side in ("left", "right"):
+        below = getattr(node, side)
+        if read <= set(below.env):
+            pushed = _push(below, part)
+            return None if pushed is None else replace(node, **{side: pushed})
+    if not read <= set(node.left.env) | set(node.right.env):
+        return None
+    known = [old for old in conjuncts(node.condition) if old != TRUE]
+    condition = all_of([*known, part])
+    assert condition is not None
+    return replace(node, condition=condition)

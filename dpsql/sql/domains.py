@@ -1,0 +1,73 @@
+"""The public list of values of a key, derived from what the owner declares of the columns it is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Protocol
+
+from dpsql.catalog.model import Domain
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns
+from dpsql.types import Type
+
+MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
+
+
+class Scratch(Protocol):
+    """Evaluates expressions over public values, with the semantics of the engine."""
+
+    def evaluate(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> list[tuple[Any, ...]]:
+        """The values of expressions over rows given column by column."""
+        ...
+
+    def compiles(self, pattern: str) -> bool:
+        """Whether a regular expression is one, so that it cannot fail on a row."""
+        ...
+
+
+def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain | None, bool]:
+    """All values an expression can take, None where the policy does not tell; and whether NULL is one of them.
+
+    Known are declared columns, truth values, CASE over constants, expressions over columns with declared domains (evaluated
+    over all their combinations), and whole numbers in a declared range, such as floor(income / 1000).
+    """
+    known = facts(expr, env)
+    if isinstance(expr, Ref):
+        return known.domain, known.nullable
+    if isinstance(expr, Literal):
+        return Domain(() if expr.value is None else (expr.value,)), expr.value is None
+    evaluated = _over_combinations(expr, env, scratch)
+    if evaluated is not None:
+        return evaluated
+    if known.type is Type.BOOLEAN:
+        return Domain((False, True)), known.nullable
+    if isinstance(expr, Case):
+        outcomes = [*(then for _, then in expr.branches), expr.otherwise]
+        if all(isinstance(outcome, Literal) for outcome in outcomes):
+            values = {outcome.value for outcome in outcomes if isinstance(outcome, Literal) and outcome.value is not None}
+            return Domain(tuple(sorted(values))), known.nullable  # type: ignore[type-var]
+    ends = known.declared
+    if known.whole and known.type.numeric and ends.finite and ends.high - ends.low <= MOST_NUMBERS:
+        numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
+        return Domain(tuple(numbers) if known.type is Type.BIGINT else tuple(float(n) for n in numbers)), known.nullable
+    return None, known.nullable
+
+
+def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
+    """The values over all combinations of the columns' own values; None where these are not declared or too many."""
+    read = sorted(columns(expr))
+    lists = []
+    for column in read:
+        domain = env[column].domain
+        if domain is None:
+            return None
+        lists.append([*domain.values, *([None] if env[column].nullable else [])])
+    if not read or math.prod(len(values) for values in lists) > MOST_COMBINATIONS:
+        return None
+    rows = list(product(*lists))
+    given = {column: (env[column].type, [row[i] for row in rows]) for i, column in enumerate(read)}
+    found = {row[0] for row in scratch.evaluate([expr], given)}
+    values = [value for value in found if value is not None and value == value]
+    return Domain(tuple(sorted(values))), None in found

@@ -1,0 +1,94 @@
+"""Small values that every room uses: places in text, SQL types, intervals."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of text: characters `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+    def join(self, other: Span | None) -> Span:
+        return self if other is None else Span(min(self.start, other.start), max(self.end, other.end))
+
+    def place(self, text: str) -> tuple[int, int]:
+        """Line and column of the first character, counted from one."""
+        before = text[: self.start]
+        return before.count("\n") + 1, self.start - (before.rfind("\n") + 1) + 1
+
+    def underline(self, text: str, *, note: str = "", width: int = 100) -> str:
+        """The line of `text` that holds the span, with carets under it and `note` below."""
+        begin = text.rfind("\n", 0, self.start) + 1
+        stop = text.find("\n", self.start)
+        stop = len(text) if stop < 0 else stop
+        skip = max(0, self.start - begin - width // 2)
+        shown = text[begin + skip : stop][:width].replace("\t", " ")
+        at = self.start - begin - skip
+        carets = "^" * max(1, min(self.end, stop, begin + skip + width) - self.start)
+        lines = [f"    {shown}", "    " + " " * at + carets]
+        if note:
+            first, *rest = note.split("\n")
+            lines += [f"    try {first}", *(f"        {line}" for line in rest)]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+class Type(enum.Enum):
+    """The types of expressions. Narrower types of a database are widened when a table is scanned."""
+
+    BOOLEAN = "BOOLEAN"
+    BIGINT = "BIGINT"
+    DOUBLE = "DOUBLE"
+    VARCHAR = "VARCHAR"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+
+    @property
+    def numeric(self) -> bool:
+        return self in (Type.BIGINT, Type.DOUBLE)
+
+    @property
+    def temporal(self) -> bool:
+        return self in (Type.DATE, Type.TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A closed range of numbers; an infinite end means that no bound is known.
+
+    Ends are Python numbers: `int` where the range is one of integers, so that no end is rounded.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.low) or math.isnan(self.high) or self.low > self.high:
+            raise ValueError(f"not an interval: {self.low}..{self.high}")
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value in the range."""
+        return max(abs(self.low), abs(self.high))
+
+    def hull(self, other: Interval) -> Interval:
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
+    def inside(self, other: Interval) -> bool:
+        return other.low <= self.low and self.high <= other.high
+
+    def __str__(self) -> str:
+        return f"[{self.low:g}, {self.high:g}]"
+
+
+ANY_NUMBER = Interval(-math.inf, math.inf)
+INT64 = Interval(-(2**63), 2**63 - 1)
