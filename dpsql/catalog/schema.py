@@ -145,7 +145,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
         elif len(found) > 1:
             outside[name] = f"its rows name the protected {entity.name} in more than one way"
         else:
-            owners[name] = found.pop()
+            (owners[name],) = found
             for step in owners[name].steps:
                 _check_unique(policy, name, step, schema[step.table])
     return owners, outside

@@ -1,0 +1,16 @@
+"""Options of the whole test run."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--effort", type=float, default=1.0,
+                     help="multiplies the number of random cases, sentences and samples of the statistical and fuzz tiers")
+
+
+@pytest.fixture(scope="session")
+def effort(request: pytest.FixtureRequest) -> float:
+    """How much more (or less) than the default the statistical and fuzz tiers should try."""
+    return float(request.config.getoption("--effort"))
