@@ -40,10 +40,26 @@ class Cost:
         pure = spent.epsilon is not None and spent.epsilon <= self.epsilon
         return pure and (spent.rho <= self.rho or self.epsilon**2 / 2 <= self.rho)
 
+    def part(self, share: Fraction, *, delta: Fraction = Fraction(0)) -> Cost:
+        """A share of this amount, in the account that it is held in: of epsilon where it is pure, of rho otherwise."""
+        if self.epsilon is None:
+            return Cost(epsilon=None, rho=self.rho * share, delta=delta)
+        return pure(self.epsilon * share, delta)
+
+    @property
+    def as_epsilon(self) -> Fraction:
+        """The largest epsilon of an epsilon-DP release that this amount pays for; a square root is rounded down."""
+        return self.epsilon if self.epsilon is not None else root(2 * self.rho)
+
     def rounded(self) -> Charge:
         """The cost in the ledger's integers, rounded up."""
         return Charge(epsilon=None if self.epsilon is None else math.ceil(self.epsilon * NANO),
                       rho=math.ceil(self.rho * NANO), delta=math.ceil(self.delta * ATTO))
+
+
+def root(number: Fraction) -> Fraction:
+    """A square root, rounded down to a multiple of 2^-64."""
+    return Fraction(math.isqrt(math.floor(number * 2**128)), 2**64)
 
 
 FREE = Cost(epsilon=Fraction(0), rho=Fraction(0))

@@ -460,7 +460,7 @@ def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope
         condition = TRUE
     first, second = (right, left) if side == "RIGHT" else (left, right)
     condition = _with_owners(first, second, condition, world)
-    node = Join(left=first.node, right=second.node, condition=condition, keep_left=bool(side))
+    node = Join(left=first.node, right=second.node, condition=condition, keep_left=bool(side), span=span)
     padded = {field.id: field for field in node.fields}
     seen = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns)) for source in sources)
     return Scope(node=node, sources=seen, merged=merged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
@@ -10,7 +10,7 @@ from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import (
     Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of,
 )
-from dpsql.types import Type
+from dpsql.types import Span, Type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,7 @@ class Join(Node):
     right: Node
     condition: Expr
     keep_left: bool = False
+    span: Span | None = field(default=None, compare=False)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
