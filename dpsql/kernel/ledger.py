@@ -20,6 +20,7 @@ import re
 import secrets
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +34,14 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident')), at TEXT NOT NULL,
     budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
-    epsilon INTEGER, rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
+    epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
 CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer';
 """
 COLUMNS = ("seq", "kind", "at", "budget", "analyst", "digest", "data", "sql", "epsilon", "rho", "delta", "answers", "body")
 PATIENCE = 60.0  # seconds a writer waits for its turn before it gives up
 HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
+CUT_OFF = re.compile(r"\d*( [0-9a-f]{0,63})?\x00*")  # what a crash can leave of a record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class Entry:
 
 
 class Ledger:
-    """An open ledger. Safe under many processes; a process that forks opens its own."""
+    """An open ledger. Safe under many processes, forked ones too; threads take one each."""
 
     def __init__(self, path: str | Path, anchor: str | Path | None = None) -> None:
         """Open and verify. Raises LedgerError where the ledger is missing, damaged or older than its anchor."""
@@ -71,6 +73,7 @@ class Ledger:
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
         self._connection: sqlite3.Connection | None = None
         self._connect()
+        _OPENED.add(self)
 
     @classmethod
     def create(cls, path: str | Path, anchor: str | Path | None = None) -> Ledger:
@@ -79,17 +82,17 @@ class Ledger:
         for file in (path, anchor):
             if file.exists():
                 raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists")
-        identity = secrets.token_hex(16)
+        meta = {"identity": secrets.token_hex(16), "salt": secrets.token_hex(8), "version": "1"}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             anchor.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # it holds a secret and every answer
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.executescript(SCHEMA)
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", [
-                    ("identity", identity), ("salt", secrets.token_hex(8)), ("version", "1")])
-            _append(anchor, f"0 {_genesis(identity)}", create=True)
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            _append(anchor, f"0 {_genesis(meta)}", create=True)
         except (OSError, sqlite3.Error):
             raise LedgerError(f"no ledger can be made at {path}") from None
         return cls(path, anchor)
@@ -102,7 +105,7 @@ class Ledger:
     @property
     def salt(self) -> int:
         """The secret that orders rows for truncation; fixed for the life of the ledger."""
-        return int(self._meta["salt"], 16)
+        return self._salt
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
                allows: Mapping[str | None, Any]) -> int:
@@ -130,12 +133,9 @@ class Ledger:
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The answer of the same statement, on the same data, for the same account; None where there is none."""
-        connection = self._ready()
-        self._catch_up(connection)
-        row = connection.execute(
-            "SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND analyst = ? AND data = ? "
-            "ORDER BY seq DESC LIMIT 1", (digest, account.budget, account.analyst, data)).fetchone()
-        return row[0] if row else None
+        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND analyst = ? "
+                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.analyst, data)
+        return rows[0][0] if rows else None
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
@@ -147,12 +147,9 @@ class Ledger:
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, oldest first."""
-        connection = self._ready()
-        self._catch_up(connection)
-        bodies = dict(connection.execute("SELECT answers, body FROM events WHERE kind = 'answer'"))
-        rows = connection.execute(
-            "SELECT seq, at, analyst, sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND budget = ? "
-            "AND (? IS NULL OR analyst = ?) ORDER BY seq", (budget, analyst, analyst))
+        rows = self._read("SELECT seq, at, analyst, sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND budget = ? "
+                          "AND (? IS NULL OR analyst = ?) ORDER BY seq", budget, analyst, analyst)
+        bodies = dict(self._read("SELECT answers, body FROM events WHERE kind = 'answer' AND budget = ? ORDER BY seq", budget))
         return [Entry(seq=seq, at=at, account=Account(budget=budget, analyst=who), sql=sql, body=bodies.get(seq),
                       charge=Charge(epsilon=epsilon, rho=rho, delta=delta)) for seq, at, who, sql, epsilon, rho, delta in rows]
 
@@ -162,30 +159,48 @@ class Ledger:
         if not self.path.exists():
             raise LedgerError(f"there is no ledger at {self.path}", code="ledger-missing",
                               try_="dpsql budget --create, once, to start one")
+        connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0,
                                          check_same_thread=False)
-            connection.execute("PRAGMA synchronous=FULL")
-            self._patiently(lambda: connection.execute("PRAGMA journal_mode").fetchone())
-            if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
-                raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged")
-            self._meta = dict(connection.execute("SELECT key, value FROM meta"))
-            self._head = (0, _genesis(self._meta["identity"]))
-            self._meta["salt"], self._file, self._pid = self._meta["salt"], _identity_of(self.path), os.getpid()
+            self._open(connection)
         except (sqlite3.Error, KeyError, ValueError, OSError):
-            raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged") from None
+            self._leave(connection)
+            raise self._damaged() from None
+        except BaseException:
+            self._leave(connection)
+            raise
+        self._connection, self._pid = connection, os.getpid()
+        return connection
+
+    def _open(self, connection: sqlite3.Connection) -> None:
+        """Check the file, read the whole chain, and compare it with the anchor."""
+        self._patiently(lambda: connection.execute("PRAGMA synchronous=FULL"))
+        if self._patiently(lambda: connection.execute("PRAGMA integrity_check").fetchone()) != ("ok",):
+            raise self._damaged()
+        meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
+        self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
+        self._head = (0, _genesis(meta))
         self._spent: dict[tuple[str, str | None], Charge] = {}
         self._hashes = {0: self._head[1]}
-        self._connection = connection
+        seen = self._anchored()  # read before the chain: what it has seen was committed by then
         self._catch_up(connection)
-        self._compare_with_anchor()
-        return connection
+        self._compare(seen)
+
+    def _leave(self, connection: sqlite3.Connection | None) -> None:
+        self._connection = None
+        if connection is not None:
+            connection.close()
+
+    def _damaged(self, where: str = "") -> LedgerError:
+        return LedgerError(f"the ledger {self.path} is damaged{where}", code="ledger-damaged")
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, after making sure that it still is the ledger's: same file, same process."""
         if self._connection is None:
             raise LedgerError("the ledger is closed")
         if os.getpid() != self._pid:
+            _let_go_of_inherited()
             return self._connect()
         if _identity_of(self.path) != self._file:
             raise LedgerError(f"the ledger {self.path} was removed or replaced while it was open", code="ledger-missing")
@@ -197,14 +212,17 @@ class Ledger:
         connection = self._ready()
         try:
             self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            before = None
             try:
                 self._catch_up(connection)
+                before = self._head
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._forget_uncommitted(connection)
+                if self._head != before:
+                    self._forget_uncommitted(connection)
                 raise
         except sqlite3.Error:
             raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged") from None
@@ -240,23 +258,36 @@ class Ledger:
                          sql=sql, charge=NOTHING, answers=charged, body=body)
         self._publish()
 
+    def _read(self, sql: str, *values: str | None) -> list[tuple[Any, ...]]:
+        """The rows of a query, from a state of the ledger that was verified."""
+        connection = self._ready()
+        self._catch_up(connection)
+        try:
+            found: list[tuple[Any, ...]] = self._patiently(lambda: connection.execute(sql, values).fetchall())
+        except sqlite3.Error:
+            raise self._damaged() from None
+        return found
+
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Verify the chain of what is new, and add it to the sums. Raises LedgerError where the chain is broken."""
         try:
-            top = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
-            if top < self._head[0]:
-                raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back")
-            if self._head[0]:
-                row = connection.execute("SELECT hash FROM events WHERE seq = ?", (self._head[0],)).fetchone()
-                if row is None or row[0] != self._head[1]:
-                    raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged")
-            for *row, link in connection.execute(
-                    f"SELECT {', '.join(COLUMNS)}, hash FROM events WHERE seq > ? ORDER BY seq", (self._head[0],)):
-                if row[0] != self._head[0] + 1 or _link(self._head[1], tuple(row)) != link:
-                    raise LedgerError(f"the ledger {self.path} is damaged at event {row[0]}", code="ledger-damaged")
-                self._accept(tuple(row), link)
+            self._patiently(lambda: self._read_on(connection))
         except sqlite3.Error:
-            raise LedgerError(f"the ledger {self.path} is damaged", code="ledger-damaged") from None
+            raise self._damaged() from None
+
+    def _read_on(self, connection: sqlite3.Connection) -> None:
+        top = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
+        if top < self._head[0]:
+            raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back")
+        if self._head[0]:
+            row = connection.execute("SELECT hash FROM events WHERE seq = ?", (self._head[0],)).fetchone()
+            if row is None or row[0] != self._head[1]:
+                raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged")
+        for *row, link in connection.execute(
+                f"SELECT {', '.join(COLUMNS)}, hash FROM events WHERE seq > ? ORDER BY seq", (self._head[0],)):
+            if row[0] != self._head[0] + 1 or _link(self._head[1], tuple(row)) != link:
+                raise self._damaged(f" at event {row[0]}")
+            self._accept(tuple(row), link)
 
     def _accept(self, row: tuple[Any, ...], link: str) -> None:
         event = dict(zip(COLUMNS, row, strict=True))
@@ -279,15 +310,24 @@ class Ledger:
         except OSError:
             raise LedgerError(f"the anchor {self.anchor} cannot be written", code="ledger-anchor") from None
 
-    def _compare_with_anchor(self) -> None:
+    def _anchored(self) -> list[tuple[int, str]]:
+        """The heads of the chain that the anchor has seen."""
         try:
             seen = self.anchor.read_text(encoding="ascii", errors="replace")
         except OSError:
             raise LedgerError(f"the anchor {self.anchor} of the ledger is missing", code="ledger-anchor") from None
-        heads = [(int(seq), link) for seq, link in HEAD.findall(seen)]
+        heads = []
+        for line in seen.split("\n"):
+            if whole := HEAD.fullmatch(line):
+                heads.append((int(whole[1]), whole[2]))
+            elif not CUT_OFF.fullmatch(line):
+                raise LedgerError(f"the anchor {self.anchor} of the ledger is damaged", code="ledger-anchor")
         if not heads:
             raise LedgerError(f"the anchor {self.anchor} of the ledger is empty", code="ledger-anchor")
-        for seq, link in heads:
+        return heads
+
+    def _compare(self, seen: list[tuple[int, str]]) -> None:
+        for seq, link in seen:
             if seq > self._head[0]:
                 raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
                                   code="ledger-rolled-back")
@@ -307,8 +347,23 @@ def anchor_beside(path: Path) -> Path:
     return path.with_name(path.name + ".anchor")
 
 
-def _genesis(identity: str) -> str:
-    return hashlib.sha256(f"dpsql ledger {identity}".encode()).hexdigest()
+def _genesis(meta: Mapping[str, str]) -> str:
+    """The head of an empty chain: it binds the identity, the salt and the version."""
+    return hashlib.sha256(f"dpsql ledger {json.dumps(dict(meta), sort_keys=True)}".encode()).hexdigest()
+
+
+_OPENED: weakref.WeakSet[Ledger] = weakref.WeakSet()
+
+
+def _let_go_of_inherited() -> None:
+    """After a fork, close every connection that the parent opened.
+
+    SQLite keeps what it knows of file locks for each process. A child that kept the parent's would believe to hold locks that
+    only the parent holds, and the parent, when it closes, would remove the log that the child writes to.
+    """
+    for ledger in list(_OPENED):
+        if ledger._connection is not None and ledger._pid != os.getpid():
+            ledger._connection.close()
 
 
 def _link(previous: str, row: tuple[Any, ...]) -> str:
