@@ -28,6 +28,8 @@ def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> 
     """b * d(v) of `Select`, for values with so many of the segment's rows below and above them."""
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     shift = b * segment.target.offset
+    if b * rows + abs(shift) >= 2**62:
+        below, above = below.astype(object), above.astype(object)
     return np.maximum(0, np.maximum(b * below - a * rows - shift, b * above - (b - a) * rows + shift))
 
 
@@ -35,13 +37,10 @@ def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> i
     """One draw of the exponential mechanism, interval by interval.
 
     All values between two neighbouring data points have one score, so an interval is drawn with the weight of its width and
-    a value in it uniformly. Scores are capped at a public distance beyond which all values together have a probability
-    below 2^-60 (capping is 1-Lipschitz, so the cost is unchanged); what is capped is drawn as one, which bounds the work.
+    a value in it uniformly; what is capped is drawn as one, which bounds the work.
     """
-    width = segment.high - segment.low + 1
-    cap = math.ceil(scale * (math.log(width) + 45)) + segment.target.fraction.denominator * abs(segment.target.offset)
     starts, widths, far = intervals(values, segment)
-    distance = np.minimum(far, cap)
+    distance, cap = excess(far, segment, scale)
     near = np.flatnonzero(distance < cap)
     rest = np.flatnonzero(distance == cap)
     scores = [float(score) for score in -distance[near] + scale * np.log(widths[near])]
@@ -55,6 +54,17 @@ def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> i
     ends = np.cumsum(widths[rest])
     at = int(np.searchsorted(ends, position, side="right"))
     return int(starts[rest[at]]) + position - (int(ends[at - 1]) if at else 0)
+
+
+def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
+    """How much farther each value is than the nearest, capped; and the cap, which all that are too far share.
+
+    Beyond the cap all values together have a probability below 2^-60. The cap is a public number above the least distance,
+    and that moves no more than any distance does; so capped distances move no more either. No draw depends on what is taken
+    from all scores alike, and small scores lose nothing as floats.
+    """
+    cap = min(math.ceil(scale * (math.log(segment.high - segment.low + 1) + 45)), 2**62)
+    return np.minimum(distance - distance.min(), cap).astype(np.int64), cap
 
 
 def intervals(values: Ranked, segment: Segment) -> tuple[Integers, Integers, Integers]:
@@ -81,5 +91,5 @@ def flipped(values: Ranked, segment: Segment, scale: float, context: Context) ->
     upto = np.concatenate(([0], np.cumsum(values.counts)))
     below = upto[np.searchsorted(values.values, every, side="left")]
     above = values.total - upto[np.searchsorted(values.values, every, side="right")]
-    scores = -distances(below, above, values.total, segment)
-    return segment.low + context.noise.flip([int(score) for score in scores], scale)
+    distance, _ = excess(distances(below, above, values.total, segment), segment, scale)
+    return segment.low + context.noise.flip([-int(part) for part in distance], scale)

@@ -12,18 +12,24 @@ from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.ranks import Ranked, read
 from dpsql.requests import Smooth, Smoothed
 
+LEAST = 2.0**-10  # no noise is scaled to less, in grid steps: a constant is a smooth bound too, and this one hardly ever shows
+CLEAR = 1 + 1e-6  # far above the rounding of logarithms, far below what matters
+
 
 def look(request: Smooth, rows: int, context: Context) -> Smoothed:
     """The noisy quantile of every cell; `rows` is the most rows of one entity, from the certificate."""
     values, sizes = [], []
-    top = request.plan.grid.most
+    top = ((request.plan.grid.most + 1) << request.plan.ties) - 1
+    if request.beta <= 0:
+        raise ValueError("the price is too small for a smooth bound")
     for ranked in read(request.plan, request.cells, context):
         middle, spread = quantile_index(ranked.total, request.target.fraction), expand(ranked)
         sensitivity = smooth_sensitivity(spread, middle, top, rows, request.beta)
         exact = int(at(spread, np.array([middle]), top)[0])
         scale = 2 * sensitivity / float(request.epsilon)
         values.append(context.noise.laplace([exact], scale)[0])
-        size = math.floor(math.log(sensitivity) / request.beta)
+        # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
+        size = math.floor(math.log(sensitivity) / (request.beta * CLEAR))
         sizes.append(context.noise.laplace([size], 1 / float(request.epsilon_size) * (1 + 1e-15))[0])
     return Smoothed(values=tuple(values), sizes=tuple(sizes))
 
@@ -51,7 +57,7 @@ def smooth_sensitivity(ordered: NDArray[np.int64], middle: int, top: int, rows: 
     from x[middle] to x[middle - k] or x[middle + k], windows with w <= k that weigh at least 1: S bounds the local sensitivity.
     And a window of D lies in a window of the neighbour D' that is at most k wider and still reaches `middle`, which weighs at
     least exp(-beta) as much: S(D) <= exp(beta) S(D'). For k = 1 this is the smooth sensitivity of Nissim, Raskhodnikova and
-    Smith (2007) exactly, and the smallest such bound.
+    Smith (2007) exactly, and the smallest such bound; but it is never less than `LEAST`.
 
     In O(w log w) for the w positions that can matter: for i < i' and h' < h, exp(-beta h / k)(x[h] - x[i]) >=
     exp(-beta h' / k)(x[h'] - x[i]) stays true with i' in place of i, so the best right end never moves left while i moves
@@ -60,8 +66,8 @@ def smooth_sensitivity(ordered: NDArray[np.int64], middle: int, top: int, rows: 
     rate = beta / rows
     steps = np.arange(rows + 1)
     near = float((at(ordered, middle + steps, top) - at(ordered, middle + steps - rows, top)).max())
-    sure = max(near, math.exp(beta - rate * (len(ordered) + 1)) * top)  # the whole range is a window too
-    reach = min(len(ordered) + 1, math.ceil((beta + math.log(top / sure)) / rate) + 1)
+    sure = max(near, math.exp(beta - rate * (len(ordered) + 1)) * top, LEAST)  # the whole range is a window too
+    reach = min(len(ordered) + 1, math.ceil((beta + math.log(max(1.0, top / sure))) / rate) + 1)
     lefts = np.arange(max(0, middle - reach), middle + 1)
     rights = np.arange(middle, min(len(ordered) + 1, middle + reach) + 1)
     low, high = at(ordered, lefts, top), at(ordered, rights, top)
