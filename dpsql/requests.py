@@ -13,14 +13,10 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.cells import Cells
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.tally import Tally
-
-Cells: TypeAlias = tuple[tuple[Value, ...], ...]
-"""The public list of key values of an answer, in order; one empty key where there is no GROUP BY."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace:
@@ -281,7 +277,8 @@ KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
 class Keys:
     """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it.
 
-    Cost: an entity adds one to the count of at most c keys, c the certificate's stability; see the rules.
+    Cost: an entity adds one to the count of at most c keys, c the certificate's stability, as its rows have different keys;
+    see the rules.
     """
 
     plan: Tally
@@ -289,9 +286,11 @@ class Keys:
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
-        if rows is None or certificate.summands[0].l1 != rows:
+        if rows == 0:
+            return FREE
+        if rows is None or not certificate.apart or certificate.summands[0].l1 != rows:
             raise ValueError("keys are counted once for each entity")
-        return FREE if rows == 0 else self.rule.cost(rows)
+        return self.rule.cost(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,36 @@
+"""One text for one meaning: what identifies a statement in the ledger.
+
+Two texts that bind to the same question, with the same options, are the same statement and have one answer. Places in the
+text take no part; everything else of the plan does, the policy that it rests on included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from collections.abc import Mapping
+
+IGNORED = {"span", "text"}
+
+
+def digest(*parts: object) -> str:
+    """A hash of the canonical form of some values."""
+    return hashlib.sha256("\n".join(canonical(part) for part in parts).encode()).hexdigest()
+
+
+def canonical(value: object) -> str:
+    """A text that is equal exactly for equal values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = ",".join(f"{item.name}={canonical(getattr(value, item.name))}" for item in dataclasses.fields(value)
+                         if item.name not in IGNORED)
+        return f"{type(value).__name__}({parts})"
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, tuple | list):
+        return "[" + ",".join(canonical(part) for part in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{canonical(key)}:{canonical(part)}" for key, part in value.items())) + "}"
+    if isinstance(value, set | frozenset):
+        return "{" + ",".join(sorted(canonical(part) for part in value)) + "}"
+    return f"{type(value).__name__}:{value!r}"

@@ -1,0 +1,412 @@
+"""The shell: dpsql demo | init | check | query | explain | budget | releases.
+
+Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql; 2 something in what was given is wrong, and
+nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsql import __version__
+from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError, OperationalError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dpsql.answer import Answer
+    from dpsql.dbapi import Connection
+    from dpsql.listings import Listing
+
+EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except Error as fault:
+        _say_fault(fault, as_json=getattr(options, "json", False))
+        return exit_code(fault)
+    except KeyboardInterrupt:
+        print("interrupted; what was charged stays charged", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def exit_code(fault: Error) -> int:
+    match fault:
+        case BudgetExhausted():
+            return EXIT["budget"]
+        case LedgerError():
+            return EXIT["ledger"]
+        case InternalError():
+            return EXIT["failed"]
+        case _:
+            return EXIT["wrong"]
+
+
+def _say_fault(fault: Error, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(fault.as_dict()))
+    else:
+        print(fault, file=sys.stderr)
+
+
+# -- arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables; get differentially private answers.",
+                                     epilog="exit codes: 0 answered, 1 failed after a charge, 2 wrong input (nothing charged), "
+                                     "3 budget spent, 4 ledger unusable")
+    parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+
+    def command(name: str, run: Callable[[Any], None], help_: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help_, description=help_)
+        made.set_defaults(run=run)
+        return made
+
+    demo = command("demo", _demo, "answer some SQL over real data that comes with dpsql")
+    demo.add_argument("--to", metavar="FOLDER", help="make the demo a project of your own in a new folder instead")
+    init = command("init", _init, "draft a policy from the schema of a database, reading no row")
+    init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files; with --from-smartnoise, a YAML file")
+    init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
+    init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN", help="for SmartNoise tables with row privacy: "
+                      "the column that names rows")
+    init.add_argument("--to", default="dpsql.toml", metavar="FILE", help="the policy to write (default: %(default)s); - prints it")
+    check = command("check", _check, "check a policy against its database, and list what may be asked about")
+    _add_place(check)
+    check.add_argument("--json", action="store_true", help="print JSON")
+    for name, run, help_ in (("query", _query, "answer SQL"), ("explain", _explain, "tell what SQL would do and cost; spends nothing")):
+        made = command(name, run, help_)
+        made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+        made.add_argument("--file", metavar="FILE", help="read the statements from a file")
+        made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE", help="the value of a parameter, in order or by name")
+        _add_place(made)
+        _add_terms(made)
+        made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
+        if name == "query":
+            made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    for name, run, help_ in (("budget", _budget, "tell what was spent and what is left; --create starts a ledger"),
+                             ("releases", _releases, "list the statements that were charged")):
+        made = command(name, run, help_)
+        _add_place(made)
+        made.add_argument("--json", action="store_true", help="print JSON")
+        if name == "budget":
+            made.add_argument("--create", action="store_true", help="start a new, empty ledger: the owner does this once")
+    return parser
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--database", metavar="FILE", help="a DuckDB, CSV or Parquet file (default: what the policy says)")
+    parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml beside the database, or here)")
+    parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
+    parser.add_argument("--budget", metavar="NAME", help="the budget; needed where the policy has several")
+    parser.add_argument("--analyst", metavar="NAME", help="whose statements these are (default: you)")
+
+
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    for name in ("epsilon", "delta", "rho", "confidence"):
+        parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER",
+                            help="of intervals (default: 0.95)" if name == "confidence" else f"the {name} of each statement that states no price")
+
+
+def _number(name: str) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        from decimal import Decimal, InvalidOperation
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            raise argparse.ArgumentTypeError(f"{name} is a number, not {text!r}") from None
+
+    return read
+
+
+# -- commands
+
+
+def _demo(options: argparse.Namespace) -> None:
+    import tempfile
+
+    from dpsql.demo import project
+
+    if options.to is not None:
+        policy = project.export(Path(options.to))
+        print(f"The demo is in {policy.parent}. For example:\n  dpsql query --policy {policy} --budget {project.BUDGET} "
+              "\"SELECT plan, COUNT(*) FROM people GROUP BY plan\"")
+        return
+    from dpsql.dbapi import connect
+
+    with tempfile.TemporaryDirectory(prefix="dpsql-demo-") as folder:
+        policy = project.export(Path(folder) / "demo")
+        with connect(policy=policy, budget=project.BUDGET, analyst="demo") as connection:
+            _answer_all(project.statements(), connection, options, show_sql=True)
+            _show(connection.execute("SHOW BUDGET"), options)
+
+
+def _init(options: argparse.Namespace) -> None:
+    if options.from_smartnoise:
+        from dpsql.catalog.smartnoise import imported
+
+        text = imported(_read_file(options.database[0]), source=options.database[0], row_keys=_pairs(options.row_key))
+    else:
+        text = _drafted([Path(name) for name in options.database])
+    if options.to == "-":
+        print(text, end="")
+        return
+    try:
+        with open(options.to, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OperationalError(f"{options.to} exists, and a policy is never overwritten", code="exists", try_="--to FILE") from None
+    except OSError as fault:
+        raise OperationalError(f"{options.to} cannot be written ({type(fault).__name__})", code="file") from None
+    print(f"{options.to} is drafted. Read it, fill it in, then: dpsql check --policy {options.to}")
+
+
+def _drafted(files: Sequence[Path]) -> str:
+    """The draft for a DuckDB file, or for CSV and Parquet files."""
+    from dpsql.backends.duckdb import FILES, open_database, open_files
+    from dpsql.catalog.draft import draft
+
+    if all(file.suffix.lower() in FILES for file in files):
+        sources = {re.sub(r"\W", "_", file.stem): file for file in files}
+        reader = open_files(sources, {})
+        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
+    if len(files) != 1:
+        raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database")
+    return draft(open_database(files[0]).schema(), database=str(files[0]))
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise OperationalError(f"{text} is not TABLE=COLUMN", code="argument")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _check(options: argparse.Namespace) -> None:
+    from dpsql.catalog.policy import read_policy
+    from dpsql.listings import listed_tables
+    from dpsql.opening import find_policy, fitted, open_reader
+
+    policy = read_policy(find_policy(options.database, options.policy))
+    reader = open_reader(policy, options.database)
+    for budget in policy.budgets.values():
+        if options.budget not in (None, budget.name):
+            continue
+        catalog = fitted(policy, budget.name, reader)
+        if not options.json:
+            print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
+        _print_listing(listed_tables(catalog), options)
+        for table, reason in ({} if options.json else catalog.outside).items():
+            print(f"table {table} cannot be used: {reason}")
+    reader.close()
+
+
+def _query(options: argparse.Namespace) -> None:
+    with _connected(options) as connection:
+        _answer_all(_statements(options), connection, options, show_sql=False)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    from dpsql.sql.split import split
+
+    with _connected(options) as connection:
+        for text in split(_statements(options)):
+            made = connection.explain(text, _parameters(options.param))
+            print(json.dumps(made.as_dict()) if options.json else made)
+
+
+def _budget(options: argparse.Namespace) -> None:
+    if options.create:
+        from dpsql.catalog.policy import read_policy
+        from dpsql.kernel.ledger import Ledger
+        from dpsql.opening import find_ledger, find_policy
+
+        path, anchor = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
+        Ledger.create(path, anchor).close()
+        print(f"an empty ledger is at {path}")
+        return
+    with _connected(options) as connection:
+        state = connection.budget()
+        if options.json:
+            print(json.dumps(state.as_dict()))
+            return
+        _show(connection.execute("SHOW BUDGET"), options)
+        so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
+        print(f"{state.statements} statements were charged{so_far}")
+
+
+def _releases(options: argparse.Namespace) -> None:
+    with _connected(options) as connection:
+        _show(connection.execute("SHOW RELEASES"), options)
+
+
+# -- input
+
+
+def _connected(options: argparse.Namespace) -> Connection:
+    from dpsql.dbapi import connect
+
+    given = {name: getattr(options, name, None) for name in ("epsilon", "delta", "rho")}
+    confidence = getattr(options, "confidence", None)
+    return connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst, ledger=options.ledger,
+                   confidence=0.95 if confidence is None else confidence, **given)
+
+
+def _statements(options: argparse.Namespace) -> str:
+    if options.sql is not None and options.file is not None:
+        raise OperationalError("the statements are given twice, as text and as a file", code="argument")
+    if options.file is not None and options.file != "-":
+        return _read_file(options.file)
+    if options.sql in (None, "-"):
+        return sys.stdin.read()
+    return str(options.sql)
+
+
+def _read_file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise OperationalError(f"{name} cannot be read ({type(fault).__name__})", code="file") from None
+
+
+def _parameters(texts: Sequence[str]) -> Any:
+    """Values in order, or by name where all have one: numbers and truth values where they read as such, else texts."""
+    named = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL) for text in texts]
+    if texts and all(named):
+        return {match.group(1): _value(match.group(2)) for match in named if match is not None}
+    return [_value(text) for text in texts]
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False, "null": None}.get(text.lower(), text)
+
+
+# -- output
+
+
+def _answer_all(text: str, connection: Connection, options: argparse.Namespace, *, show_sql: bool) -> None:
+    from dpsql.sql.split import split
+
+    statements = split(text)
+    if not statements:
+        connection.execute(text)  # which says what is missing
+    for statement in statements:
+        if show_sql:
+            print("\n" + statement)
+        with _waiting():
+            cursor = connection.execute(statement, _parameters(getattr(options, "param", [])))
+        _show(cursor, options)
+
+
+@contextlib.contextmanager
+def _waiting() -> Iterator[None]:
+    """A sign of life on long work, where a person is watching."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    with Console(stderr=True).status("asking ..."):
+        yield
+
+
+def _show(cursor: Any, options: argparse.Namespace) -> None:
+    if cursor.answer is not None:
+        _print_answer(cursor.answer, options)
+    elif cursor.explanation is not None:
+        made = cursor.explanation
+        print(json.dumps(made.as_dict()) if getattr(options, "json", False) else made)
+    else:
+        from dpsql.listings import Listing
+        from dpsql.types import Type
+
+        columns = tuple((name, Type(kind)) for name, kind, *_ in cursor.description)
+        _print_listing(Listing(columns=columns, rows=tuple(cursor.fetchall())), options)
+
+
+def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
+    from dpsql.display import as_csv, as_dict, legend, margin_text, number
+
+    if getattr(options, "json", False):
+        print(json.dumps(as_dict(answer)))
+        return
+    if getattr(options, "csv", False):
+        print(as_csv(answer), end="")
+        return
+    table = _table()
+    for column in answer.columns:
+        table.add_column(column.name, justify="left" if column.exact and not column.type.numeric else "right")
+        if not column.exact:
+            table.add_column("", style="dim", justify="left")
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        cells = []
+        for column, value, margin in zip(answer.columns, row, margins, strict=True):
+            cells.append(number(value, margin))
+            cells += [] if column.exact else [margin_text(margin, value)]
+        table.add_row(*cells)
+    console = _console()
+    console.print(table)
+    for line in (legend(answer), *answer.notes):
+        console.print(line, style="dim", markup=False, highlight=False)
+
+
+def _print_listing(listing: Listing, options: argparse.Namespace) -> None:
+    names = [name for name, _ in listing.columns]
+    if getattr(options, "json", False):
+        for row in listing.rows:
+            print(json.dumps(dict(zip(names, row, strict=True))))
+        return
+    if getattr(options, "csv", False):
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(listing.rows)
+        return
+    table = _table()
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in listing.rows:
+        table.add_row(*(number_text(value) for value in row))
+    _console().print(table)
+
+
+def number_text(value: Any) -> str:
+    from dpsql.display import number
+
+    return number(value)
+
+
+def _table() -> Any:
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

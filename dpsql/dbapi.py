@@ -1,0 +1,293 @@
+"""PEP 249 (DB-API 2.0): connections and cursors, with errors, intervals, costs and explanations beside the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from dpsql import errors
+from dpsql.errors import InterfaceError
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from dpsql.answer import Answer
+    from dpsql.engine import Session
+    from dpsql.explain import Explanation
+    from dpsql.spending import Spending
+
+apilevel = "2.0"
+threadsafety = 1
+paramstyle = "qmark"  # $1 and :name are read too
+
+
+class _Kind:
+    """A PEP 249 type object: equal to the type codes of its kind."""
+
+    def __init__(self, *codes: str) -> None:
+        self._codes = frozenset(codes)
+
+    def __eq__(self, other: object) -> bool:
+        return other in self._codes if isinstance(other, str) else self is other
+
+    def __hash__(self) -> int:
+        return hash(self._codes)
+
+
+STRING, NUMBER, DATETIME = _Kind("VARCHAR"), _Kind("BIGINT", "DOUBLE", "BOOLEAN"), _Kind("DATE", "TIMESTAMP")
+BINARY, ROWID = _Kind(), _Kind()
+
+
+def connect(database: str | Path | None = None, *, policy: str | Path | None = None, budget: str | None = None,
+            analyst: str | None = None, epsilon: object = None, delta: object = None, rho: object = None,
+            confidence: object = 0.95, ledger: str | Path | None = None) -> Connection:
+    """Open a database under a policy.
+
+    database    a DuckDB file, or one CSV or Parquet file; left out, the policy says where the data are
+    policy      the policy file; left out, dpsql.toml beside the database or in the current folder
+    budget      the name of the budget to spend from; needed where the policy has several
+    analyst     whose statements these are; left out, the name of the user
+    epsilon, delta, rho   the price of a statement that states none; left out, the policy's per_statement
+    confidence  of the intervals
+    ledger      the ledger file; left out, where the policy says, or beside it
+
+    Raises PolicyError, OptionError, OperationalError or LedgerError.
+    """
+    from dpsql.opening import Terms, open_session
+
+    terms = Terms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+    return Connection(open_session(database, policy, ledger, terms))
+
+
+class Connection:
+    """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back."""
+
+    Warning, Error, InterfaceError, DatabaseError = errors.Warning, errors.Error, errors.InterfaceError, errors.DatabaseError
+    DataError, OperationalError, IntegrityError = errors.DataError, errors.OperationalError, errors.IntegrityError
+    InternalError, ProgrammingError, NotSupportedError = errors.InternalError, errors.ProgrammingError, errors.NotSupportedError
+
+    def __init__(self, session: Session) -> None:
+        self._session: Session | None = session
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise InterfaceError("the connection is closed", code="closed")
+        return self._session
+
+    def cursor(self) -> Cursor:
+        _ = self.session
+        return Cursor(self)
+
+    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+        """A new cursor with the answer of a statement."""
+        return self.cursor().execute(sql, parameters)
+
+    def explain(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Explanation:
+        """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it."""
+        from dpsql.engine import explain
+        from dpsql.sql.parse import parse
+        from dpsql.sql.statement import Explain, Query
+
+        statement = parse(_text(sql))
+        query = statement.query if isinstance(statement, Explain) else statement
+        if not isinstance(query, Query):
+            raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
+        return explain(query, self.session, parameters)
+
+    def budget(self) -> Spending:
+        """What was spent, and what is left."""
+        from dpsql.engine import budget_of
+
+        return budget_of(self.session)
+
+    def commit(self) -> None:
+        """Nothing to do: a statement is durable when it is answered."""
+        _ = self.session
+
+    def rollback(self) -> None:
+        """Refused: what was released cannot be taken back."""
+        raise errors.NotSupportedError("an answer that was released cannot be taken back", code="rollback")
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a connection to private data is not copied")
+
+
+class Cursor:
+    """Runs statements and holds the last result.
+
+    Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `.df()`, `.arrow()`.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self._closed = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[tuple[Any, ...]] | None = None
+        self._next = 0
+        self.description: list[tuple[str, str, None, None, None, None, bool | None]] | None = None
+        self.rowcount = -1
+        self.answer: Answer | None = None
+        self.explanation: Explanation | None = None
+
+    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+        """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
+        an `Incident`, which says that the charge is kept."""
+        from dpsql.answer import Answer
+        from dpsql.engine import answer
+        from dpsql.explain import Explanation
+        from dpsql.listings import Listing, listed_spending
+
+        self._check_open()
+        self._clear()
+        result = answer(_text(sql), self.connection.session, parameters)
+        if isinstance(result, Answer):
+            self.answer = result
+            self._take([(column.name, column.type.value) for column in result.columns], list(result.rows))
+        elif isinstance(result, Explanation):
+            self.explanation = result
+            self._take([("explanation", "VARCHAR")], [(line,) for line in str(result).splitlines()])
+        else:
+            listing = result if isinstance(result, Listing) else listed_spending(result)
+            self._take([(name, kind.value) for name, kind in listing.columns], list(listing.rows))
+        return self
+
+    def _take(self, columns: Sequence[tuple[str, str]], rows: list[tuple[Any, ...]]) -> None:
+        self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
+        self._rows, self.rowcount = rows, len(rows)
+
+    def executemany(self, sql: str, parameters: Sequence[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
+        """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another."""
+        rows: list[tuple[Any, ...]] = []
+        for given in parameters:
+            self.execute(sql, given)
+            rows += self._rows or []
+        self._rows, self.rowcount, self._next = rows, len(rows), 0
+        return self
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        rows = self._fetchable()
+        if self._next >= len(rows):
+            return None
+        self._next += 1
+        return rows[self._next - 1]
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        rows, start = self._fetchable(), self._next
+        self._next = min(len(rows), start + (self.arraysize if size is None else size))
+        return rows[start : self._next]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        rows, start = self._fetchable(), self._next
+        self._next = len(rows)
+        return rows[start:]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    @property
+    def errors(self) -> tuple[tuple[float | None, ...], ...]:
+        """The standard error of every cell; None where it has none."""
+        return self._answered().errors
+
+    @property
+    def intervals(self) -> list[tuple[tuple[float, float] | None, ...]]:
+        """For every cell the ends of its confidence interval."""
+        answer = self._answered()
+        return [tuple(answer.interval(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
+
+    @property
+    def cost(self) -> str:
+        """What the statement was charged; nothing for public tables and for answers given before."""
+        answer = self._answered()
+        return "" if answer.stored else answer.cost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done that a reader should know."""
+        return self._answered().notes
+
+    def df(self, *, errors: bool = False) -> pandas.DataFrame:
+        """The result as a pandas frame; with `errors`, standard errors and interval ends follow each noisy column."""
+        import pandas as pd
+
+        rows, names = self._fetchable(), [column[0] for column in self.description or ()]
+        frame = pd.DataFrame.from_records(rows, columns=names)
+        if errors:
+            answer = self._answered()
+            for j in reversed([j for j, column in enumerate(answer.columns) if not column.exact]):
+                ends = [answer.interval(i, j) or (None, None) for i in range(len(answer.rows))]
+                extra = {"error": [row[j] for row in answer.errors], "low": [low for low, _ in ends], "high": [high for _, high in ends]}
+                for place, (name, values) in enumerate(extra.items()):
+                    frame.insert(j + 1 + place, f"{names[j]}_{name}", values, allow_duplicates=True)
+        return frame
+
+    def arrow(self) -> pyarrow.Table:
+        """The result as an Arrow table."""
+        import pyarrow as pa
+
+        kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us")}
+        rows, description = self._fetchable(), self.description or []
+        columns = [pa.array([row[i] for row in rows], type=kinds.get(kind, pa.string())) for i, (_, kind, *_) in enumerate(description)]
+        return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
+
+    def _repr_html_(self) -> str | None:
+        from dpsql.display import as_html
+
+        return as_html(self.answer) if self.answer is not None else None
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """PEP 249: no effect."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """PEP 249: no effect."""
+
+    def close(self) -> None:
+        self._clear()
+        self._closed = True
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the cursor is closed", code="closed")
+
+    def _fetchable(self) -> list[tuple[Any, ...]]:
+        self._check_open()
+        if self._rows is None:
+            raise InterfaceError("there is no result to fetch", code="no-result", try_="execute(...) first")
+        return self._rows
+
+    def _answered(self) -> Answer:
+        self._check_open()
+        if self.answer is None:
+            raise InterfaceError("there is no answer", code="no-result", try_="execute(...) a query first")
+        return self.answer
+
+
+def _text(sql: object) -> str:
+    if not isinstance(sql, str):
+        raise errors.ProgrammingError(f"a statement is a text, not {type(sql).__name__}", code="statement")
+    return sql

@@ -1,0 +1,192 @@
+"""The river: from text to answer. Each step is one call; the rooms behind them are told in the README's map of the house."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from dpsql.accounting.filter import Limit, limit
+from dpsql.answer import Answer, compose, of_json
+from dpsql.canonical import digest
+from dpsql.catalog.model import Budget, Catalog
+from dpsql.catalog.price import Price
+from dpsql.errors import BudgetExhausted, Error, InternalError, ProgrammingError
+from dpsql.explain import Explanation, explained, explained_public
+from dpsql.kernel.ledger import Account, Entry, Ledger, Refused
+from dpsql.kernel.run import Kernel
+from dpsql.listings import Listing, described, listed_releases, listed_tables
+from dpsql.mechanisms.catalogue import NAMES
+from dpsql.mechanisms.select.keys import RULES
+from dpsql.options import Options, read_options
+from dpsql.plan.certificate import Unbounded
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import InvalidPlan
+from dpsql.plan.question import Question
+from dpsql.program import Program, compile_question, limited_view
+from dpsql.public import exact
+from dpsql.requests import Request
+from dpsql.script import Released, script
+from dpsql.spending import Spending, exhausted, spending
+from dpsql.spending import Account as Spent
+from dpsql.sql.bind import bind
+from dpsql.sql.border import span_of
+from dpsql.sql.domains import Scratch
+from dpsql.sql.parse import parse
+from dpsql.sql.statement import Describe, Explain, Query, Show
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Who asks, of what, and on which terms: what a connection is made of."""
+
+    catalog: Catalog
+    budget: Budget
+    analyst: str
+    kernel: Kernel
+    ledger: Ledger
+    scratch: Scratch
+    price: Price | None = None
+    confidence: Fraction = Fraction(19, 20)
+    policy: str = ""
+
+    @property
+    def account(self) -> Account:
+        return Account(budget=self.budget.name, analyst=self.analyst)
+
+    @property
+    def limits(self) -> Mapping[str | None, Limit]:
+        """The limits that bind this analyst; None stands for the total."""
+        mine = self.budget.of(self.analyst)
+        return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
+
+    def close(self) -> None:
+        self.kernel.close()
+        self.ledger.close()
+        self.scratch.close()
+
+
+Result: TypeAlias = Answer | Explanation | Spending | Listing
+Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
+
+
+def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
+    """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
+    statement = parse(text)
+    match statement:
+        case Query():
+            return _answer_query(statement, session, parameters)
+        case Explain(query=query):
+            return explain(query, session, parameters)
+        case Show(what="budget"):
+            return budget_of(session)
+        case Show(what="releases"):
+            return listed_releases(releases_of(session))
+        case Show():
+            return listed_tables(session.catalog)
+        case Describe(table=table, span=span):
+            return described(session.catalog, table, span, text)
+
+
+def _answer_query(query: Query, session: Session, parameters: Parameters) -> Answer:
+    with _located(query.text):
+        question, options = _bound(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        if known.public:
+            return _finish(question, options, exact(question, view, session.kernel), session)
+        program = compile_question(question, options, session.budget, session.kernel, view, known)
+        return _charged(program, query.text, session)
+
+
+def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
+    """What is asked and on which terms: from the text, the policy and public tables."""
+    options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
+    return bind(query, session.catalog, session.kernel, session.scratch, named(parameters, query)), options
+
+
+@contextlib.contextmanager
+def _located(text: str) -> Iterator[None]:
+    """Errors know the text they point into; a fault of dpsql's own planning, before any row is read, is told as one."""
+    try:
+        yield
+    except Error as fault:
+        raise fault.located(text) from None
+    except (InvalidPlan, Unbounded) as fault:
+        raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text) from None
+
+
+def _charged(program: Program, text: str, session: Session) -> Answer:
+    """The stored answer of the same statement, or a new one that is charged."""
+    identity = digest(session.policy, program.question, program.options)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return of_json(stored)
+    try:
+        made: Answer = session.kernel.run(_steps(program, session), cost=program.cost, account=session.account, sql=text,
+                                          limits=session.limits, digest=identity, encode=Answer.as_json)
+    except Refused as refused:
+        raise _refusal(refused, program.options, session) from None
+    return made
+
+
+def _steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
+    released = yield from script(program, session.kernel)
+    return _finish(program.question, program.options, released, session, price=program.options.price)
+
+
+def _finish(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
+    return compose(question, released.cells, released.aggregates, session.scratch, confidence=float(options.confidence),
+                   price=price, notes=released.notes)
+
+
+def _refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
+    total = session.budget.total if refused.analyst is None else session.budget.of(refused.analyst)
+    assert total is not None
+    return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), str(options.price))
+
+
+def explain(query: Query, session: Session, parameters: Parameters = ()) -> Explanation:
+    """What a query would do and cost; spends nothing."""
+    with _located(query.text):
+        question, options = _bound(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        entity = session.catalog.entity.name
+        if known.public:
+            return explained_public(question, view, session.kernel, entity=entity)
+        program = compile_question(question, options, session.budget, session.kernel, view, known)
+    left = [f"{account.left()}" + (f" ({account.whose})" if account.whose else " (all)") for account in budget_of(session).accounts]
+    return explained(program, session.kernel, entity=entity, left=left)
+
+
+def budget_of(session: Session) -> Spending:
+    """What was spent and what is left."""
+    session.ledger.refresh()
+    names = (None, session.analyst)
+    entries = session.ledger.entries(session.budget.name)
+    return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
+                    [entry.charge for entry in entries])
+
+
+def releases_of(session: Session) -> list[Entry]:
+    """The statements this analyst was charged for, with their answers."""
+    return session.ledger.entries(session.budget.name, session.analyst)
+
+
+def named(parameters: Parameters, query: Query) -> dict[str, Value]:
+    """Values by the names that parameters have in the text. Raises ProgrammingError where they do not fit."""
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
+        raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters")
+    wanted = dict.fromkeys(query.parameters)
+    if isinstance(parameters, Mapping):
+        given = {str(name): value for name, value in parameters.items()}
+    else:
+        marks = [name for name in wanted if name.startswith("?")]
+        given = {f"?{i + 1}": value for i, value in enumerate(parameters)} if marks or not wanted else {
+            str(i + 1): value for i, value in enumerate(parameters)}
+    unused = [name for name in given if name not in wanted]
+    if unused:
+        raise ProgrammingError(f"{len(given)} values are given for {len(wanted)} parameters" if not isinstance(parameters, Mapping)
+                               else f"the statement has no parameter {unused[0]}", code="parameters")
+    return given

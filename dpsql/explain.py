@@ -1,0 +1,222 @@
+"""EXPLAIN PRIVACY: what a statement would do and cost, as data and as text. Nothing is spent and no private row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.catalog.price import short
+from dpsql.choose import Choice
+from dpsql.estimates import Estimate
+from dpsql.mechanisms.additive.gaussian import Gaussian
+from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.additive.measure import estimates
+from dpsql.mechanisms.base import Estimates, Linear, Yes
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.question import Question
+from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
+from dpsql.program import Program, cells_declared, clips, expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An operator of the plan: how deep it stands, what it does, how far one entity can move it, and why."""
+
+    depth: int
+    label: str
+    stability: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise."""
+
+    what: str
+    aggregates: tuple[str, ...]
+    price: str
+    mechanism: str
+    noise: str
+    against: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The expected standard error of an aggregate; None where it depends on private rows."""
+
+    aggregate: str
+    error: float | None
+    named: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All of it. `left` tells what each account has before the statement."""
+
+    entity: str
+    steps: tuple[Step, ...]
+    rewrites: tuple[str, ...]
+    stages: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+    expected: tuple[Expected, ...]
+    groups: str
+    cost: str
+    left: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"plan (one {self.entity} moves)"]
+        width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
+        lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
+        for title, items in (("rewrites", self.rewrites), ("stages", self.stages)):
+            if items:
+                lines += [title, *(f"  {item}" for item in items)]
+        if self.measurements:
+            lines.append("measured")
+        for part in self.measurements:
+            lines.append(f"  {part.what}  for {', '.join(part.aggregates)}")
+            lines.append(f"    {part.mechanism} at {part.price}: {part.noise}")
+            lines += [f"    not {name}: {why}" for name, why in part.against.items()]
+        lines.append("expected standard errors")
+        lines += [f"  {item.aggregate}: " + ("depends on the data" if item.error is None else f"{item.error:.6g}") +
+                  (f"  ({item.named})" if item.named else "") for item in self.expected]
+        lines += [f"groups  {self.groups}", f"cost    {self.cost}", *(f"left    {line}" for line in self.left)]
+        return "\n".join(lines)
+
+
+def explained(program: Program, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
+    """The explanation of a program."""
+    known = stabilities(program.view, public)
+    choices = expected(program, public)
+    return Explanation(
+        entity=entity, steps=tuple(_steps(program.view, known, 0, entity)), rewrites=tuple(_rewrites(program, entity)),
+        stages=tuple(_stages(program)), measurements=tuple(_measurements(program, choices)),
+        expected=tuple(_expected(program, choices)), groups=_groups(program), cost=str(program.options.price), left=tuple(left))
+
+
+def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
+    """The explanation of a statement that reads public tables only."""
+    return Explanation(
+        entity=entity, steps=tuple(_steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
+        expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
+        groups="those that the public tables have" if question.keys else "one", cost="nothing: only public tables are read", left=())
+
+
+def _steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:
+    here = known[id(node)]
+    moved = "public" if here.public else "no limit" if here.rows is None else f"{here.rows} row{'s' if here.rows > 1 else ''}"
+    owned = "" if here.public else f", owned by one {entity} each" if here.owner is not None else ", without an owner"
+    found = [Step(depth=depth, label=node.label(), stability=moved + owned, because=here.because)]
+    for below in node.inputs:
+        found += _steps(below, known, depth + 1, entity)
+    return found
+
+
+def _rewrites(program: Program, entity: str) -> list[str]:
+    found: list[str] = []
+
+    def visit(node: Node) -> None:
+        if isinstance(node, Truncate):
+            what = f"of {node.input.table.name} (declared)" if isinstance(node.input, Scan) else "of the view (max_rows)"
+            found.append(f"truncate: at most {node.rows} rows {what} are kept of each {entity}, chosen by a keyed hash")
+        for below in node.inputs:
+            visit(below)
+
+    visit(program.view)
+    if clips(program):
+        limit = "a learned limit" if program.options.clip is None else short(program.options.clip)
+        found.append(f"clip: what each {entity} adds to all groups together is scaled down to {limit}")
+    found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
+    return found
+
+
+def _shared(program: Program) -> list[list[str]]:
+    texts = {call.id: call.text or call.function for call in program.question.aggregates}
+    return [[texts[name] for name, uses in program.decomposition.uses.items() if i in uses]
+            for i in range(len(program.decomposition.parts))]
+
+
+def _stages(program: Program) -> list[str]:
+    words = {"limits": "a limit is learned by the sparse vector technique", "bounds": "bounds are searched for",
+             "keys": "groups that enough entities have are selected"}
+    return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
+
+
+def amount(cost: Cost) -> str:
+    text = f"ε = {short(cost.epsilon)}" if cost.epsilon is not None else f"ρ = {short(cost.rho)}"
+    return text + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
+
+
+def _what(program: Program, i: int) -> str:
+    part, names = program.decomposition.parts[i], dict(program.view.names)
+    match part:
+        case Sums():
+            return f"sums of {part.summand.label(names)}"
+        case Distincts():
+            return f"distinct {'entities' if part.entities else 'values of ' + names[part.column]}"
+        case Quantiles():
+            fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
+            return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
+
+
+def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:
+    found, shared = [], _shared(program)
+    for i, choice in enumerate(choices):
+        assert choice is not None
+        noise = choice.yes.noise
+        if program.learn is not None:
+            noise = f"{noise}, times the limit that is learned"
+        against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
+                   if isinstance(verdict, Yes) else verdict.because
+                   for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
+        found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.purse),
+                                 mechanism=choice.mechanism.name, noise=noise, against=against))
+    return found
+
+
+def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expected]:
+    given = {i: made for i, choice in enumerate(choices) if choice is not None and (made := _without_data(choice)) is not None}
+    found = []
+    for call in program.question.aggregates:
+        estimate = _recipe(program.decomposition, call.id, given)
+        error = None
+        if estimate is not None and estimate.linear and program.learn is None and not program.searched:
+            error = float(estimate.deviations[0])
+        named = ""
+        if call.function == "count_distinct":
+            part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
+            named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
+        found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
+    return found
+
+
+def _recipe(parts: Decomposition, name: str, given: dict[int, Estimates]) -> Estimate | None:
+    return parts.recipes[name](given) if all(i in given for i in parts.uses[name]) else None
+
+
+def _without_data(choice: Choice) -> Estimates | None:
+    """Estimates of one cell with the right noise and no value; None where the noise depends on the data."""
+    if not isinstance(choice.task, Linear) or not isinstance(choice.mechanism, Laplace | Gaussian):
+        return None
+    noise = choice.mechanism.noise(choice.task, choice.purse)
+    return estimates(choice.task.at, [[0]] * choice.task.summand.components, noise)
+
+
+def _groups(program: Program) -> str:
+    if not program.question.keys:
+        return "one"
+    declared = cells_declared(program.question)
+    if program.rule is None:
+        return f"{declared}, all that the policy declares; those without rows are shown too"
+    names = ", ".join(key.name for key in program.hidden)
+    times = f", each with the {declared} declared groups" if declared > 1 else ""
+    return (f"{names} of about {program.rule.half:.0f} entities or more ({program.rule.name}; each entity tells of at most "
+            f"{program.groups}){times}")

@@ -1,0 +1,40 @@
+"""The discrete Gaussian mechanism: sums of bounded l2 sensitivity, at a price in rho."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.measure import measured
+from dpsql.mechanisms.base import Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.requests import DiscreteGaussian
+
+
+class Gaussian:
+    """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `requests.DiscreteGaussian`."""
+
+    name = "gaussian"
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Linear):
+            return No(because="it adds noise to sums")
+        if purse.epsilon is not None:
+            return No(because="it has no pure epsilon, and the price has no delta")
+        noise = self.noise(task, purse)
+        return Yes(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
+
+    def noise(self, task: Linear, purse: Cost) -> DiscreteGaussian:
+        return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * purse.rho)))
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        return measured([(task, self.noise(task, purse)) for task, purse in tasks if isinstance(task, Linear)], setting)
+
+
+def sigma_of(variance: Fraction) -> float:
+    """The least float near the square root of a variance whose square is not below it."""
+    sigma = math.sqrt(variance)
+    while Fraction(sigma) ** 2 < variance:
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma

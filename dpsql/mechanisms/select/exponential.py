@@ -1,0 +1,34 @@
+"""The exponential mechanism on ranks: quantiles, one or several of a column, to the full resolution of its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.base import Ordered, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.select.quantiles import ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
+from dpsql.plan.operators.ranks import Ranks
+
+
+class Exponential:
+    """A value is drawn with probability proportional to exp(-(distance of its rank) / scale). Proof: `requests.Select`."""
+
+    name = "exponential"
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Ordered):
+            return No(because="it chooses values by their rank")
+        depth = levels(len(task.part.fractions))
+        scale = exponential_scale(task.rows)(purse.part((1 - ERROR_SHARE) / depth), 1)
+        return Yes(error=scale * depth, noise=f"ranks off by {scale * depth:.4g} rows or so")
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        found = []
+        for task, purse in tasks:
+            assert isinstance(task, Ordered)
+            ties = TIES if len(task.part.fractions) > 1 and task.rows else 0
+            plan = Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid, when=task.part.when,
+                         ties=ties)
+            found.append((yield from searched(Search(
+                task=task, setting=setting, plan=plan, price=purse, scale=exponential_scale(task.rows), flip=False))))
+        return found

@@ -1,0 +1,68 @@
+"""Keys whose values are not declared: which of them enough entities have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.plan.node import Node
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.requests import Found, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
+
+RULES = ("truncated_geometric", "gaussian_threshold")
+MOST_ENTITIES = 400_000  # beyond this a price is too small to select keys at all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChoice:
+    """A rule, and the number of entities from which a key is more likely shown than not."""
+
+    name: str
+    rule: KeyRule
+    half: float
+
+
+def key_choices(purse: Cost, groups: int) -> tuple[KeyChoice, ...]:
+    """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
+    if not purse.delta:
+        return ()
+    epsilon, delta = purse.as_epsilon / groups, purse.delta / groups
+    found = [KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
+                       half=_half_of_geometric(float(epsilon), float(delta)))]
+    if purse.epsilon is None:
+        rule = _gaussian(purse, groups)
+        found.append(KeyChoice(name="gaussian_threshold", rule=rule, half=rule.threshold))
+    return tuple(sorted((choice for choice in found if choice.half < MOST_ENTITIES), key=lambda choice: choice.half))
+
+
+def _half_of_geometric(epsilon: float, delta: float) -> float:
+    """p[n] = delta (e^(n eps) - 1) / (e^eps - 1) up to one half; see `requests.TruncatedGeometric`."""
+    return math.log1p(math.expm1(min(epsilon, 700)) / (2 * delta)) / epsilon
+
+
+def _gaussian(purse: Cost, groups: int) -> GaussianThreshold:
+    from scipy.special import erfcinv
+
+    sigma = sigma_of(Fraction(groups) / (2 * purse.rho))
+    threshold = math.ceil(2 + sigma * math.sqrt(2) * float(erfcinv(2 * float(purse.delta) / groups)))
+    while GaussianThreshold(sigma=sigma, threshold=threshold).cost(groups).delta > purse.delta:
+        threshold += 1
+    return GaussianThreshold(sigma=sigma, threshold=threshold)
+
+
+def found_keys(view: Node, owner: str, columns: Sequence[str], groups: int, rule: KeyRule) -> Generator[Request, Any, Found]:
+    """The keys that may be shown. Each entity tells of `groups` keys at most, chosen by a keyed hash."""
+    names = (*columns, owner)
+    pairs = Distinct(input=Project(input=view, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))
+    told = Truncate(input=pairs, rows=groups, owner=owner, order=tuple(columns))
+    found: Found = yield Keys(plan=Tally(input=told, keys=tuple(columns), summands=(Count(),)), rule=rule)
+    return found

@@ -1,0 +1,50 @@
+"""Permute-and-flip on ranks: as the exponential mechanism at a pure epsilon, with half its error at best, on coarse grids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.select.quantiles import ERROR_SHARE, Search, flip_scale, searched
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.parts import Quantiles
+
+MOST_VALUES = 2**16  # every value of the grid is a candidate, one by one
+
+
+class PermuteAndFlip:
+    """Values in random order, each accepted with probability exp(-(distance of its rank) / scale). Proof: `requests.Select`."""
+
+    name = "permute_and_flip"
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Ordered):
+            return No(because="it chooses values by their rank")
+        if len(task.part.fractions) > 1:
+            return No(because="it chooses one quantile of a column")
+        scale = flip_scale(task.rows)(purse.part(1 - ERROR_SHARE), 1)
+        coarse = coarser(task.part).grid
+        fits = coarse == task.part.grid  # a coarser grid is taken only where the mechanism is asked for by its name
+        return Yes(error=scale if fits else math.inf,
+                   noise=f"ranks off by {scale:.4g} rows or so, values in steps of {float(coarse.step):g}")
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        found = []
+        for task, purse in tasks:
+            assert isinstance(task, Ordered)
+            part = coarser(task.part)
+            plan = Ranks(input=task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when)
+            estimates = yield from searched(Search(task=replace(task, part=part), setting=setting, plan=plan, price=purse,
+                                                   scale=flip_scale(task.rows), flip=True))
+            factor = float(part.grid.step / task.part.grid.step)
+            found.append(tuple(estimate * factor for estimate in estimates))
+        return found
+
+
+def coarser(part: Quantiles) -> Quantiles:
+    """The same quantiles on a grid of few enough values."""
+    factor = -(-part.grid.most // (MOST_VALUES - 1))
+    return part if factor <= 1 else replace(part, grid=replace(part.grid, step=part.grid.step * factor))

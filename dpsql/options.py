@@ -1,0 +1,122 @@
+"""What a statement may choose for itself: its price, and how it is answered."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.catalog.price import Price, exact, price
+from dpsql.errors import OptionError
+from dpsql.sql.statement import Option
+
+BOUNDS = ("auto", "rows", "clip")
+NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "clip", "max_groups")
+MOST_ROWS = 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The choices of one statement.
+
+    price        what it may cost; None where neither the statement nor its connection says
+    confidence   of the intervals
+    mechanisms   names of mechanisms that must be used for the tasks they can do; none: the best is chosen
+    bound        how an entity's part in sums is limited: by rows, by clip (its total), or auto
+    max_rows     the most rows of one entity that are kept
+    clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
+    max_groups   of how many groups of an undeclared key one entity tells
+    """
+
+    price: Price | None
+    confidence: Fraction = Fraction(19, 20)
+    mechanisms: tuple[str, ...] = ()
+    bound: str = "auto"
+    max_rows: int | None = None
+    clip: Fraction | None = None
+    max_groups: int | None = None
+
+
+def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str]) -> Options:
+    """The options of a statement over the defaults of its connection; `known` are the names of mechanisms.
+
+    Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
+    """
+    values: dict[str, Option] = {}
+    for option in given:
+        if option.name not in NAMES:
+            close = difflib.get_close_matches(option.name, NAMES, n=1)
+            raise OptionError(f"there is no option {option.name}", code="unknown-option", span=option.span, subject=option.name,
+                              try_=close[0] if close else "one of " + ", ".join(NAMES))
+        if option.name in values:
+            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name)
+        values[option.name] = option
+    return _Values(values, tuple(known)).read(default, confidence)
+
+
+class _Values:
+    def __init__(self, values: dict[str, Option], known: tuple[str, ...]) -> None:
+        self._values, self._known = values, known
+
+    def read(self, default: Price | None, confidence: Fraction) -> Options:
+        return Options(
+            price=self._price(default), confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9), confidence)
+            or confidence, mechanisms=self._mechanisms(), bound=self._bound(), max_rows=self._count("max_rows", MOST_ROWS),
+            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15), None), max_groups=self._count("max_groups", 1000))
+
+    def _fail(self, name: str, reason: str, try_: str = "") -> OptionError:
+        return OptionError(reason, span=self._values[name].span, subject=name, try_=try_)
+
+    def _value(self, name: str) -> object:
+        return self._values[name].value if name in self._values else None
+
+    def _price(self, default: Price | None) -> Price | None:
+        try:
+            found = price(**{name: self._value(name) for name in ("epsilon", "delta", "rho")})
+        except OptionError as fault:
+            place = self._values.get(fault.subject)
+            fault.span = place.span if place is not None else None
+            raise
+        return found if found is not None else default
+
+    def _fraction(self, name: str, least: Fraction, most: Fraction, default: Fraction | None) -> Fraction | None:
+        if name not in self._values:
+            return default
+        try:
+            return exact(self._value(name), name, least=least, most=most)
+        except OptionError as fault:
+            fault.span = self._values[name].span
+            raise
+
+    def _count(self, name: str, most: int) -> int | None:
+        value = self._value(name)
+        if name not in self._values:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self._fail(name, f"{name} must be a whole number from 1 to {most}")
+        return value
+
+    def _bound(self) -> str:
+        if "bound" not in self._values:
+            return "clip" if "clip" in self._values else "auto"
+        value = self._value("bound")
+        if value not in BOUNDS:
+            close = difflib.get_close_matches(str(value), BOUNDS, n=1)
+            raise self._fail("bound", f"there is no bound {value!r}", f"'{close[0]}'" if close else
+                             "one of " + ", ".join(f"'{name}'" for name in BOUNDS))
+        if value != "clip" and "clip" in self._values:
+            raise self._fail("clip", "a clip needs bound = 'clip'", "bound = 'clip'")
+        return str(value)
+
+    def _mechanisms(self) -> tuple[str, ...]:
+        value = self._value("mechanism")
+        if value is None or value == "auto":
+            return ()
+        names = tuple(name.strip() for name in str(value).split(",")) if isinstance(value, str) else ()
+        for name in names or ("",):
+            if name not in self._known:
+                close = difflib.get_close_matches(name, self._known, n=1)
+                raise self._fail("mechanism", f"there is no mechanism {name!r}", f"'{close[0]}'" if close else
+                                 "one of " + ", ".join(f"'{known}'" for known in self._known))
+        return names

@@ -1,0 +1,76 @@
+"""Exact aggregates of a public relation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.tally import saturated
+from dpsql.plan.question import AggregateCall
+from dpsql.types import Type
+
+_FUNCTIONS = {"avg": "AVG", "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "stddev_pop": "STDDEV_POP",
+              "stddev_samp": "STDDEV_SAMP", "min": "MIN", "max": "MAX"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics(Node):
+    """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows.
+
+    Proof. Over a public relation nothing moves: 0. Over anything else it has no bound, and the kernel reads it only where it
+    is public.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        for call in self.calls:
+            if not {*call.columns, *([call.when] if call.when is not None else [])} <= set(self.input.env):
+                raise InvalidPlan("an aggregate reads an unknown column")
+        return (*(self.input.field(key) for key in self.keys),
+                *(Field(id=call.id, name=call.text or call.function, facts=Facts(type=call.type)) for call in self.calls))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        return (frozenset(self.keys),)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="aggregates of all rows")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        parts = [f"{names[key]} AS {quote(key)}" for key in self.keys]
+        parts += [f"{self._aggregate(call, names)} AS {quote(call.id)}" for call in self.calls]
+        group = f" GROUP BY {', '.join(names[key] for key in self.keys)}" if self.keys else ""
+        return f"SELECT {', '.join(parts) or '1'} FROM ({below[0]}) AS t0{group}"
+
+    def _aggregate(self, call: AggregateCall, names: dict[str, str]) -> str:
+        when = f" FILTER (WHERE {names[call.when]})" if call.when is not None else ""
+        column = names[call.columns[0]] if call.columns else "*"
+        match call.function:
+            case "count":
+                return f"COUNT({column}){when}"
+            case "count_distinct":
+                return f"COUNT(DISTINCT {column}){when}"
+            case "sum":
+                total = f"SUM({column}){when}"
+                return f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)" if call.type is Type.BIGINT else total
+            case "quantile":
+                assert call.fraction is not None
+                kind = "quantile_disc" if call.discrete else "quantile_cont"
+                return f"CAST({kind}({column}, {float(call.fraction)!r}){when} AS {call.type.value})"
+            case name:
+                return f"CAST({_FUNCTIONS[name]}({column}){when} AS {call.type.value})"
+
+    def label(self) -> str:
+        return "Exact " + ", ".join(call.text or call.function for call in self.calls)

@@ -1,0 +1,123 @@
+"""All that a statement asks of the kernel, in order: limits, bounds, keys, parts. What it learns shapes what it asks next."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from dpsql.cells import Cells, sort_key
+from dpsql.choose import Choice
+from dpsql.estimates import Estimate
+from dpsql.mechanisms.base import Estimates, Setting
+from dpsql.mechanisms.select.bounds import found_bounds
+from dpsql.mechanisms.select.keys import found_keys
+from dpsql.mechanisms.truncation.sparse_vector import learned_rows, learned_total
+from dpsql.plan.certificate import stability
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.parts import Decomposition, Sums
+from dpsql.plan.rules.decompose import decompose
+from dpsql.plan.rules.limit_rows import row_order
+from dpsql.program import Program, assign, base_of, clip_of, clips, contributions, owner_of, task_of
+from dpsql.requests import Request
+from dpsql.types import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The noisy results of a statement: for each cell its key, for each aggregate its estimates over the cells."""
+
+    cells: Cells
+    aggregates: Mapping[str, Estimate]
+    choices: Sequence[Choice]
+    notes: tuple[str, ...]
+
+
+def script(program: Program, public: PublicFacts) -> Generator[Request, Any, Released]:
+    """The requests of a statement; returns what was released."""
+    notes: list[str] = []
+    view = yield from _limited(program, notes)
+    parts = yield from _with_bounds(program, view, public, notes)
+    cells = yield from _cells(program, view, notes)
+    choices = yield from _chosen(program, parts, view, public, len(cells), notes)
+    estimates = yield from _measured(choices, Setting(keys=tuple(key.column for key in program.question.keys), cells=cells))
+    return Released(cells=cells, choices=choices, notes=tuple(notes),
+                    aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
+
+
+def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node]:
+    """The view with a limit on the rows of each entity; learned where none is known."""
+    if program.learn != "rows":
+        return program.view
+    owner = owner_of(program)
+    rows = yield from learned_rows(program.view, owner, program.stages["limits"])
+    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
+    return Truncate(input=program.view, rows=rows, owner=owner, order=row_order(program.view, owner))
+
+
+def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:
+    """The parts of the question, with bounds found for the columns that have none."""
+    if not program.searched:
+        return program.decomposition
+    found: dict[str, Interval] = {}
+    known: Stability = stability(view, public)
+    for column in program.searched:
+        share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
+        found[column] = yield from found_bounds(view, column, known.rows or 1, share)
+        notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
+    return decompose(program.question, owner=known.owner, bounds=found)
+
+
+def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
+    """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
+    keys = program.question.keys
+    if not program.hidden:
+        return tuple(product(*(_values(key.domain.values if key.domain else (), key.nullable) for key in keys)))
+    hidden = [key.column for key in program.hidden]
+    assert program.rule is not None
+    found = yield from found_keys(view, owner_of(program), hidden, program.groups, program.rule.rule)
+    notes.append(f"groups of about {program.rule.half:.0f} entities or more are shown; each entity told of at most {program.groups}")
+    declared = [[None] if key.column in hidden else _values(key.domain.values if key.domain else (), key.nullable) for key in keys]
+    cells = []
+    for values in found.keys:
+        given = dict(zip(hidden, values, strict=True))
+        cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
+                  for combination in product(*declared)]
+    return tuple(sorted(cells, key=sort_key))
+
+
+def _values(values: Sequence[Any], nullable: bool) -> list[Any]:
+    return [*values, *([None] if nullable else [])]
+
+
+def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
+            notes: list[str]) -> Generator[Request, Any, list[Choice]]:
+    """The mechanism of every part, with totals clipped where the statement wants that."""
+    sums = [i for i, part in enumerate(parts.parts) if isinstance(part, Sums)]
+    limits: dict[int, int] = {}
+    for i in sums if clips(program) else ():
+        part = parts.parts[i]
+        assert isinstance(part, Sums)
+        if program.options.clip is not None:
+            limits[i] = clip_of(part.summand, program.options.clip)
+            continue
+        given = contributions(view, part.summand, program)
+        limits[i] = yield from learned_total(given, base_of(part.summand), program.stages["limits"].part(Fraction(1, len(sums))))
+        notes.append("the total of each entity was clipped at a limit that was learned privately")
+    tasks = [task_of(i, part, view, program, public, clip=limits.get(i)) for i, part in enumerate(parts.parts)]
+    choices = assign(program, tasks, cells)
+    assert all(choice is not None for choice in choices)
+    return [choice for choice in choices if choice is not None]
+
+
+def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
+    """Each mechanism answers all of its tasks at once."""
+    found: dict[int, Estimates] = {}
+    for mechanism in dict.fromkeys(choice.mechanism for choice in choices):
+        mine = [choice for choice in choices if choice.mechanism is mechanism]
+        estimates = yield from mechanism.run([(choice.task, choice.purse) for choice in mine], setting)
+        found |= {choice.task.at: estimate for choice, estimate in zip(mine, estimates, strict=True)}
+    return found

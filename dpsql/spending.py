@@ -1,0 +1,91 @@
+"""What was spent of a budget, what is left, and both in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.convert import tight_epsilon
+from dpsql.accounting.cost import ATTO, NANO, Charge
+from dpsql.accounting.filter import Limit, limit
+from dpsql.catalog.model import Budget
+from dpsql.catalog.price import Price, short
+from dpsql.errors import BudgetExhausted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget."""
+
+    whose: str | None
+    total: Price
+    spent: Charge
+
+    @property
+    def limit(self) -> Limit:
+        return limit(self.total)
+
+    def left(self) -> str:
+        """What can still be spent, in the words of the budget."""
+        parts = []
+        most = self.limit
+        if most.epsilon is not None and self.spent.epsilon is not None:
+            left = Fraction(max(0, most.epsilon - self.spent.epsilon), NANO)
+            parts.append(f"ε = {short(left)} of {short(Fraction(most.epsilon, NANO))}")
+        if most.rho is not None:
+            left = Fraction(max(0, most.rho - self.spent.rho), NANO)
+            parts.append(f"ρ = {short(left)} of {short(Fraction(most.rho, NANO))}")
+        text = " or ".join(parts) or "nothing"
+        if most.delta:
+            text += f", δ = {float(Fraction(max(0, most.delta - self.spent.delta), ATTO)):.3g} for selecting groups"
+        return text
+
+    def as_dict(self) -> dict[str, object]:
+        most = self.limit
+        return {
+            "analyst": self.whose, "total": str(self.total), "left": self.left(),
+            "spent": {"epsilon": None if self.spent.epsilon is None else self.spent.epsilon / NANO, "rho": self.spent.rho / NANO,
+                      "delta": self.spent.delta / ATTO},
+            "limit": {"epsilon": None if most.epsilon is None else most.epsilon / NANO,
+                      "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """A budget with its accounts: the whole, and the analyst's own where there is one.
+
+    `tight` is the least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate.
+    """
+
+    budget: str
+    entity: str
+    accounts: tuple[Account, ...]
+    statements: int
+    tight: float | None
+    at: float
+
+    def as_dict(self) -> dict[str, object]:
+        return {"budget": self.budget, "entity": self.entity, "statements": self.statements, "epsilon_so_far": self.tight,
+                "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts]}
+
+
+REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
+
+
+def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge]) -> Spending:
+    """The state of a budget; `charges` are all that were made, one for each statement."""
+    accounts = [Account(whose=None, total=budget.total, spent=spent[None])]
+    mine = budget.of(analyst)
+    if mine is not None:
+        accounts.append(Account(whose=analyst, total=mine, spent=spent[analyst]))
+    at = float(budget.total.delta / 2) or REPORT_DELTA
+    return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
+                    tight=tight_epsilon(charges, at), at=at)
+
+
+def exhausted(account: Account, price: str) -> BudgetExhausted:
+    """The refusal of a statement that costs more than is left."""
+    whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
+    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}",
+                           try_="a lower price in OPTIONS, or a statement that was answered before: those are free")
