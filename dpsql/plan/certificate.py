@@ -5,12 +5,15 @@ Nothing here is believed from outside: the kernel derives the certificate again 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, fold
 from dpsql.plan.operators.summands import Clipped
 from dpsql.plan.operators.tally import Tally
+
+IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
 class Unbounded(Exception):
@@ -31,10 +34,13 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The stability of the relation that is summed, and the sensitivity of each summand."""
+    """The stability of the relation that is summed, the sensitivity of each summand, and whether an entity's rows are `apart`:
+    all in different cells.
+    """
 
     below: Stability
     summands: tuple[Sensitivity, ...]
+    apart: bool = False
 
 
 def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
@@ -42,12 +48,19 @@ def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
     found: dict[int, Stability] = {}
 
     def visit(node: Node, below: tuple[Stability, ...]) -> Stability:
-        _ = node.fields  # checks the node
+        _check(node)
         found[id(node)] = node.stability(below, public)
         return found[id(node)]
 
     fold(plan, visit)
     return found
+
+
+def _check(node: Node) -> None:
+    """Raises InvalidPlan where a node breaks an invariant. Engines do not tell names apart by case."""
+    names = [field.id.lower() for field in node.fields]
+    if len(set(names)) != len(names) or not all(IDENTIFIER.fullmatch(name) for name in names):
+        raise InvalidPlan(f"{type(node).__name__} needs columns of different names, of letters and digits")
 
 
 def stability(plan: Node, public: PublicFacts) -> Stability:
@@ -60,25 +73,29 @@ def certify(plan: Tally, public: PublicFacts) -> Certificate:
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at
     most k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Sums of clipped columns move by the
-    one vector that the entity contributes, whose norm the `Clip` below bounds; an l1 bound is an l2 bound too. Saturation of
-    totals is 1-Lipschitz.
+    one vector that the entity contributes, whose norm the `Clip` below bounds. Adding entries of that vector up in one cell
+    can only lower its l1 norm, and an l1 bound is an l2 bound too; but it can raise the l2 norm, so a bound of that one
+    holds where the entity's rows fall into different cells. Saturation of totals is 1-Lipschitz.
 
     Raises Unbounded where no bound is known, InvalidPlan where the plan breaks an invariant.
     """
     known = stabilities(plan, public)
     below = known[id(plan.input)]
+    apart = below.owner is not None and any(key <= {below.owner, *plan.keys} for key in plan.input.unique)
     found = []
     for summand in plan.summands:
         if isinstance(summand, Clipped):
             norm = below.norm
             if norm is None or not set(summand.clipped) <= set(norm.columns) or len(set(summand.clipped)) != len(summand.clipped):
                 raise InvalidPlan("columns that were not clipped together are summed as clipped")
+            if norm.order == 2 and not apart:
+                raise InvalidPlan("rows of one entity whose l2 norm is clipped are added up in one cell")
             found.append(Sensitivity(l1=norm.bound if norm.order == 1 else None, l2=norm.bound))
         elif below.rows is None:
             raise Unbounded(*first_unbounded(plan.input, known))
         else:
             found.append(Sensitivity(l1=below.rows * summand.l1, l2=below.rows * summand.l2))
-    return Certificate(below=below, summands=tuple(found))
+    return Certificate(below=below, summands=tuple(found), apart=apart)
 
 
 def first_unbounded(plan: Node, known: dict[int, Stability]) -> tuple[Node, Stability]:

@@ -8,6 +8,7 @@ not executed. The answer is the same function of the data either way; only the t
 from __future__ import annotations
 
 from dpsql.backends.reader import Reader
+from dpsql.catalog.model import OwnerPath
 from dpsql.plan.node import Node, Printing, rebuild
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
@@ -18,22 +19,26 @@ class MostRows:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._known: dict[str, int] = {}
+        self._known: dict[tuple[str, OwnerPath | None], int] = {}
 
     def of(self, scan: Scan) -> int:
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
-        if table.name not in self._known:
+        if (table.name, owner) not in self._known:  # the same table may be asked about for several kinds of entity
             owned = Scan(table=table, columns=(), owner="owner").render((), Printing())
             counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
-            self._known[table.name] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
-        return self._known[table.name]
+            self._known[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
+        return self._known[table.name, owner]
 
     def elide(self, plan: Node) -> Node:
         def change(node: Node) -> Node:
-            if isinstance(node, Truncate) and isinstance(node.input, Scan) and self.of(node.input) <= node.rows:
-                return node.input
-            return node
+            return node.input if isinstance(node, Truncate) and self._idle(node) else node
 
         return rebuild(plan, change)
+
+    def _idle(self, node: Truncate) -> bool:
+        """Whether a truncation keeps every row: it is right above a private table, by that table's owner, and wide enough."""
+        scan = node.input
+        return (isinstance(scan, Scan) and scan.table.owner is not None and node.owner == scan.owner
+                and self.of(scan) <= node.rows)

@@ -166,12 +166,15 @@ def _trunc_range(days: Interval) -> Interval:
 
 
 def _diff_range(unit: str) -> iv.Rule:
-    per_day = {"year": 1 / 365, "quarter": 1 / 90, "month": 1 / 28, "week": 1 / 7, "day": 1, "hour": 24, "minute": 1440,
-               "second": 86400}[unit]
+    shortest, longest = {"year": (365, 366), "quarter": (90, 92), "month": (28, 31), "week": (7, 7)}.get(unit, (1, 1))
+    per_day = {"hour": 24, "minute": 1440, "second": 86400}.get(unit, 1)
 
     def rule(a: Interval, b: Interval) -> Interval:
         gap = iv.subtract(b, a)
-        return Interval(gap.low * per_day - 1, gap.high * per_day + 1)
+        if per_day > 1:  # ends are days, so that times may lie almost a day further apart
+            gap = Interval(gap.low - 1, gap.high + 1)
+        low, high = gap.low / (longest if gap.low > 0 else shortest), gap.high / (shortest if gap.high > 0 else longest)
+        return Interval(low * per_day - 1, high * per_day + 1)
 
     return rule
 

@@ -34,6 +34,18 @@ def literal(value: Value, kind: Type) -> str:
     return f"CAST('{text.replace(chr(39), chr(39) * 2)}' AS {kind.value})"
 
 
+def settled(printed: str, kind: Type) -> str:
+    """A value as it stands for all that are equal to it, where rows are grouped.
+
+    Of numbers that compare equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on
+    other rows; and their texts differ.
+    """
+    if kind is not Type.DOUBLE:
+        return printed
+    zero, nan = "CAST(0 AS DOUBLE)", "CAST('nan' AS DOUBLE)"
+    return f"(CASE WHEN {printed} = {zero} THEN {zero} WHEN isnan({printed}) THEN {nan} ELSE {printed} END)"
+
+
 def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
     """The guarded SQL of an expression; `names` prints each column."""
     match expr:

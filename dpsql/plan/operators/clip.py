@@ -20,7 +20,7 @@ class Clip(Node):
     zero. In exact arithmetic the latter has norm C(1 - 2^-40) or less; the few roundings of the factor and of the product,
     each a relative 2^-53, cannot make up for the 2^-40, and rounding towards zero only shrinks. So the norm is at most C. The
     factor depends on the entity's own rows alone: with the entity its vector leaves, and no other changes. Norms are summed
-    as integers, so that no order of addition matters.
+    and compared with C as integers, so that no order of addition and no rounding matters.
 
     Source: Wilson et al., PoPETs 2020 (clamping per-user totals); scaling to a norm over groups is theirs for one group and
     the standard projection for many.
@@ -37,6 +37,8 @@ class Clip(Node):
         if self.order not in (1, 2) or not 1 <= self.bound <= MOST:
             raise InvalidPlan("a norm is of order 1 or 2, its bound between 1 and 2^50")
         limits = Interval(-MOST, MOST)
+        if not self.columns or self.owner in self.columns:
+            raise InvalidPlan("contributions are clipped, and not the name of their entity")
         for column in self.columns:
             known = self.input.field(column).facts
             if known.type is not Type.BIGINT or not known.physical.inside(limits) or known.nullable:
@@ -51,7 +53,7 @@ class Clip(Node):
 
     @property
     def unique(self) -> tuple[frozenset[str], ...]:
-        return self.input.unique
+        return tuple(key for key in self.input.unique if not key & set(self.columns))
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].owner != self.owner:
@@ -67,29 +69,30 @@ class Clip(Node):
         if self._one_row and len(self.columns) == 1:
             return self._clamped(below[0])
         size = " + ".join(self._size(f"t0.{quote(column)}") for column in self.columns)
-        total = f"({size})" if self._one_row else f"SUM({size})"
-        measured = f"CAST({total} AS DOUBLE)" if self.order == 1 else f"sqrt(CAST({total} AS DOUBLE))"
         if self._one_row:
             kept = ", ".join(columns_of("t0", self.input).values())
-            inner = f"SELECT {kept}, {measured} AS \"#\" FROM ({below[0]}) AS t0"
+            inner = f"SELECT {kept}, ({size}) AS \"#\" FROM ({below[0]}) AS t0"
         else:
             owner = f"t0.{quote(self.owner)}"
-            norms = f"SELECT {owner} AS \"@\", {measured} AS \"#\" FROM ({below[0]}) AS t0 GROUP BY {owner}"
+            norms = f"SELECT {owner} AS \"@\", SUM({size}) AS \"#\" FROM ({below[0]}) AS t0 GROUP BY {owner}"
             kept = ", ".join(columns_of("t2", self.input).values())
             inner = (f"SELECT {kept}, t3.\"#\" AS \"#\" FROM ({below[0]}) AS t2 JOIN ({norms}) AS t3 "
                      f"ON (t2.{quote(self.owner)} = t3.\"@\")")
         return f"SELECT {self._scaled()} FROM ({inner}) AS t1"
 
     def _size(self, printed: str) -> str:
-        return f"abs(CAST({printed} AS HUGEINT))" if self.order == 1 else f"(CAST({printed} AS HUGEINT) * {printed})"
+        wide = f"CAST(COALESCE({printed}, 0) AS HUGEINT)"
+        return f"abs({wide})" if self.order == 1 else f"({wide} * {wide})"
 
     def _scaled(self) -> str:
+        """Whether to scale is decided on the exact integer |v|^order; only the factor is rounded."""
+        size = "CAST(t1.\"#\" AS DOUBLE)" if self.order == 1 else "sqrt(CAST(t1.\"#\" AS DOUBLE))"
         parts = []
         for field in self.fields:
             name = f"t1.{quote(field.id)}"
             if field.id in self.columns:
-                factor = f"CAST({self.bound * (1 - 2**-40)!r} AS DOUBLE) / t1.\"#\""
-                name = (f"(CASE WHEN t1.\"#\" > CAST({self.bound} AS DOUBLE) "
+                factor = f"CAST({self.bound * (1 - 2**-40)!r} AS DOUBLE) / {size}"
+                name = (f"(CASE WHEN t1.\"#\" > CAST({self.bound**self.order} AS HUGEINT) "
                         f"THEN CAST(trunc(CAST({name} AS DOUBLE) * ({factor})) AS BIGINT) ELSE {name} END)")
             parts.append(f"{name} AS {quote(field.id)}")
         return ", ".join(parts)

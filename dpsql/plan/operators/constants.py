@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpsql.plan.expr.nodes import Value
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.types import ANY_NUMBER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,9 @@ class Constants(Node):
     def fields(self) -> tuple[Field, ...]:
         if not self.rows or any(len(row) != len(self.columns) for row in self.rows):
             raise InvalidPlan("rows of constants differ in length")
+        for field, *values in zip(self.columns, *self.rows, strict=True):
+            if not all(_keeps(value, field.facts) for value in values):
+                raise InvalidPlan("a constant is not what its column says")
         return self.columns
 
     @property
@@ -41,3 +46,9 @@ class Constants(Node):
 
     def label(self) -> str:
         return f"Values ({len(self.rows)} rows)"
+
+
+def _keeps(value: Value, known: Facts) -> bool:
+    """Whether a constant is one of the values that facts speak of."""
+    own = facts(Literal(value=value, type=known.type), {})
+    return known.nullable if value is None else own.physical == ANY_NUMBER or own.physical.inside(known.physical)

@@ -8,7 +8,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 from dpsql.plan.operators.summands import Summand
-from dpsql.plan.operators.tally import grouped_sums
+from dpsql.plan.operators.tally import check_summands, grouped_sums
 from dpsql.types import Interval, Type
 
 MOST = 2**50  # so that squares of contributions can be summed in 128 bits
@@ -31,6 +31,7 @@ class Contributions(Node):
     def fields(self) -> tuple[Field, ...]:
         if self.owner not in self.input.env or self.owner in self.keys:
             raise InvalidPlan("contributions need the owner, apart from the keys")
+        check_summands(self.input, self.summands)
         limits = Interval(-MOST, MOST)
         sums = tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False, physical=limits, declared=limits,
                                                            whole=True)) for name in self.totals)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distinct(Node):
-    """Each row once; NULLs count as equal.
+    """Each row once; NULLs count as equal, and so do NaN, and -0.0 and 0.0, which are shown as one value (`settled`).
 
     Proof. A removed row takes at most its own value out of the result, and only where it was the last one: at most a rows
     change. Where the owner is among the columns, equal rows belong to one entity and the owner stays; where it is the only
@@ -42,8 +42,9 @@ class Distinct(Node):
         return Stability(rows=below[0].rows, owner=owner if owner in self.env else None, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        names = ", ".join(f"t0.{quote(field.id)}" for field in self.fields)
-        return f"SELECT {names} FROM ({below[0]}) AS t0 GROUP BY {names}"
+        parts = ", ".join(f"{settled(f't0.{quote(field.id)}', field.facts.type)} AS {quote(field.id)}" for field in self.fields)
+        names = ", ".join(f"t1.{quote(field.id)}" for field in self.fields)
+        return f"SELECT {names} FROM (SELECT {parts} FROM ({below[0]}) AS t0) AS t1 GROUP BY {names}"
 
     def label(self) -> str:
         return "Distinct " + ", ".join(field.name for field in self.fields)

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
-from dpsql.plan.expr.printing import show, to_sql
-from dpsql.plan.node import (
-    Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of,
-)
+from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
 from dpsql.types import Span, Type
 
 
@@ -122,7 +120,7 @@ class Join(Node):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.left) | columns_of("t1", self.right)
-        parts = ", ".join(f"{names[field.id]} AS \"{field.id}\"" for field in self.fields)
+        parts = ", ".join(f"{names[field.id]} AS {quote(field.id)}" for field in self.fields)
         kind = "LEFT JOIN" if self.keep_left else "JOIN"
         return f"SELECT {parts} FROM ({below[0]}) AS t0 {kind} ({below[1]}) AS t1 ON {to_sql(self.condition, names)}"
 

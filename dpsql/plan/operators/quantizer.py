@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,12 +55,20 @@ class Quantizer:
         """The number that stands at integer position n."""
         return Fraction(self.origin) + n * self.step
 
+    def fits(self, kind: Type) -> bool:
+        """Whether values of a type can be put on the grid: numbers, and dates between whole days."""
+        return kind.numeric or (kind is Type.DATE and self.low.is_integer() and self.high.is_integer()
+                                and 1 <= self.low <= self.high <= dt.date.max.toordinal())
+
     def to_sql(self, printed: str, kind: Type) -> str:
         if kind is Type.DATE:
             days = f"({printed} - DATE '0001-01-01')"  # day 1 is 0001-01-01, as in datetime.date.toordinal
+            days = f"({days} - CAST({int(self.origin) - 1} AS BIGINT))"
+            if self.step != 1:
+                days = f"CAST(round(CAST({days} AS DOUBLE) * CAST({float(1 / self.step)!r} AS DOUBLE)) AS BIGINT)"
             low, high = (f"(DATE '0001-01-01' + CAST({int(end) - 1} AS INTEGER))" for end in (self.low, self.high))
             return (f"(CASE WHEN {printed} >= {high} THEN CAST({self.most} AS BIGINT) WHEN {printed} <= {low} "
-                    f"THEN CAST({self.least} AS BIGINT) ELSE ({days} - CAST({int(self.origin) - 1} AS BIGINT)) END)")
+                    f"THEN CAST({self.least} AS BIGINT) ELSE {days} END)")
         if kind is Type.BIGINT and self.step == 1 and float(self.origin).is_integer():
             shifted = f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
             low, high = math.floor(self.low), math.ceil(self.high)
@@ -74,7 +83,8 @@ class Quantizer:
                 f"ELSE CAST(round({shifted} * {inverse}) AS BIGINT) END)")
 
 
-def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool, most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
+def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
+              most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
     """The grid of an expression: the declared step if there is one, made coarser until `most_steps` suffice.
 
     None where the range is not finite.

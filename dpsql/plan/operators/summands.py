@@ -8,6 +8,7 @@ inequality; the rows may all fall into one cell).
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.plan.expr.facts import Facts
@@ -37,6 +38,10 @@ class Summand(abc.ABC):
     @property
     def l2(self) -> int:
         return self.l1
+
+    def accepts(self, kinds: Mapping[str, Facts]) -> bool:
+        """Whether its columns have types of which it can be computed without raising."""
+        return True
 
     @abc.abstractmethod
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
@@ -105,6 +110,9 @@ class GridSum(Summand):
     def l1(self) -> int:
         return self.grid.largest
 
+    def accepts(self, kinds: Mapping[str, Facts]) -> bool:
+        return self.grid.fits(kinds[self.column].type)
+
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
         return (self._conditional(self.grid.to_sql(names[self.column], kinds[self.column].type), names),)
 
@@ -158,6 +166,9 @@ class Moments(Summand):
     def l1(self) -> int:
         return self.total
 
+    def accepts(self, kinds: Mapping[str, Facts]) -> bool:
+        return self.grid.fits(kinds[self.column].type)
+
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
         value = self._conditional(self.grid.to_sql(names[self.column], kinds[self.column].type), names)
         return (value, self._conditional("1", names)) if self.missing else (value,)
@@ -201,9 +212,10 @@ class Clipped(Summand):
     def l1(self) -> int:
         raise TypeError("the sensitivity of a clipped sum is a property of the relation, not of a row")
 
+    def accepts(self, kinds: Mapping[str, Facts]) -> bool:
+        return self.when is None and all(kinds[column].type is Type.BIGINT for column in self.clipped)
+
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
-        if any(kinds[column].type is not Type.BIGINT for column in self.clipped):
-            raise TypeError("clipped columns are integers")
         return tuple(names[column] for column in self.clipped)
 
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, and the first that is noised."""
+"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, and the one that is noised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
 from dpsql.plan.operators.summands import Summand
 from dpsql.types import Type
@@ -23,14 +23,27 @@ def saturated(total: str, bound: int = SATURATION) -> str:
             f"ELSE COALESCE({total}, 0) END) AS BIGINT)")
 
 
+def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
+    """InvalidPlan where a summand reads what the relation does not have, or cannot be summed without raising."""
+    if not summands:
+        raise InvalidPlan("nothing is summed")
+    for summand in summands:
+        if not set(summand.columns) <= set(input.env):
+            raise InvalidPlan("a summand reads an unknown column")
+        if summand.when is not None and input.env[summand.when].type is not Type.BOOLEAN:
+            raise InvalidPlan("the condition of a summand is not a truth value")
+        if not summand.accepts(input.env):
+            raise InvalidPlan("a summand adds up what is not a number on its grid")
+
+
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
                  bound: int) -> str:
     """The SELECT that sums the components of all summands for each value of `keys`."""
     names = columns_of("t0", input)
-    inner, sums = [f"{names[key]} AS {quote(key)}" for key in keys], []
+    inner, sums = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys], []
     for i, summand in enumerate(summands):
         cells = summand.cells(names, dict(input.env))
-        aliases = [f"q{i}_{j}" for j in range(len(cells))]
+        aliases = [f"#{i}_{j}" for j in range(len(cells))]
         inner += [f"{cell} AS {quote(alias)}" for cell, alias in zip(cells, aliases, strict=True)]
         sums += summand.sums(tuple(f"t1.{quote(alias)}" for alias in aliases))
     parts = [f"t1.{quote(key)} AS {quote(key)}" for key in keys]
@@ -53,13 +66,7 @@ class Tally(Node):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        if not self.summands:
-            raise InvalidPlan("nothing is summed")
-        for summand in self.summands:
-            if not set(summand.columns) <= set(self.input.env):
-                raise InvalidPlan("a summand reads an unknown column")
-            if summand.when is not None and self.input.env[summand.when].type is not Type.BOOLEAN:
-                raise InvalidPlan("the condition of a summand is not a truth value")
+        check_summands(self.input, self.summands)
         sums = tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False)) for name in self.totals)
         return (*(self.input.field(key) for key in self.keys), *sums)
 
