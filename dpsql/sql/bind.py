@@ -14,26 +14,30 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql import border
-from dpsql.sql.border import parameter_of, span_of
+from dpsql.sql.body import Body
+from dpsql.sql.border import parameter_of
 from dpsql.sql.domains import Scratch, domain_of
-from dpsql.sql.grouping import Grouping, GroupKey, has_aggregate, item_name, positioned
-from dpsql.sql.relations import Body, Names, PublicTables, World, bind_from
+from dpsql.sql.grouping import Grouping, GroupKey, aliases_of, has_aggregate, inner_of, is_star, item_name, position_of
+from dpsql.sql.places import span_of
+from dpsql.sql.relations import Inside
 from dpsql.sql.statement import Query
+from dpsql.sql.world import Names, PublicTables, World
 from dpsql.types import Span, Type
 
 
 def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value]) -> Question:
     """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
     try:
-        border.check(query.tree)
-        return _Top(query, World(catalog=catalog, public=public, scratch=scratch,
-                                 parameters=parameters)).bind()
+        border.check(query.tree, query.text)
+        return _Top(query, World(catalog=catalog, public=public, scratch=scratch, parameters=parameters, queries=Inside())).bind()
     except Error as fault:
+        if fault.span is None:
+            fault.span = span_of(query.tree)
         fault.located(query.text)
         raise
     except RecursionError:
         pass
-    raise SqlError("the statement is nested too deeply", code="too-deep").located(query.text)
+    raise SqlError("the statement is nested too deeply", code="too-deep", span=span_of(query.tree)).located(query.text)
 
 
 class _Top:
@@ -41,30 +45,34 @@ class _Top:
 
     def __init__(self, query: Query, world: World) -> None:
         self._query, self._world = query, world
+        self._select, names = self._outermost()
+        self._body = Body(world, world.sources(self._select, names), names, aliases_of(self._select))
+        self._grouping = Grouping(self._body, world.fresh)
 
     def bind(self) -> Question:
-        select, names = self._select()
-        self._body = Body(self._world, bind_from(select, self._world, names), names)
+        select, grouping = self._select, self._grouping
         self._body.where(select.args.get("where"))
-        self._grouping = Grouping(self._body, self._world.fresh)
+        self._check_items()
         distinct = select.args.get("distinct") is not None
-        items = self._items(select, distinct)
-        outputs = [self._output(item) for item in items]
-        having, ordering = self._having(select, items, outputs), self._ordering(select, items, outputs)
-        if not self._grouping.keys and not self._grouping.aggregates:
-            raise Unsupported("rows are never shown, only aggregates over them", code="no-aggregate", span=span_of(select.expressions[0]),
-                              try_="COUNT(*), AVG(x) or another aggregate, with or without GROUP BY")
+        plain = select.args.get("group") is None and not any(has_aggregate(item) for item in select.expressions)
+        grouping.read_keys(select, all_items=distinct and plain)  # SELECT DISTINCT of columns means GROUP BY all of them
+        exprs = grouping.read_items(select)
+        having, ordering = grouping.read_having(select), self._ordering(exprs)
+        if not grouping.keys and not grouping.aggregates:
+            raise self._rows_asked(select.expressions[0])
         view, slots = self._view()
         return Question(
-            view=view, keys=tuple(self._key(key) for key in self._grouping.keys),
+            view=view, keys=tuple(self._key(key) for key in grouping.keys),
             aggregates=tuple(AggregateCall(
                 id=found.id, function=found.function, columns=tuple(slots[arg] for arg in found.args),
                 when=slots[found.when] if found.when is not None else None, fraction=found.fraction, discrete=found.discrete,
-                type=found.type, span=found.span, text=self._text(found.span)) for found in self._grouping.aggregates),
-            outputs=tuple(outputs), having=having, ordering=ordering, limit=self._count(select, "limit"),
-            offset=self._count(select, "offset") or 0, distinct=distinct and bool(self._grouping.aggregates))
+                type=found.type, span=found.span, text=self._text(found.span)) for found in grouping.aggregates),
+            outputs=tuple(Output(name=item_name(item) or self._text(span_of(inner_of(item))), expr=expr)
+                          for item, expr in zip(select.expressions, exprs, strict=True)),
+            having=having, ordering=ordering, limit=self._count("limit"), offset=self._count("offset") or 0,
+            distinct=distinct and bool(grouping.aggregates))
 
-    def _select(self) -> tuple[exp.Expr, Names]:
+    def _outermost(self) -> tuple[exp.Expr, Names]:
         tree: exp.Expr = self._query.tree
         names = Names()
         while isinstance(tree, exp.Subquery):
@@ -75,82 +83,57 @@ class _Top:
                               try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
         return tree, names.with_(tree.args.get("with_"))
 
-    def _items(self, select: exp.Expr, distinct: bool) -> list[exp.Expr]:
-        """The SELECT list, after the keys are read. SELECT DISTINCT of plain columns means GROUP BY all of them."""
-        items: list[exp.Expr] = list(select.expressions)
-        for item in items:
-            inner = item.this if isinstance(item, exp.Alias) else item
-            if isinstance(inner, exp.Star) or isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
-                raise Unsupported("rows are never shown, only aggregates over them", code="star", span=span_of(inner),
+    def _check_items(self) -> None:
+        """Refuse a SELECT list that asks for rows."""
+        select = self._select
+        for item in select.expressions:
+            if is_star(inner_of(item)):
+                raise Unsupported("rows are never shown, only aggregates over them", code="star", span=span_of(inner_of(item)),
                                   try_="COUNT(*), or the names of the keys of GROUP BY")
-        grouped = select.args.get("group")
-        if grouped is None and distinct and not any(has_aggregate(item) for item in items):
-            select.set("group", exp.Group(all=True))
-        elif grouped is None and not any(has_aggregate(item) for item in items) and select.args.get("having") is None:
-            raise Unsupported("rows are never shown, only aggregates over them", code="no-aggregate", span=span_of(items[0]),
-                              try_="COUNT(*), AVG(x) or another aggregate, with or without GROUP BY")
-        self._grouping.read_keys(select)
-        return items
+        if all(select.args.get(key) is None for key in ("group", "distinct", "having")) and not any(
+                has_aggregate(item) for item in select.expressions):
+            for item in select.expressions:
+                self._body.binder.bind(inner_of(item))  # a mistyped name or function is told first
+            raise self._rows_asked(select.expressions[0])
 
-    def _output(self, item: exp.Expr) -> Output:
-        inner = item.this if isinstance(item, exp.Alias) else item
-        expr = self._grouping.output(self._grouping.binder.bind(inner), span_of(inner))
-        return Output(name=item_name(item) or self._text(span_of(inner)), expr=expr)
+    @staticmethod
+    def _rows_asked(item: exp.Expr) -> Unsupported:
+        return Unsupported("rows are never shown, only aggregates over them", code="no-aggregate", span=span_of(item),
+                           try_="COUNT(*), AVG(x) or another aggregate, with or without GROUP BY")
 
     def _text(self, span: Span | None) -> str:
-        """The name of an unnamed column: its text, closed where the last bracket left no trace in the tree."""
-        if span is None:
-            return "column"
-        text = " ".join(self._query.text[span.start : span.end].split())
-        rest = self._query.text[span.end :]
-        while text.count("(") > text.count(")"):
-            at = rest.find(")")
-            if at < 0:
-                break
-            text, rest = text + " ".join(rest[: at + 1].split()), rest[at + 1 :]
-        return text[:63]
+        """The name of an unnamed column: its text."""
+        return " ".join(self._query.text[span.start : span.end].split())[:63] if span is not None else "column"
 
-    def _having(self, select: exp.Expr, items: list[exp.Expr], outputs: list[Output]) -> Expr | None:
-        clause = select.args.get("having")
-        if clause is None:
-            return None
-        with_names = self._with_aliases(items, outputs)
-        return with_names.output(with_names.binder.condition(clause.this, "HAVING"), span_of(clause))
-
-    def _with_aliases(self, items: list[exp.Expr], outputs: list[Output]) -> Grouping:
-        """From here on the aliases of the SELECT list are names too, before columns: they stand for noisy values."""
-        self._grouping.aliases = {str(item.args["alias"].this).lower(): output.expr
-                                  for item, output in zip(items, outputs, strict=True) if isinstance(item, exp.Alias)}
-        return self._grouping
-
-    def _ordering(self, select: exp.Expr, items: list[exp.Expr], outputs: list[Output]) -> tuple[Ordering, ...]:
-        clause = select.args.get("order")
-        if clause is None:
-            return ()
-        grouping, found = self._with_aliases(items, outputs), []
-        for term in clause.expressions:
+    def _ordering(self, exprs: list[Expr]) -> tuple[Ordering, ...]:
+        clause = self._select.args.get("order")
+        found = []
+        for term in clause.expressions if clause is not None else ():
             inner = term.this
-            descending = bool(term.args.get("desc"))
             if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-                exprs = [outputs[[id(item) for item in items].index(id(positioned(inner, items)))].expr]
+                chosen = [exprs[position_of(inner, self._select.expressions)]]
             elif isinstance(inner, exp.Var) and str(inner.this).upper() == "ALL":
-                exprs = [output.expr for output in outputs]
+                chosen = exprs
             else:
-                exprs = [grouping.output(grouping.binder.bind(inner), span_of(inner))]
-            found += [Ordering(expr=expr, descending=descending, nulls_first=bool(term.args.get("nulls_first"))) for expr in exprs]
+                chosen = [self._grouping.read_term(inner)]
+            found += [Ordering(expr=expr, descending=bool(term.args.get("desc")), nulls_first=bool(term.args.get("nulls_first")))
+                      for expr in chosen]
         return tuple(found)
 
-    def _count(self, select: exp.Expr, key: str) -> int | None:
-        clause = select.args.get(key)
+    def _count(self, key: str) -> int | None:
+        """The number after LIMIT or OFFSET."""
+        clause = self._select.args.get(key)
         if clause is None:
             return None
         node = clause.expression
+        if isinstance(node, exp.Var) and str(node.this).upper() == "ALL":
+            return None
         value: object = None
         if parameter_of(node) is not None or isinstance(node, exp.Literal):
             bound = self._body.binder.bind(node)
             value = bound.value if isinstance(bound, Literal) else None
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise SqlError(f"{key.upper()} takes a number of rows", code="limit", span=span_of(clause), try_=f"{key.upper()} 10")
+            raise SqlError(f"{key.upper()} takes a number of rows", code="limit", span=span_of(node), try_=f"{key.upper()} 10")
         return value
 
     def _view(self) -> tuple[Node, dict[Expr, str]]:

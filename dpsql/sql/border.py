@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.errors import Unsupported
+from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.places import span_of
+from dpsql.sql.refusals import ARGUMENTS, REASONS
+from dpsql.sql.scope import closest
 from dpsql.sql.statement import PARAMETER
+from dpsql.sql.syntax import RESERVED, WORDS
 from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
@@ -20,11 +24,11 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # queries
     exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "distinct"},
     exp.Union: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
-    exp.Subquery: {"this", "alias", "with_"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
+    exp.Subquery: {"this", "alias", "with_", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
-    exp.From: _UNARY, exp.Table: {"this", "alias"}, exp.Join: {"this", "side", "kind", "on", "using"},
+    exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Group: {"expressions", "all"},
-    exp.Order: {"expressions", "this"}, exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Order: {"expressions"}, exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Limit: {"expression"}, exp.Offset: {"expression"}, exp.Distinct: {"expressions"},
     exp.Alias: {"this", "alias"}, exp.Star: set(), exp.Column: {"this", "table"}, exp.Identifier: {"this", "quoted"},
     # constants
@@ -62,91 +66,88 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.CountIf: _UNARY, exp.Filter: _BINARY,
 }
 
-REASONS: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: ("window functions are not answered", "an aggregate with GROUP BY"),
-    exp.Except: ("EXCEPT is not answered", "NOT EXISTS against a public table"),
-    exp.Intersect: ("INTERSECT is not answered", "IN against a public table"),
-    exp.Rollup: ("ROLLUP is not answered", "one statement for each level"),
-    exp.Cube: ("CUBE is not answered", "one statement for each level"),
-    exp.GroupingSets: ("GROUPING SETS are not answered", "one statement for each level"),
-    exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
-    exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
-    exp.Any: ("ANY is not answered", "IN, or EXISTS"), exp.All: ("ALL is not answered", "NOT EXISTS"),
-    exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
-    exp.ApproxQuantile: ("approximate quantiles are not needed", "quantile_cont(x, 0.5)"),
-    exp.Mode: ("MODE is not answered", "COUNT(*) with GROUP BY x ORDER BY 1 DESC LIMIT 1"),
-    exp.AnyValue: ("a value of some row is not answered", "MIN, MAX or MEDIAN"),
-    exp.First: ("a value of some row is not answered", "MIN, MAX or MEDIAN"),
-    exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),
-    exp.BitwiseAnd: ("bit operators are not answered", ""), exp.BitwiseOr: ("bit operators are not answered", ""),
-    exp.BitwiseXor: ("bit operators are not answered", ""), exp.BitwiseNot: ("bit operators are not answered", ""),
-    exp.SimilarTo: ("SIMILAR TO is not answered", "regexp_full_match(x, 'pattern')"),
-    exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
-    exp.TableSample: ("samples are not answered", "the whole table: noise already hides who is in it"),
-    exp.Lock: ("FOR UPDATE is not answered", ""), exp.Into: ("a query cannot make a table", "leave INTO out"),
-    exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Lambda: ("lambda functions are not answered", ""),
-}
-
-ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
-    (exp.With, "recursive"): ("recursive queries have no bound", "a fixed number of joins"),
-    (exp.CTE, "materialized"): ("MATERIALIZED has no meaning here", "WITH name AS (SELECT ...)"),
-    (exp.Table, "db"): ("tables are named without a schema", "the table's name alone"),
-    (exp.Table, "catalog"): ("tables are named without a schema", "the table's name alone"),
-    (exp.Table, "sample"): ("samples are not answered", "the whole table: noise already hides who is in it"),
-    (exp.Select, "qualify"): ("QUALIFY is not answered", "a limit of rows for each entity in the policy"),
-    (exp.Select, "into"): ("a query cannot make a table", "leave INTO out"),
-    (exp.Select, "locks"): ("FOR UPDATE is not answered", "leave it out"),
-    (exp.Select, "windows"): ("window functions are not answered", "an aggregate with GROUP BY"),
-    (exp.Join, "method"): ("this kind of join is not answered", "JOIN ... ON or JOIN ... USING"),
-    (exp.Star, "except_"): ("EXCLUDE is not answered", "the names of the columns"),
-    (exp.Star, "replace"): ("REPLACE is not answered", "the names of the columns"),
-    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "least(a, b) and greatest(a, b) as ends"),
-    (exp.Distinct, "on"): ("DISTINCT ON is not answered", "GROUP BY with MIN or MAX"),
-    (exp.In, "field"): ("IN takes a list or a subquery", "x IN (1, 2)"),
-}
+_COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
-def check(tree: exp.Expr) -> None:
+def check(tree: exp.Expr, text: str) -> None:
     """Refuse a tree that holds anything but accepted nodes with accepted arguments."""
     for node in tree.walk(bfs=False):
         kind = type(node)
         if kind not in ACCEPTED:
-            reason, try_ = REASONS.get(kind, (f"{_name(node)} is not answered", ""))
-            raise Unsupported(reason, code="not-accepted", span=span_of(node), try_=try_, subject=kind.__name__)
+            raise _refused(node, text)
         for name, value in node.args.items():
             if value is None or value is False or value == [] or name in ACCEPTED[kind]:
                 continue
-            reason, try_ = ARGUMENTS.get((kind, name), (f"{name.strip('_').upper()} is not answered here", ""))
-            raise Unsupported(reason, code="not-accepted", span=span_of(node), try_=try_, subject=f"{kind.__name__}.{name}")
-        if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ | exp.NEQ) and isinstance(
-                node.this, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ | exp.NEQ):
-            raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
-                              span=span_of(node), try_="a < b AND b < c")
+            raise _refused_argument(node, name, value)
+        _check_whole(node)
+        if isinstance(node, exp.Identifier):
+            _check_name(node, text)
 
 
-def _name(node: exp.Expr) -> str:
+def _check_whole(node: exp.Expr) -> None:
+    """What sqlglot's parser lets pass: parts that are missing, and comparisons in a chain."""
+    if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
+        raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
+                          span=span_of(node), try_="a < b AND b < c")
+    for kind, (names, what) in _NEEDED.items():
+        if isinstance(node, kind) and not any(node.args.get(name) for name in names):
+            raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node))
+
+
+_NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str]] = {
+    exp.Select: (("expressions",), "what to SELECT"),
+    exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key"),
+    exp.Order: (("expressions",), "what to ORDER BY"), exp.In: (("expressions", "query", "unnest", "field"), "the list of IN"),
+    exp.Tuple: (("expressions",), "what stands in brackets"), exp.Case: (("ifs",), "WHEN"),
+}
+
+
+def _check_name(node: exp.Identifier, text: str) -> None:
+    """Refuse parameters, and words of SQL that are not quoted, where names are expected."""
+    name, above, span = str(node.this), node.parent, span_of(node)
+    if name.startswith(PARAMETER):
+        if above is None or parameter_of(above) is None:
+            raise SqlError("a parameter stands for a value, not for a name", code="parameter", span=span)
+    elif name.upper() in RESERVED and not node.args.get("quoted") and isinstance(above, exp.Alias | exp.TableAlias):
+        before = text[: span.start].split() if span is not None else []
+        if isinstance(above, exp.TableAlias) or not before or before[-1].upper() != "AS":
+            raise SqlError(f"{name} is a word of SQL, not a name", code="syntax", span=span, try_=f'"{name}"')
+
+
+def _refused(node: exp.Expr, text: str) -> Unsupported:
+    for kind in type(node).__mro__:
+        if kind in REASONS:
+            reason, try_ = REASONS[kind]
+            return Unsupported(reason, code="not-accepted", span=span_of(node), try_=try_, subject=type(node).__name__)
+    span = span_of(node)
     if isinstance(node, exp.Func):
-        return f"the function {node.sql_name().lower()}"
-    return type(node).__name__
+        word = _word(text, span)
+        what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
+        return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
+                           try_=closest(word, WORDS))
+    return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=type(node).__name__)
 
 
-def span_of(node: exp.Expr | None) -> Span | None:
-    """The stretch of text that a node and all below it came from; that of the nearest node above where it left no trace."""
-    while node is not None:
-        found: Span | None = None
-        for part in node.walk():
-            start, end = part.meta.get("start"), part.meta.get("end")
-            if start is not None and end is not None:
-                found = Span(start, end + 1).join(found)
-        if found is not None:
-            return found
-        node = node.parent
-    return None
+def _refused_argument(node: exp.Expr, name: str, value: object) -> Unsupported:
+    parts = value if isinstance(value, list) else [value]
+    inner = next((part for part in parts if isinstance(part, exp.Expr)), None)
+    subject = f"{type(node).__name__}.{name}"
+    default = (f"{name.strip('_').replace('_', ' ').upper()} is not answered here", "")
+    if isinstance(node, exp.Func):
+        default = ("this function is not answered with these arguments", "")
+    reason, try_ = ARGUMENTS.get((type(node), name), default)
+    return Unsupported(reason, code="not-accepted", span=span_of(inner or node), try_=try_, subject=subject)
+
+
+def _word(text: str, span: Span | None) -> str:
+    """The name of a function as it is written."""
+    written = text[span.start : span.end].split("(")[0].strip() if span is not None else ""
+    return written.lower() or "here"
 
 
 def parameter_of(node: exp.Expr) -> str | None:
     """The name of the parameter that a node stands for."""
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and node.args.get("table") is None:
         name = str(node.this.this)
         return name[1:] if name.startswith(PARAMETER) else None
     return None

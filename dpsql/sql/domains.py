@@ -26,6 +26,8 @@ class Scratch(Protocol):
         """Whether a regular expression is one, so that it cannot fail on a row."""
         ...
 
+    def close(self) -> None: ...
+
 
 def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain | None, bool]:
     """All values an expression can take, None where the policy does not tell; and whether NULL is one of them.
@@ -47,7 +49,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
         outcomes = [*(then for _, then in expr.branches), expr.otherwise]
         if all(isinstance(outcome, Literal) for outcome in outcomes):
             values = {outcome.value for outcome in outcomes if isinstance(outcome, Literal) and outcome.value is not None}
-            return Domain(tuple(sorted(values))), known.nullable  # type: ignore[type-var]
+            return Domain(tuple(sorted(values))), known.nullable
     ends = known.declared
     if known.whole and known.type.numeric and ends.finite and ends.high - ends.low <= MOST_NUMBERS:
         numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql.errors import DataError, SqlError, Unsupported
+from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.functions import UNITS
 from dpsql.plan.expr.nodes import Cast, Expr, Literal, Value
 from dpsql.sql import typing
-from dpsql.sql.border import parameter_of, span_of
+from dpsql.sql.border import parameter_of
+from dpsql.sql.constants import constant
+from dpsql.sql.places import span_of
+from dpsql.sql.scope import closest
+from dpsql.sql.syntax import AGGREGATES, NAMED, PARTS, SIMPLE, TYPES, WORDS
 from dpsql.sql.typing import Env
 from dpsql.types import INT64, Span, Type
+
+MOST_NESTING = 100
 
 
 class Host(Protocol):
@@ -48,49 +52,12 @@ class Host(Protocol):
         ...
 
 
-AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
-
-# Functions whose arguments stand in these keys of sqlglot's node, in the order of our table.
-SIMPLE: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
-    exp.And: ("and", ("this", "expression")), exp.Or: ("or", ("this", "expression")), exp.Not: ("not", ("this",)),
-    exp.EQ: ("=", ("this", "expression")), exp.NEQ: ("<>", ("this", "expression")),
-    exp.LT: ("<", ("this", "expression")), exp.LTE: ("<=", ("this", "expression")),
-    exp.GT: (">", ("this", "expression")), exp.GTE: (">=", ("this", "expression")),
-    exp.NullSafeEQ: ("is not distinct from", ("this", "expression")), exp.NullSafeNEQ: ("is distinct from", ("this", "expression")),
-    exp.Mul: ("*", ("this", "expression")), exp.Div: ("/", ("this", "expression")), exp.IntDiv: ("//", ("this", "expression")),
-    exp.Mod: ("%", ("this", "expression")), exp.Pow: ("pow", ("this", "expression")), exp.DPipe: ("||", ("this", "expression")),
-    exp.Nullif: ("nullif", ("this", "expression")), exp.Abs: ("abs", ("this",)), exp.Sign: ("sign", ("this",)),
-    exp.Floor: ("floor", ("this",)), exp.Ceil: ("ceil", ("this",)), exp.Trunc: ("trunc", ("this",)),
-    exp.Round: ("round", ("this", "decimals")), exp.Sqrt: ("sqrt", ("this",)), exp.Cbrt: ("cbrt", ("this",)),
-    exp.Ln: ("ln", ("this",)), exp.Exp: ("exp", ("this",)), exp.Sin: ("sin", ("this",)), exp.Cos: ("cos", ("this",)),
-    exp.Tan: ("tan", ("this",)), exp.Atan: ("atan", ("this",)), exp.Radians: ("radians", ("this",)),
-    exp.Degrees: ("degrees", ("this",)), exp.IsNan: ("isnan", ("this",)), exp.IsInf: ("isinf", ("this",)),
-    exp.Lower: ("lower", ("this",)), exp.Upper: ("upper", ("this",)), exp.Length: ("length", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length")), exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")), exp.Contains: ("contains", ("this", "expression")),
-    exp.StartsWith: ("starts_with", ("this", "expression")), exp.EndsWith: ("ends_with", ("this", "expression")),
-    exp.StrPosition: ("strpos", ("this", "substr")), exp.Reverse: ("reverse", ("this",)),
-    exp.Year: ("year", ("this",)), exp.Quarter: ("quarter", ("this",)), exp.Month: ("month", ("this",)),
-    exp.Week: ("week", ("this",)), exp.WeekOfYear: ("week", ("this",)), exp.Day: ("day", ("this",)),
-    exp.DayOfMonth: ("day", ("this",)), exp.DayOfYear: ("dayofyear", ("this",)), exp.DayOfWeek: ("dayofweek", ("this",)),
-    exp.DayOfWeekIso: ("isodow", ("this",)), exp.Hour: ("hour", ("this",)), exp.Minute: ("minute", ("this",)),
-    exp.Second: ("second", ("this",)),
-}
-NAMED = {"isfinite": "isfinite", "suffix": "ends_with", "prefix": "starts_with"}
-PARTS = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week", "DAY": "day", "DOW": "dayofweek",
-         "DAYOFWEEK": "dayofweek", "ISODOW": "isodow", "DOY": "dayofyear", "DAYOFYEAR": "dayofyear", "HOUR": "hour",
-         "MINUTE": "minute", "SECOND": "second"}
-TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "UINT": "UINTEGER",
-         "USMALLINT": "USMALLINT", "UTINYINT": "UTINYINT", "DOUBLE": "DOUBLE", "FLOAT": "FLOAT", "TEXT": "VARCHAR",
-         "VARCHAR": "VARCHAR", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMPNTZ": "TIMESTAMP", "BOOLEAN": "BOOLEAN"}
-
-
 class Binder:
     """Binds expressions for one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._depth = 0
 
     def condition(self, node: exp.Expr, what: str) -> Expr:
         """An expression that must be a truth value."""
@@ -104,11 +71,20 @@ class Binder:
 
     def bind(self, node: exp.Expr) -> Expr:
         """The expression a node stands for. Raises SqlError or Unsupported, located."""
-        span = span_of(node)
+        if self._depth >= MOST_NESTING:
+            raise SqlError("this expression is nested too deeply", code="too-deep", span=span_of(node),
+                           try_="a subquery that computes a part of it")
+        self._depth += 1
+        try:
+            return self._bind(node, span_of(node))
+        finally:
+            self._depth -= 1
+
+    def _bind(self, node: exp.Expr, span: Span | None) -> Expr:
         parameter = parameter_of(node)
         if parameter is not None:
             return self._parameter(parameter, span)
-        if isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean"):
+        if is_aggregate(node):
             return self._host.aggregate(node)
         clause = _CLAUSES.get(type(node))
         if clause is not None:
@@ -116,25 +92,34 @@ class Binder:
         if type(node) in SIMPLE:
             name, keys = SIMPLE[type(node)]
             return self._call(name, [node.args[key] for key in keys if node.args.get(key) is not None], span)
-        raise Unsupported(f"{type(node).__name__} is not answered here", code="not-accepted", span=span)
+        raise Unsupported("this is not answered here", code="not-accepted", span=span, subject=type(node).__name__)
 
-    def _call(self, name: str, nodes: list[exp.Expr], span: Span | None) -> Expr:
+    def _call(self, name: str, nodes: Sequence[exp.Expr], span: Span | None) -> Expr:
         return self._apply(name, [self.bind(node) for node in nodes], span)
 
     def _apply(self, name: str, args: list[Expr], span: Span | None) -> Expr:
         return typing.call(name, args, self._host.env, span)
 
+    def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
+        """Conditions joined by AND or OR, as a tree that is not deep."""
+        if len(parts) == 1:
+            return parts[0]
+        middle = len(parts) // 2
+        left, right = self.all_of(name, parts[:middle]), self.all_of(name, parts[middle:])
+        return self._apply(name, [left, right], left.span.join(right.span) if left.span is not None else right.span)
+
     def _parameter(self, name: str, span: Span | None) -> Expr:
         if name not in self._host.parameters:
             shown = "?" if name.startswith("?") else f"${name}"
-            raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=name)
+            raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=shown,
+                           try_="values beside the statement: a list for ?, a dict for names")
         return constant(self._host.parameters[name], span)
 
     # -- constants and names
 
     def _column(self, node: exp.Expr, span: Span | None) -> Expr:
         if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
-            raise Unsupported("rows are never shown", code="star", span=span, try_="COUNT(*), or the names of columns in a subquery")
+            raise Unsupported("rows are never shown", code="star", span=span, try_="COUNT(*), or the names of columns")
         table = node.args.get("table")
         return self._host.column(str(node.this.this), str(table.this) if table is not None else None, span)
 
@@ -148,7 +133,8 @@ class Binder:
         try:
             return Literal(value=float(text), type=Type.DOUBLE, span=span)
         except ValueError:
-            raise SqlError(f"{text} is not a number", code="syntax", span=span) from None
+            pass
+        raise SqlError("this is not a number", code="syntax", span=span)
 
     def _boolean(self, node: exp.Expr, span: Span | None) -> Expr:
         return Literal(value=bool(node.this), type=Type.BOOLEAN, span=span)
@@ -171,13 +157,19 @@ class Binder:
         right = node.expression
         if isinstance(right, exp.Null):
             return self._apply("is null", [self.bind(node.this)], span)
-        return self._apply("is not distinct from", [self.bind(node.this), self.bind(right)], span)
+        if not isinstance(right, exp.Boolean):
+            raise SqlError("IS is followed by NULL, TRUE, FALSE or [NOT] DISTINCT FROM", code="syntax", span=span, try_="x = y")
+        return self._apply("is not distinct from", [self.condition(node.this, "IS"), self.bind(right)], span)
 
     def _not(self, node: exp.Expr, span: Span | None) -> Expr:
         inner = node.this
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return self._apply("is not null", [self.bind(inner.this)], span)
         return self._apply("not", [self.condition(inner, "NOT")], span)
+
+    def _and_or(self, node: exp.Expr, span: Span | None) -> Expr:
+        name = "and" if isinstance(node, exp.And) else "or"
+        return self.all_of(name, [self.condition(part, name.upper()) for part in operands(node, type(node))])
 
     def _between(self, node: exp.Expr, span: Span | None) -> Expr:
         subject = self.bind(node.this)
@@ -190,8 +182,10 @@ class Binder:
         if query is not None:
             return self._host.listed(subject, query, span)
         values = [self.bind(value) for value in node.expressions]
-        if not values or not all(isinstance(value, Literal) for value in values):
-            raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=span, try_="x = a OR x = b")
+        for value in values:
+            if not isinstance(value, Literal):
+                raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
+                                  try_="x = a OR x = b")
         return typing.membership(subject, values, span)
 
     def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
@@ -219,10 +213,13 @@ class Binder:
         a, b = self.bind(left), self.bind(right)
         if minus and a.type is Type.DATE and b.type is Type.DATE:
             return self._apply("days_between", [a, b], span)
+        if a.type is Type.BIGINT and b.type is Type.DATE and not minus:
+            a, b = b, a
         if a.type is Type.DATE and b.type is Type.BIGINT:
-            days = Literal(value=-b.value, type=Type.BIGINT) if minus and isinstance(b, Literal) and isinstance(b.value, int) else b
+            days = self._negate(node.expression, b.span) if minus and isinstance(b, Literal) else b
             if minus and days is b:
-                raise Unsupported("only a constant number of days can be taken from a date", code="not-accepted", span=span)
+                raise Unsupported("only a constant number of days can be taken from a date", code="not-accepted", span=span,
+                                  try_="a constant, or date_diff('day', a, b)")
             return self._apply("add_to_date", [a, days], span)
         return self._apply("-" if minus else "+", [a, b], span)
 
@@ -232,8 +229,8 @@ class Binder:
         if isinstance(steps, Literal) and isinstance(steps.value, str):
             steps = typing.convert(steps, Type.BIGINT) or steps
         if unit not in ("day", "week", "month", "year") or not isinstance(steps, Literal) or not isinstance(steps.value, int):
-            raise Unsupported("intervals are a whole number of days, weeks, months or years", code="interval", span=span_of(interval)
-                              or span, try_="INTERVAL 3 DAY")
+            raise Unsupported("intervals are a whole number of days, weeks, months or years", code="interval",
+                              span=span_of(interval), try_="INTERVAL 3 DAY")
         if not moment.type.temporal:
             raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span)
         return self._apply(f"add_{unit}s", [moment, Literal(value=sign * steps.value, type=Type.BIGINT)], span)
@@ -262,25 +259,26 @@ class Binder:
         if typing.is_null(expr):
             return Literal(value=None, type=carrier, span=span)
         if isinstance(expr, Literal) and isinstance(expr.value, str) and carrier in (Type.DATE, Type.TIMESTAMP):
-            read = typing.convert(expr, carrier)
-            if read is None:
-                raise SqlError(f"this text is not a {target}", code="type", span=span, try_="DATE '2020-12-31'")
-            return read
+            return typing.to(expr, carrier, span)
         return Cast(input=expr, target=target, type=carrier, span=span)
 
     def _variadic(self, node: exp.Expr, span: Span | None) -> Expr:
-        name = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}[type(node)]
+        names: dict[type[exp.Expr], str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
+        name = names[type(node)]
         args = [self.bind(part) for part in (node.this, *node.expressions)]
         return args[0] if len(args) == 1 else self._apply(name, args, span)
 
+    def _double_pipe(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._call("||", [node.this, node.expression], span)
+
     def _concat(self, node: exp.Expr, span: Span | None) -> Expr:
+        """concat(a, b, ...) leaves NULL out, where a || b is NULL."""
         empty = Literal(value="", type=Type.VARCHAR)
         result: Expr | None = None
         for part in node.expressions:
-            text = self._apply("coalesce", [self.bind(part), empty], span_of(part))
+            text = self._apply("coalesce", [typing.as_text(self.bind(part)), empty], span_of(part))
             result = text if result is None else self._apply("||", [result, text], span)
-        assert result is not None
-        return result
+        return result if result is not None else empty
 
     def _trim(self, node: exp.Expr, span: Span | None) -> Expr:
         side = str(node.args.get("position") or "BOTH").upper()
@@ -291,8 +289,8 @@ class Binder:
             return self._call("log10", [node.this], span)
         base = self.bind(node.this)
         if isinstance(base, Literal) and base.value in (2, 10):
-            return self._call(f"log{base.value}", [node.expression], span)
-        return self._apply("/", [self._call("ln", [node.expression], span), self._call("ln", [node.this], span)], span)
+            return self._call(f"log{base.value:g}", [node.expression], span)
+        return self._apply("/", [self._call("ln", [node.expression], span), self._apply("ln", [base], span)], span)
 
     # -- time
 
@@ -321,22 +319,33 @@ class Binder:
 
     def _named(self, node: exp.Expr, span: Span | None) -> Expr:
         name = str(node.this).lower()
-        if name == "bin_floor":
+        known = NAMED.get(name)
+        if known is None:
+            raise Unsupported(f"the function {name} is not answered", code="unknown-function", span=span, subject=name,
+                              try_=closest(name, WORDS))
+        if known == "bin_floor":
             return self._host.bins(node)
-        if name in ("date_part", "datepart") and len(node.expressions) == 2:
-            part = self.bind(node.expressions[0])
-            if isinstance(part, Literal) and isinstance(part.value, str):
-                return self._part(part.value, self.bind(node.expressions[1]), span)
-        if name in NAMED:
-            return self._call(NAMED[name], node.expressions, span)
-        raise Unsupported(f"the function {name} is not answered", code="unknown-function", span=span, subject=name)
+        if known == "date_part":
+            return self._date_part(node, span)
+        return self._call(known, node.expressions, span)
+
+    def _date_part(self, node: exp.Expr, span: Span | None) -> Expr:
+        part = self.bind(node.expressions[0]) if len(node.expressions) == 2 else None
+        if not isinstance(part, Literal) or not isinstance(part.value, str):
+            raise SqlError("date_part takes the name of a part and a time", code="time-part", span=span,
+                           try_="date_part('year', d)")
+        return self._part(part.value, self.bind(node.expressions[1]), span)
 
     def _subquery(self, node: exp.Expr, span: Span | None) -> Expr:
         raise Unsupported("a subquery as a value is not answered", code="scalar-subquery", span=span,
                           try_="its value as a parameter, after asking for it in a statement of its own")
 
+    def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise Unsupported("several values in brackets are not answered", code="tuple", span=span, try_="a = 1 AND b = 2")
+
 
 _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] = {
+    exp.And: Binder._and_or, exp.Or: Binder._and_or, exp.Tuple: Binder._tuple, exp.DPipe: Binder._double_pipe,
     exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
     exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
     exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
@@ -347,6 +356,27 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
     exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
 }
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate, with its FILTER if it has one."""
+    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean")
+
+
+def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The parts that AND (or OR) joins, in order, through brackets; the node itself where it is of another kind."""
+    parts: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = part
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, kind):
+            waiting += [inner.args["expression"], inner.args["this"]]
+        else:
+            parts.append(part)
+    return parts
 
 
 def sql_type(node: exp.Expr, span: Span | None) -> str:
@@ -361,30 +391,3 @@ def sql_type(node: exp.Expr, span: Span | None) -> str:
         return TYPES[name]
     raise Unsupported(f"casts to {name} are not answered", code="cast", span=span_of(node) or span,
                       try_="one of " + ", ".join(sorted(set(TYPES.values()))))
-
-
-def constant(value: Value | Decimal, span: Span | None = None) -> Literal:
-    """A Python value as a typed constant. Raises DataError for what cannot be one."""
-    match value:
-        case None:
-            return Literal(value=None, type=Type.VARCHAR, span=span)
-        case bool():
-            return Literal(value=value, type=Type.BOOLEAN, span=span)
-        case int():
-            if not INT64.low <= value <= INT64.high:
-                raise DataError("a parameter does not fit into 64 bits", span=span)
-            return Literal(value=value, type=Type.BIGINT, span=span)
-        case float():
-            return Literal(value=value, type=Type.DOUBLE, span=span)
-        case Decimal():
-            return Literal(value=float(value), type=Type.DOUBLE, span=span)
-        case str():
-            if "\x00" in value:
-                raise DataError("a parameter contains a NUL character", span=span)
-            return Literal(value=value, type=Type.VARCHAR, span=span)
-        case dt.datetime():
-            return Literal(value=value.replace(tzinfo=None), type=Type.TIMESTAMP, span=span)
-        case dt.date():
-            return Literal(value=value, type=Type.DATE, span=span)
-        case other:
-            raise DataError(f"a parameter cannot be of type {type(other).__name__}", span=span)

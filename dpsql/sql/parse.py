@@ -7,6 +7,7 @@ identifiers that no text can contain; they are replaced by constants when names 
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,16 +16,22 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.constants import is_text
+from dpsql.sql.places import CLOSING, OPENING, place
 from dpsql.sql.statement import PARAMETER, Describe, Explain, Option, Query, Show, Statement
 from dpsql.types import Span
 
 MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 60
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE")
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
+            "USING")
+_ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
+              TokenType.SELECT}
+_WITHOUT_CONDITION = ("CROSS", "NATURAL", "POSITIONAL")
 
 
 class Words(DuckDB.Tokenizer):
@@ -65,7 +72,7 @@ def _tokens(text: str) -> list[Token]:
     """The tokens, after the caps on size. Comments are not tokens, so they are gone from here on."""
     if len(text.encode("utf-8", errors="replace")) > MOST_BYTES:
         raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1))
-    odd = next((i for i, letter in enumerate(text) if letter < " " and letter not in "\t\n\r"), None)
+    odd = next((i for i, letter in enumerate(text) if (letter < " " and letter not in "\t\n\r") or not is_text(letter)), None)
     if odd is not None:
         raise SqlError("the statement contains a control character", code="bad-character", span=Span(odd, odd + 1))
     fault = ""
@@ -81,13 +88,14 @@ def _tokens(text: str) -> list[Token]:
         raise SqlError(f"the statement has more than {MOST_TOKENS} words and signs", code="too-long",
                        span=_span(tokens[MOST_TOKENS]))
     _check_tokens(tokens)
+    _check_joins(tokens)
     return tokens
 
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
     depth = 0
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if depth > MOST_DEPTH:
             raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=_span(token))
         if token.token_type is TokenType.SEMICOLON:
@@ -102,6 +110,31 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
                               try_="the letters themselves")
 
 
+def _check_joins(tokens: Sequence[Token]) -> None:
+    """Refuse a JOIN without its condition, which sqlglot reads as a cross join."""
+    waiting: list[list[Token]] = [[]]  # the joins without condition, for each bracket that is open
+
+    def end_clause() -> None:
+        if waiting[-1]:
+            raise SqlError("JOIN needs a condition", code="join-condition", span=_span(waiting[-1][-1]),
+                           try_="JOIN t ON a.key = t.key, or JOIN t USING (key); CROSS JOIN for all pairs")
+
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type in OPENING:
+            waiting.append([])
+        elif token.token_type in CLOSING:
+            end_clause()
+            if len(waiting) > 1:
+                waiting.pop()
+        elif token.token_type is TokenType.JOIN and (before is None or before.text.upper() not in _WITHOUT_CONDITION):
+            waiting[-1].append(token)
+        elif token.token_type in (TokenType.ON, TokenType.USING) and waiting[-1] and token is not tokens[-1]:
+            waiting[-1].pop()
+        elif token.token_type in _ENDS_FROM:
+            end_clause()
+    end_clause()
+
+
 def _show(tokens: Sequence[Token]) -> Show:
     known = {"BUDGET": "budget", "RELEASES": "releases", "TABLES": "tables"}
     word = tokens[1].text.upper() if len(tokens) == 2 else ""
@@ -114,12 +147,17 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if not tokens:
         raise SqlError("a query is missing here", span=_span(before), try_="SELECT ...")
     if tokens[0].token_type not in _QUERIES:
-        raise Unsupported("only queries are answered", code="not-a-query", span=_span(tokens[0]),
-                          try_="a SELECT; also EXPLAIN PRIVACY, SHOW and DESCRIBE")
+        raise _not_a_query(tokens[0])
     rest, options = _take_options(list(tokens))
     marked, parameters = _mark_parameters(rest)
     tree = _tree(text, marked)
     return Query(tree=tree, text=text, options=options, parameters=parameters)
+
+
+def _not_a_query(first: Token) -> Unsupported:
+    close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
+    return Unsupported("only queries are answered", code="not-a-query", span=_span(first),
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, SHOW and DESCRIBE")
 
 
 def _tree(text: str, tokens: list[Token]) -> exp.Query:
@@ -129,7 +167,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     try:
         trees = list(parser.parse(tokens, text))
     except ParseError as fault:
-        problem = SqlError("this is not a query that can be read", code="syntax", span=_parse_span(text, fault, tokens))
+        problem = _syntax_error(fault, tokens)
     except RecursionError:
         problem = SqlError("the statement is nested too deeply", code="too-deep", span=_span(tokens[0]))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the parser itself failed on odd text
@@ -137,19 +175,37 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     if problem is not None:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise Unsupported("only queries are answered", code="not-a-query", span=Span(tokens[0].start, tokens[0].end + 1),
-                          try_="a SELECT; also EXPLAIN PRIVACY, SHOW and DESCRIBE")
+        raise _not_a_query(tokens[0])
+    place(trees[0], tokens)
     return trees[0]
 
 
-def _parse_span(text: str, fault: ParseError, tokens: Sequence[Token]) -> Span:
+def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
+    """What the parser stumbled over: the word it was at, and a clause that a word before it may have been meant for."""
     details = fault.errors[0] if fault.errors else {}
-    line, column, word = details.get("line"), details.get("col"), details.get("highlight") or ""
-    if line is None or column is None:
-        return Span(tokens[-1].start, tokens[-1].end + 1)
-    start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - len(word)
-    start = max(0, min(start, len(text)))
-    return Span(start, start + max(1, len(word)))
+    found = [i for i, token in enumerate(tokens) if (token.line, token.col) == (details.get("line"), details.get("col"))]
+    at = found[0] if found else len(tokens) - 1
+    description = str(details.get("description") or "")
+    reason = f"{_shown(tokens[at])} is not expected here"
+    if description.startswith("Expecting "):
+        reason = f"{description[len('Expecting '):].strip('.')} is expected here"
+    elif description.startswith(("Required keyword", "Expected")):
+        reason = f"something is missing after {_shown(tokens[at])}"
+    hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))), "")
+    return SqlError(reason, code="syntax", span=_span(tokens[at]), try_=hint)
+
+
+def _shown(token: Token) -> str:
+    return token.text if token.text.isprintable() and 0 < len(token.text) <= 40 else "this"
+
+
+def _clause_like(token: Token) -> str:
+    """A clause that a word looks like without being it."""
+    word = token.text.upper()
+    if token.token_type is not TokenType.VAR or word in _CLAUSES:
+        return ""
+    close = difflib.get_close_matches(word, _CLAUSES, n=1, cutoff=0.7)
+    return close[0] if close else ""
 
 
 def _take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
@@ -163,14 +219,15 @@ def _take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]
         raise SqlError("a statement has one clause of options", span=_span(tokens[found[1]]))
     if _depth(tokens[:at]) > 0:
         raise SqlError("options belong to the outermost SELECT: a statement has one price", span=_span(tokens[at]))
-    end, options = at + 1, []
+    end = at + 1
+    options: list[Option] = []
     if end < len(tokens) and tokens[end].text.upper() == "OPTIONS":
         end, options = _option_list(tokens, end + 1)
     return tokens[: at - 1] + tokens[end:], tuple(options)
 
 
 def _depth(tokens: Sequence[Token]) -> int:
-    return sum((token.token_type in _OPENING) - (token.token_type in _CLOSING) for token in tokens)
+    return sum((token.token_type in OPENING) - (token.token_type in CLOSING) for token in tokens)
 
 
 def _option_list(tokens: Sequence[Token], at: int) -> tuple[int, list[Option]]:
@@ -232,10 +289,8 @@ def _mark_parameters(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]
         name = None
         if token.token_type is TokenType.PLACEHOLDER:
             name, width = f"?{len([known for known in names if known.startswith('?')]) + 1}", 1
-        elif token.token_type is TokenType.PARAMETER and adjacent and following is not None and (
-                following.token_type is TokenType.NUMBER or following.text.isidentifier()):
-            name, width = following.text, 2
-        elif token.token_type is TokenType.COLON and adjacent and following is not None and following.text.isidentifier():
+        elif adjacent and following is not None and token.token_type in (TokenType.PARAMETER, TokenType.COLON) and (
+                following.text.isidentifier() or (token.token_type is TokenType.PARAMETER and following.text.isdigit())):
             name, width = following.text, 2
         if name is None:
             marked.append(token)

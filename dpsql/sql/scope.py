@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
 from dpsql.types import Span
+
+MOST_QUERIES, MOST_NESTING = 200, 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +36,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """All sources of one FROM. `merged` are columns that USING made one; `outer` is the scope around a subquery."""
+    """All sources of one FROM.
+
+    merged  columns that USING made one with another: the identifier of the column that stands in its place, None where that
+            one is already shown. Named with their table, they are still themselves.
+    outer   the scope around a subquery of EXISTS
+    """
 
     node: Node
     sources: tuple[Source, ...]
-    merged: frozenset[str] = frozenset()
+    merged: Mapping[str, str | None] = field(default_factory=dict)
     outer: Scope | None = None
 
     @property
@@ -49,54 +57,95 @@ class Scope:
         return {column: origin for source in self.sources for column, origin in source.origins.items()}
 
     def columns(self) -> Iterator[tuple[str, str, Field]]:
-        """(alias, name, field) of everything visible, the right copy of a merged column left out."""
-        seen: set[str] = set()
+        """(alias, name, field) of every column that is visible without its table."""
+        fields = {found.id: found for source in self.sources for _, found in source.columns}
         for source in self.sources:
             for name, found in source.columns:
-                if name.lower() in self.merged and name.lower() in seen:
-                    continue
-                seen.add(name.lower())
-                yield source.alias, name, found
+                shown = self.merged.get(found.id, found.id)
+                if shown is not None:
+                    yield source.alias, name, fields[shown]
+
+    def find(self, name: str, table: str | None) -> list[Field]:
+        """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        if table is None:
+            return [found for _, column, found in self.columns() if column.lower() == name.lower()]
+        return [found for source in self.sources if source.alias.lower() == table.lower()
+                for column, found in source.columns if column.lower() == name.lower()]
 
     def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
         """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""
-        if table is not None:
-            source = next((source for source in self.sources if source.alias.lower() == table.lower()), None)
-            if source is None:
-                raise SqlError(f"there is no table {table} in FROM", code="unknown-table", span=span, subject=table,
-                               try_=_closest(table, [source.alias for source in self.sources]))
-            matches = [found for column, found in source.columns if column.lower() == name.lower()]
-        else:
-            matches = [found for _, column, found in self.columns() if column.lower() == name.lower()]
-        if len(matches) > 1:
-            owners = [alias for alias, column, _ in self.columns() if column.lower() == name.lower()]
+        matches = self.find(name, table)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            owners = list(dict.fromkeys(source.alias for source in self.sources for column, _ in source.columns
+                                        if column.lower() == name.lower()))
             raise SqlError(f"{name} could be a column of {' or '.join(owners)}", code="ambiguous-column", span=span,
                            subject=name, try_=f"{owners[0]}.{name}")
-        if not matches:
-            known = [column for _, column, _ in self.columns()]
-            raise SqlError(f"there is no column {name}" + (f" in {table}" if table else ""), code="unknown-column", span=span,
-                           subject=name, try_=_closest(name, known) or "one of " + ", ".join(sorted(set(known))[:12]))
-        return matches[0]
+        if table is not None and not self.is_source(table):
+            known = [source.alias for source in self.sources]
+            raise SqlError(f"there is no table {table} in FROM", code="unknown-table", span=span, subject=table,
+                           try_=closest(table, known) or one_of(known))
+        known = [column for source in self.sources for column, _ in source.columns
+                 if table is None or source.alias.lower() == table.lower()]
+        raise SqlError(f"there is no column {name}" + (f" in {table}" if table else ""), code="unknown-column", span=span,
+                       subject=name, try_=closest(name, known) or one_of(known))
 
     def is_source(self, name: str) -> bool:
         return any(source.alias.lower() == name.lower() for source in self.sources)
 
 
-def _closest(name: str, known: list[str]) -> str:
+def closest(name: str, known: Sequence[str]) -> str:
+    """The known name that a mistyped one is most like, or nothing."""
     lowered = {item.lower(): item for item in known}
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
     return lowered[close[0]] if close else ""
 
 
+def one_of(known: Sequence[str]) -> str:
+    """A hint that lists names, or nothing where there are none."""
+    names = sorted(set(known))
+    return "one of " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else ""
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of columns as a query around them sees them: a repeated one gets a number, as in DuckDB."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        fresh = next(option for option in itertools.chain([name], numbered) if option.lower() not in taken)
+        taken.add(fresh.lower())
+        found.append(fresh)
+    return found
+
+
 class Fresh:
-    """Plan-wide identifiers of columns."""
+    """Plan-wide identifiers of columns, and counts of what a statement holds."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
-        self._scans = itertools.count()
+        self._columns, self._scans = itertools.count(), itertools.count()
+        self._queries = self._depth = 0
 
     def column(self) -> str:
-        return f"c{next(self._numbers)}"
+        return f"c{next(self._columns)}"
 
     def scan(self) -> int:
         return next(self._scans)
+
+    @contextlib.contextmanager
+    def query(self, span: Span | None) -> Iterator[None]:
+        """Around each query inside the statement. Raises SqlError for too many, as CTEs that name each other twice double with
+        each step, and for too deep a nest."""
+        self._queries += 1
+        if self._queries > MOST_QUERIES:
+            raise SqlError(f"the statement holds more than {MOST_QUERIES} queries, counting a CTE wherever it is named",
+                           code="too-large", span=span, try_="several statements")
+        if self._depth >= MOST_NESTING:
+            raise SqlError(f"queries are nested deeper than {MOST_NESTING}", code="too-deep", span=span,
+                           try_="several statements")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP, overload
+from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP, Overload, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
+from dpsql.sql.constants import read_text
 from dpsql.types import Span, Type
 
 Env = Mapping[str, Facts]
+
+MOST_WEIGHT = 20_000  # parts of an expression once it is printed
 
 
 def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
@@ -20,34 +22,75 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
 
     Raises SqlError where no overload fits.
     """
-    agreed = _agree(name, list(args))
+    agreed = _agree(name, list(args), span)
     problem = ""
     for attempt in (agreed, _as_doubles(agreed[:1]) + agreed[1:], _as_doubles(agreed)):
         row = overload(name, [arg.type for arg in attempt])
         if row is None:
             continue
-        expr = Call(function=name, args=tuple(attempt), type=row.result, span=span)
+        expr = _light(Call(function=name, args=tuple(attempt), type=row.result, span=span))
         try:
             facts(expr, env)
         except NotTotal as fault:
             problem = str(fault)
         else:
             return expr
+    shown = written(name)
     if problem:
-        raise SqlError(f"{name}: {problem}", code="type", span=span, subject=name)
+        raise SqlError(f"{shown}: {problem.replace(name, 'this')}", code="type", span=span, subject=shown)
     rows = FUNCTIONS.get(name, ())
     if not any(len(row.args) == len(agreed) or row.variadic for row in rows):
-        raise SqlError(f"{name} does not take {len(agreed)} argument{'s' if len(agreed) != 1 else ''}", code="type", span=span,
-                       subject=name)
+        counts = sorted({len(row.args) for row in rows})
+        wanted = " or ".join(map(str, counts)) + (" argument" if counts == [1] else " arguments")
+        raise SqlError(f"{shown} takes {wanted}, and {len(agreed)} are given", code="type", span=span, subject=shown)
     types = " and ".join(arg.type.value for arg in agreed)
-    raise SqlError(f"{name} cannot be applied to {types}", code="type", span=span, subject=name,
-                   try_=f"CAST(... AS {rows[0].args[0].value})")
+    raise SqlError(f"{shown} cannot be applied to {types}", code="type", span=span, subject=shown, try_=_cast_hint(rows, agreed))
+
+
+def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
+    """The cast of the first argument that is in the way."""
+    for arg, kind in zip(args, rows[0].args, strict=False):
+        if all(arg.type not in row.args for row in rows):
+            return f"CAST(... AS {kind.value})"
+    return ""
+
+
+def written(name: str) -> str:
+    """A function of the table by the name that it has in SQL."""
+    for prefix in ("date_trunc", "date_diff"):
+        if name.startswith(prefix + "_"):
+            return f"{prefix}('{name[len(prefix) + 1:]}', ...)"
+    return {"negate": "-", "add_to_date": "+", "days_between": "-", "add_days": "INTERVAL", "add_weeks": "INTERVAL",
+            "add_months": "INTERVAL", "add_years": "INTERVAL"}.get(name, name.upper() if " " in name else name)
+
+
+def weight(expr: Expr) -> int:
+    """How many parts an expression has once it is printed: guards repeat their arguments."""
+    match expr:
+        case Call(function=name, args=args):
+            row = overload(name, [arg.type for arg in args])
+            times = [row.sql.count(f"{{{i}}}") or 1 for i in range(len(args))] if row is not None else [1] * len(args)
+            return 1 + sum(repeated * weight(arg) for repeated, arg in zip(times, args, strict=True))
+        case Case(branches=branches, otherwise=otherwise):
+            return 1 + sum(weight(when) + weight(then) for when, then in branches) + weight(otherwise)
+        case Cast(input=below):
+            return 1 + weight(below)
+        case _:
+            return 1
+
+
+def _light(expr: Expr) -> Expr:
+    """The expression. Raises SqlError where it is too large, before anything else is done with it."""
+    if weight(expr) > MOST_WEIGHT:
+        raise SqlError("this expression is too large", code="too-large", span=expr.span,
+                       try_="a subquery that computes a part of it")
+    return expr
 
 
 def membership(subject: Expr, values: Sequence[Expr], span: Span | None) -> Expr:
     """x IN (constants)."""
     parts = common([subject, *values], span)
-    return Call(function=MEMBERSHIP, args=tuple(parts), type=Type.BOOLEAN, span=span)
+    return _light(Call(function=MEMBERSHIP, args=tuple(parts), type=Type.BOOLEAN, span=span))
 
 
 def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Span | None) -> Expr:
@@ -56,26 +99,50 @@ def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Sp
             raise SqlError("a condition must be true or false", code="type", span=when.span or span, try_="a comparison")
     rest = otherwise if otherwise is not None else Literal(value=None, type=branches[0][1].type)
     outcomes = common([*(then for _, then in branches), rest], span)
-    return Case(branches=tuple((when, then) for (when, _), then in zip(branches, outcomes, strict=False)),
-                otherwise=outcomes[-1], type=outcomes[0].type, span=span)
+    return _light(Case(branches=tuple((when, then) for (when, _), then in zip(branches, outcomes, strict=False)),
+                       otherwise=outcomes[-1], type=outcomes[0].type, span=span))
 
 
 def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
-    """Expressions converted to one type. Raises SqlError where there is none."""
-    types = {part.type for part in parts if not is_null(part)}
-    if not types:
+    """Expressions converted to one type: that of the columns, which texts are read as. Raises SqlError where there is none."""
+    given = [part for part in parts if not is_null(part)]
+    if not given:
         return list(parts)
-    if types <= {Type.BIGINT, Type.DOUBLE}:
-        wanted = Type.DOUBLE if Type.DOUBLE in types else Type.BIGINT
+    kinds = {part.type for part in given if not _is_text(part)} or {Type.VARCHAR}
+    if kinds == {Type.BIGINT, Type.DOUBLE}:
+        wanted = Type.DOUBLE
+    elif kinds == {Type.DATE, Type.TIMESTAMP}:
+        wanted = Type.TIMESTAMP
     else:
-        named = {part.type for part in parts if not isinstance(part, Literal)} or types
-        wanted = Type.TIMESTAMP if named == {Type.DATE, Type.TIMESTAMP} else min(named, key=lambda kind: kind is Type.VARCHAR)
-    converted = [convert(part, wanted) for part in parts]
-    for part, result in zip(parts, converted, strict=True):
-        if result is None:
-            raise SqlError(f"{part.type.value} and {wanted.value} do not go together", code="type", span=part.span or span,
-                           try_=f"CAST(... AS {wanted.value})")
-    return [part for part in converted if part is not None]
+        wanted = next(part.type for part in given if part.type in kinds)
+    return [to(part, wanted, span) for part in parts]
+
+
+def to(expr: Expr, wanted: Type, span: Span | None) -> Expr:
+    """The expression as another type. Raises SqlError where that needs to be written."""
+    converted = convert(expr, wanted)
+    if converted is None:
+        raise _mismatch(expr, wanted, span)
+    return converted
+
+
+def _is_text(part: Expr) -> bool:
+    return isinstance(part, Literal) and isinstance(part.value, str)
+
+
+_THINGS = {Type.BIGINT: "a whole number", Type.DOUBLE: "a number", Type.DATE: "a date", Type.TIMESTAMP: "a moment",
+           Type.BOOLEAN: "true or false"}
+_EXAMPLES = {Type.BIGINT: "42", Type.DOUBLE: "4.2", Type.DATE: "DATE '2020-12-31'", Type.BOOLEAN: "TRUE",
+             Type.TIMESTAMP: "TIMESTAMP '2020-12-31 23:59:00'"}
+
+
+def _mismatch(part: Expr, wanted: Type, span: Span | None) -> SqlError:
+    if isinstance(part, Literal) and isinstance(part.value, str):
+        return SqlError(f"this text is not {_THINGS[wanted]}", code="type", span=part.span or span, try_=_EXAMPLES[wanted])
+    hint = f"CAST(... AS {wanted.value})"
+    if isinstance(part, Literal) and wanted is Type.VARCHAR:
+        hint = f"'{part.value}'"
+    return SqlError(f"{part.type.value} and {wanted.value} do not go together", code="type", span=part.span or span, try_=hint)
 
 
 def convert(expr: Expr, wanted: Type) -> Expr | None:
@@ -89,7 +156,8 @@ def convert(expr: Expr, wanted: Type) -> Expr | None:
     if expr.type is Type.DATE and wanted is Type.TIMESTAMP:
         return Cast(input=expr, target="TIMESTAMP", type=Type.TIMESTAMP, span=expr.span)
     if isinstance(expr, Literal) and isinstance(expr.value, str):
-        return _read(expr, wanted)
+        value = read_text(expr.value, wanted)
+        return None if value is None else replace(expr, value=value, type=wanted)
     return None
 
 
@@ -103,44 +171,27 @@ def as_double(expr: Expr) -> Expr:
     return Cast(input=expr, target="DOUBLE", type=Type.DOUBLE, span=expr.span)
 
 
-def _read(expr: Literal, wanted: Type) -> Expr | None:
-    """A text constant read as another type, as in d >= '2020-01-01'."""
-    text = str(expr.value).strip()
-    try:
-        value: bool | int | float | dt.date | dt.datetime
-        if wanted is Type.DATE:
-            value = dt.date.fromisoformat(text)
-        elif wanted is Type.TIMESTAMP:
-            value = dt.datetime.fromisoformat(text).replace(tzinfo=None)
-        elif wanted is Type.BIGINT:
-            value = int(text)
-        elif wanted is Type.DOUBLE:
-            value = float(text)
-        elif wanted is Type.BOOLEAN and text.lower() in ("true", "false"):
-            value = text.lower() == "true"
-        else:
-            return None
-    except ValueError:
-        return None
-    return replace(expr, value=value, type=wanted)
+def as_text(expr: Expr) -> Expr:
+    """The text of a value, where it does not depend on how a number with a fraction is carried."""
+    if expr.type in (Type.VARCHAR, Type.DOUBLE):
+        return expr
+    return Cast(input=expr, target="VARCHAR", type=Type.VARCHAR, span=expr.span)
 
 
 _SAME = {"=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from", "coalesce", "nullif", "least", "greatest"}
 
 
-def _agree(name: str, args: list[Expr]) -> list[Expr]:
+def _agree(name: str, args: list[Expr], span: Span | None) -> list[Expr]:
     """Arguments converted towards one type where the operator wants that."""
-    if name in _SAME:
-        span = None
-        for arg in args:
-            span = arg.span.join(span) if arg.span else span
+    if name in _SAME or name.startswith("date_diff_"):
         return common(args, span)
+    if name == "||":
+        return [as_text(arg) for arg in args]
     kinds = {arg.type for arg in args}
     if len(args) == 2 and kinds == {Type.BIGINT, Type.DOUBLE} and name not in ("round",):
         return _as_doubles(args)
-    rows = FUNCTIONS.get(name, ())
-    if any(is_null(arg) or (isinstance(arg, Literal) and isinstance(arg.value, str)) for arg in args):
-        for row in rows:
+    if any(is_null(arg) or _is_text(arg) for arg in args):
+        for row in FUNCTIONS.get(name, ()):
             if len(row.args) == len(args):
                 tried = [convert(arg, kind) for arg, kind in zip(args, row.args, strict=True)]
                 if all(part is not None for part in tried):

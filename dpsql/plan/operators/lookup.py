@@ -1,4 +1,4 @@
-"""IN, EXISTS and NOT EXISTS against public rows: a mark on each row."""
+"""IN, EXISTS and NOT EXISTS: a mark on each row."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, known
 from dpsql.types import Type
 
+LISTED = "(listed)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(Node):
-    """Every input row, with a column `mark` that says whether some row of a public relation agrees with it.
+    """Every input row, with a column `mark` that says whether some row of `listed` agrees with it.
 
     `keys` pairs an expression over the input with a column of `listed`; a row agrees where all pairs are equal and not NULL.
 
-    Proof. The list is public, so the mark depends on the row alone; the list is reduced to distinct keys before it is joined,
-    so that each row stays exactly once: as many rows change as below, and they keep their owner and norm. A list that depends
-    on private rows could flip the marks of every entity at once, and is not bounded here.
+    Proof. The list is reduced to distinct keys before it is joined, so that each row stays exactly once, with its owner and
+    norm. (1) *The list is public.* The mark depends on the row alone: as many rows change as below. (2) *The keys pair the
+    owner of the row with the owner of the listed row.* The mark depends on the row and on listed rows of its own entity. With
+    an entity its rows and its listed rows leave, and no other mark changes: as many rows change as below. (3) Any other list
+    of private rows could flip the marks of every entity at once, and is not bounded here.
     """
 
     input: Node
@@ -35,7 +39,7 @@ class Lookup(Node):
                 raise InvalidPlan("a key of a lookup is compared with another type")
         if not self.keys or self.mark in self.input.env:
             raise InvalidPlan("a lookup needs keys and a new mark")
-        return (*self.input.fields, Field(id=self.mark, name="(listed)", facts=Facts(type=Type.BOOLEAN, nullable=False)))
+        return (*self.input.fields, Field(id=self.mark, name=LISTED, facts=Facts(type=Type.BOOLEAN, nullable=False)))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -46,9 +50,12 @@ class Lookup(Node):
         return self.input.unique
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        if not below[1].public:
-            return Stability(rows=None, because="the list depends on private rows")
-        return replace(below[0], because="each row is looked up in a public list")
+        if below[1].public:
+            return replace(below[0], because="each row is looked up in a public list")
+        owners = below[0].owner, below[1].owner
+        if None not in owners and any(isinstance(expr, Ref) and (expr.column, column) == owners for expr, column in self.keys):
+            return replace(below[0], because="each row is looked up among the rows of its own entity")
+        return Stability(rows=None, because="the list depends on private rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -1,0 +1,160 @@
+"""FROM and WHERE of one SELECT while it is bound: what its expressions may refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from sqlglot import exp
+
+from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql import lists, typing
+from dpsql.sql.expressions import Binder, is_aggregate, operands
+from dpsql.sql.owners import say_owners
+from dpsql.sql.places import span_of
+from dpsql.sql.scope import Scope
+from dpsql.sql.world import Names, World
+from dpsql.types import Span, Type
+
+
+class Body:
+    """The host of the expressions of one SELECT.
+
+    Looking something up in a list adds a column to the relation, so `node` grows while expressions are bound.
+    """
+
+    def __init__(self, world: World, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None) -> None:
+        """`aliases` are the named items of the SELECT list: names too, where no column has the name."""
+        self.world, self.scope, self.names, self._aliases = world, scope, names, dict(aliases or {})
+        self.node = scope.node
+        self.binder = Binder(self)
+        self._marks: dict[tuple[Expr | None, exp.Expr], Expr] = {}
+
+    @property
+    def env(self) -> Mapping[str, Facts]:
+        return self.node.env if self.scope.outer is None else {**self.scope.outer.env, **self.node.env}
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        return self.world.parameters
+
+    def column(self, name: str, table: str | None, span: Span | None) -> Expr:
+        """The column a name stands for, here or else in the query around. Raises SqlError or Unsupported."""
+        if table is None and self.scope.is_source(name) and not self.scope.find(name, None):
+            raise Unsupported(f"{name} is a table, and rows are never shown", code="table-as-column", span=span, subject=name,
+                              try_=f"a column of {name}")
+        if table is None and name.lower() in self._aliases and not self.scope.find(name, None):
+            return self._alias(name, span)
+        outer = self.scope.outer
+        around = outer is not None and not self.scope.find(name, table) and bool(outer.find(name, table))
+        scope = outer if outer is not None and around else self.scope
+        fault: Error
+        try:
+            return replace(scope.resolve(name, table, span).ref, span=span)
+        except SqlError as caught:
+            fault = self._hidden(name, table, span) or self._elsewhere(name, table, span) or caught
+        raise fault
+
+    def _alias(self, name: str, span: Span | None) -> Expr:
+        item = self._aliases[name.lower()]
+        if any(is_aggregate(part) for part in item.walk()):
+            raise SqlError(f"{name} is an aggregate, known only after rows are grouped", code="aggregate-here", span=span,
+                           subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
+        del self._aliases[name.lower()]  # so that an alias cannot be made of itself
+        try:
+            return replace(self.binder.bind(item), span=span)
+        finally:
+            self._aliases[name.lower()] = item
+
+    def _hidden(self, name: str, table: str | None, span: Span | None) -> Unsupported | None:
+        """A better answer where the database has the column but the policy does not declare it."""
+        if self.scope.find(name, table):
+            return None
+        for source in self.scope.sources:
+            for reading in {origin.table for origin in source.origins.values()}:
+                hidden = self.world.catalog.hidden.get(reading, frozenset())
+                if (table is None or table.lower() == source.alias.lower()) and any(
+                        column.lower() == name.lower() for column in hidden):
+                    return Unsupported(f"column {name} of {reading} is not declared in the policy, so it is private and unusable",
+                                       code="undeclared-column", span=span, subject=f"{reading}.{name}",
+                                       try_=f"another column, or ask the owner to add it under [tables.{reading}.columns]")
+        return None
+
+    def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:
+        """A better answer where another table has the column."""
+        if table is not None or self.scope.find(name, None):
+            return None
+        found = next((other.name for other in self.world.catalog.tables.values()
+                      if any(column.lower() == name.lower() for column in other.columns)), None)
+        if found is None:
+            return None
+        return SqlError(f"there is no column {name} in FROM; {found} has one", code="unknown-column", span=span, subject=name,
+                        try_=f"FROM ... JOIN {found} ...")
+
+    def where(self, clause: exp.Expr | None) -> None:
+        """Keep the rows of a condition.
+
+        Equalities that link tables become conditions of their joins at once, before subqueries in the condition are bound:
+        whether a subquery may be asked rests on whose rows are joined.
+        """
+        parts = operands(clause.this, exp.And) if clause is not None else []
+        for subqueries in (False, True):
+            chosen = [part for part in parts if (part.find(exp.Query) is not None) is subqueries]
+            if chosen:
+                condition = self.binder.all_of("and", [self.binder.condition(part, "WHERE") for part in chosen])
+                self.node = self._linked(Filter(input=self.node, condition=condition))
+
+    def _linked(self, node: Node) -> Node:
+        origins = self.scope.origins
+        return rebuild(push_equalities(node), lambda below: say_owners(below, origins, self.world) if isinstance(below, Join)
+                       else below)
+
+    def aggregate(self, node: exp.Expr) -> Expr:
+        raise SqlError("an aggregate is not allowed here", code="aggregate-here", span=span_of(node),
+                       try_="HAVING, or a subquery that computes it for each entity")
+
+    def compiles(self, pattern: str) -> bool:
+        return self.world.scratch.compiles(pattern)
+
+    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
+        """subject IN (query); the same test written twice is one."""
+        if (subject, query) not in self._marks:
+            self._marks[subject, query] = lists.listed(self, subject, query, span)
+        return replace(self._marks[subject, query], span=span)
+
+    def exists(self, query: exp.Expr, span: Span | None) -> Expr:
+        """EXISTS (query); the same test written twice is one."""
+        if (None, query) not in self._marks:
+            select = lists.plain_select(query, span)
+            names = self.names.with_(select.args.get("with_"))
+            scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
+            self._marks[None, query] = lists.exists(self, Body(self.world, scope, names), select, span)
+        return replace(self._marks[None, query], span=span)
+
+    def bins(self, node: exp.Expr) -> Expr:
+        """bin_floor(column): the lower end of the declared bin that a value lies in."""
+        span = span_of(node)
+        form = "bin_floor(income), with bins declared for the column in the policy"
+        if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+            raise SqlError("bin_floor takes one column", code="bins", span=span, try_=form)
+        column = self.binder.bind(node.expressions[0])
+        origin = self.scope.origins.get(column.column) if isinstance(column, Ref) else None
+        table = self.world.catalog.table(origin.table) if origin is not None else None
+        cuts = table.columns[origin.column].bins if table is not None and origin is not None else None
+        if cuts is None:
+            raise Unsupported("the policy declares no bins for this column", code="bins", span=span, try_=form)
+        value = typing.as_double(column) if column.type is Type.BIGINT else column
+        number = [Literal(value=cut, type=Type.DOUBLE) for cut in cuts]
+        branches: list[tuple[Expr, Expr]] = [(typing.call("<", [value, number[0]], self.env, span),
+                                              Literal(value=None, type=Type.DOUBLE))]
+        branches += [(typing.call("<", [value, high], self.env, span), low)
+                     for low, high in pairwise(number)]
+        branches.append((typing.call("=", [value, number[-1]], self.env, span), number[-2]))
+        return typing.case(branches, None, span)

@@ -1,0 +1,76 @@
+"""Constants: Python values and texts as typed literals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+
+from dpsql.errors import DataError
+from dpsql.plan.expr.nodes import Literal, Value
+from dpsql.types import INT64, Span, Type
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_MOMENT = re.compile(_DATE.pattern + r"[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
+
+
+def constant(value: Value | Decimal, span: Span | None = None) -> Literal:
+    """A Python value as a typed constant. Raises DataError for what cannot be one."""
+    match value:
+        case None:
+            return Literal(value=None, type=Type.VARCHAR, span=span)
+        case bool():
+            return Literal(value=value, type=Type.BOOLEAN, span=span)
+        case int():
+            if not INT64.low <= value <= INT64.high:
+                raise DataError("a parameter does not fit into 64 bits", span=span, try_="a float")
+            return Literal(value=int(value), type=Type.BIGINT, span=span)
+        case float():
+            return Literal(value=float(value), type=Type.DOUBLE, span=span)
+        case Decimal():
+            return Literal(value=float(value), type=Type.DOUBLE, span=span)
+        case str():
+            if not is_text(value):
+                raise DataError("a parameter contains a character that no text can hold", span=span)
+            return Literal(value=str(value), type=Type.VARCHAR, span=span)
+        case dt.datetime():
+            if value.tzinfo is not None:
+                raise DataError("a parameter has a time zone, and columns have none", span=span,
+                                try_="moment.astimezone(zone).replace(tzinfo=None)")
+            return Literal(value=value, type=Type.TIMESTAMP, span=span)
+        case dt.date():
+            return Literal(value=value, type=Type.DATE, span=span)
+        case other:
+            raise DataError(f"a parameter cannot be of type {type(other).__name__}", span=span,
+                            try_="None, or a bool, int, float, Decimal, str, date or datetime")
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be sent to an engine: no NUL, no half of a pair of code units."""
+    return "\x00" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def read_text(text: str, wanted: Type) -> Value:
+    """A text constant read as another type, as in born >= '2020-01-01'; None where it is not one."""
+    text = text.strip()
+    try:
+        match wanted:
+            case Type.BIGINT if _WHOLE.fullmatch(text):
+                number = int(text)
+                return number if INT64.low <= number <= INT64.high else None
+            case Type.DOUBLE if _REAL.fullmatch(text):
+                return float(text)
+            case Type.DATE if found := _DATE.fullmatch(text):
+                return dt.date(*map(int, found.groups()))
+            case Type.TIMESTAMP if found := _DATE.fullmatch(text) or _MOMENT.fullmatch(text):
+                year, month, day, *rest = (part or "0" for part in found.groups())
+                hour, minute, second, fraction = rest or ["0"] * 4
+                return dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second),
+                                   int(fraction.ljust(6, "0")))
+            case Type.BOOLEAN if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+    except ValueError:  # no such day
+        pass
+    return None

@@ -1,0 +1,105 @@
+"""GROUP BY inside a query: exact aggregates over the rows of one entity, or over public rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dpsql.errors import Unsupported
+from dpsql.plan.expr.facts import facts
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
+from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import quantizer
+from dpsql.sql.aggregates import Aggregated
+from dpsql.sql.body import Body
+from dpsql.sql.grouping import Grouping, item_name
+from dpsql.sql.places import span_of
+from dpsql.sql.scope import Origin
+from dpsql.types import Span, Type
+
+FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")
+
+
+def bind_groups(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
+    """The SELECT list of a grouped query, over its groups; keys keep the origin of their column."""
+    grouping = Grouping(body, body.world.fresh)
+    grouping.read_keys(select)
+    exprs = grouping.read_items(select)
+    condition = grouping.read_having(select)
+    node = _grouped(grouping, body, span_of(select.args.get("group") or select))
+    if condition is not None:
+        node = Filter(input=node, condition=condition)
+    origins = {key.id: body.scope.origins[key.expr.column] for key in grouping.keys
+               if isinstance(key.expr, Ref) and key.expr.column in body.scope.origins}
+    return [(item_name(item), expr) for item, expr in zip(select.expressions, exprs, strict=True)], node, origins
+
+
+def _grouped(grouping: Grouping, body: Body, span: Span | None) -> Node:
+    """The groups, by the keys and, where these name the entity, by the owner too."""
+    world, carried = body.world, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
+    folds = [_fold(found, carried, body) for found in grouping.aggregates]
+    known = world.stability(body.node)
+    keys = [key.id for key in grouping.keys]
+    if not known.public:
+        owner = known.owner
+        if owner is None or not _names_entity(grouping, body, owner):
+            raise Unsupported("a group of this subquery mixes the rows of many entities", code="inner-group", span=span,
+                              try_=f"GROUP BY {world.catalog.entity.key} inside, or the aggregate in the outermost query")
+        if not any(isinstance(key.expr, Ref) and key.expr.column == owner for key in grouping.keys):
+            carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
+            keys.append(carried[-1][0])
+    if not carried:
+        carried.append((world.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
+    below = Project(input=body.node, columns=tuple(carried))
+    rows = world.stability(below).rows
+    return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
+
+
+def _names_entity(grouping: Grouping, body: Body, owner: str) -> bool:
+    """Whether the keys determine the entity: the owner itself, another copy of its name, or a key of a private table."""
+    refs = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
+    if owner in refs:
+        return True
+    world, origins = body.world, body.scope.origins
+    readings: dict[tuple[int, str], set[str]] = {}
+    for column in refs:
+        origin = origins.get(column)
+        if origin is None or body.node.env[column].nullable:
+            continue
+        if world.names_owner(origin):
+            return True
+        readings.setdefault((origin.scan, origin.table), set()).add(origin.column)
+    for (_, name), found in readings.items():
+        table = world.catalog.table(name)
+        if table is not None and not table.public and any(unique <= found for unique in table.unique):
+            return True
+    return False
+
+
+def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], body: Body) -> Fold:
+    """One aggregate of a subquery; its argument is added to what the relation below carries."""
+    if found.function not in FUNCTIONS:
+        raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
+                          try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")
+    argument = found.args[0] if found.args else None
+    if found.when is not None:
+        value = argument if argument is not None else Literal(value=1, type=Type.BIGINT)
+        argument = Case(branches=((found.when, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
+    if argument is None:
+        return Fold(id=found.id, name=found.function, function="count")
+    known, grid = facts(argument, body.env), None
+    if found.function in ("sum", "avg") and known.type is Type.DOUBLE:
+        grid = quantizer(known, from_low=False)
+        if grid is None:
+            raise Unsupported(
+                f"the values that {found.function.upper()} adds up have no declared bounds", code="no-bounds", span=found.span,
+                try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
+    column = next((id_ for id_, _, expr in carried if expr == argument), None)
+    if column is None:
+        column = body.world.fresh.column()
+        carried.append((column, "argument", argument))
+    return Fold(id=found.id, name=found.function, function=found.function, column=column, grid=grid)

@@ -1,0 +1,89 @@
+"""Places: which stretch of the text each node of sqlglot's tree came from.
+
+sqlglot remembers where names and constants stand. A node's place is the hull of those below it, from the word that opens it
+(CASE, CAST, NOT ...), with the brackets that it opened or closed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.types import Span
+
+OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+_PLACE = "place"
+_REACH = 4  # how many signs before its first part the opening word of a node may stand
+_WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Case: ("CASE",), exp.Cast: ("CAST", "DATE", "TIMESTAMP"), exp.TryCast: ("TRY_CAST",), exp.Not: ("NOT",), exp.Neg: ("-",),
+    exp.Exists: ("EXISTS",), exp.Extract: ("EXTRACT",), exp.Interval: ("INTERVAL",), exp.Select: ("SELECT", "FROM"),
+    exp.Paren: ("(",), exp.Subquery: ("(",), exp.Limit: ("LIMIT",), exp.Offset: ("OFFSET",), exp.Order: ("ORDER",),
+    exp.Values: ("VALUES",), exp.With: ("WITH",),
+}
+
+
+def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Note the place of every node of a tree that was parsed from these tokens."""
+    finder = _Finder(tokens)
+    found: dict[int, Span | None] = {}
+    for node in reversed(list(tree.walk(bfs=True))):  # children first
+        start, end = node.meta.get("start"), node.meta.get("end")
+        span = Span(start, end + 1) if start is not None and end is not None else None
+        for below in node.iter_expressions():
+            known = found.get(id(below))
+            span = known.join(span) if known is not None else span
+        found[id(node)] = finder.whole(node, span) if span is not None else None
+        node.meta[_PLACE] = found[id(node)]
+
+
+def span_of(node: exp.Expr | None) -> Span | None:
+    """The place of a node; that of the nearest node above where it left no trace."""
+    while node is not None:
+        found = node.meta.get(_PLACE)
+        if isinstance(found, Span):
+            return found
+        node = node.parent
+    return None
+
+
+class _Finder:
+    """Widens a stretch of text to whole tokens, opening words and brackets."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._starts = [token.start for token in tokens]
+        self._depths = [0]  # before each token, and after the last
+        for token in tokens:
+            self._depths.append(self._depths[-1] + (token.token_type in OPENING) - (token.token_type in CLOSING))
+        self._least = [self._depths]  # the least depth of 2^k neighbours, for every k
+        while 2 << len(self._least) <= 2 * len(self._depths):
+            last, half = self._least[-1], 1 << (len(self._least) - 1)
+            self._least.append([min(last[i], last[i + half]) for i in range(len(last) - half)])
+
+    def whole(self, node: exp.Expr, span: Span) -> Span:
+        first = max(0, bisect_right(self._starts, span.start) - 1)
+        last = max(first, bisect_left(self._starts, span.end) - 1)
+        words = _WORDS.get(type(node), ())
+        for at in range(first, max(-1, first - _REACH), -1):
+            if self._tokens[at].text.upper() in words:
+                first = at
+                break
+        least = self._lowest(first, last + 1)
+        while first > 0 and self._depths[first] > least:
+            first -= 1
+        while last + 1 < len(self._tokens) and self._depths[last + 1] > least:
+            last += 1
+        if isinstance(node, exp.Case) and last + 1 < len(self._tokens) and self._tokens[last + 1].text.upper() == "END":
+            last += 1
+        return Span(self._tokens[first].start, self._tokens[last].end + 1)
+
+    def _lowest(self, low: int, high: int) -> int:
+        """The least depth between two places, both included."""
+        level = (high - low + 1).bit_length() - 1
+        row = self._least[level]
+        return min(row[low], row[high - (1 << level) + 1])

@@ -1,0 +1,107 @@
+"""Why a piece of SQL is not accepted, and what to write instead: for kinds of node, and for arguments of accepted ones."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+_BITS = ("bit operators are not answered", "% and // for the digits of a number")
+_SOME_ROW = ("a value of some row is not answered", "MIN, MAX or MEDIAN")
+_NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
+_CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
+_LEVELS = "one statement for each level"
+_CHANGE = ("a statement cannot change data", "a SELECT")
+_LISTS = ("lists, structs and maps are not answered", "one column for each value")
+_JSON = ("JSON is not answered", "a column that the owner takes out of it")
+_MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
+_SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
+_WINDOW = ("window functions are not answered", "an aggregate with GROUP BY")
+_DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
+
+REASONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Window: _WINDOW, exp.RowNumber: _WINDOW, exp.IgnoreNulls: _WINDOW, exp.RespectNulls: _WINDOW,
+    exp.Except: ("EXCEPT is not answered", "NOT EXISTS against a public table"),
+    exp.Intersect: ("INTERSECT is not answered", "IN against a public table"),
+    exp.Rollup: ("ROLLUP is not answered", _LEVELS), exp.Cube: ("CUBE is not answered", _LEVELS),
+    exp.GroupingSets: ("GROUPING SETS are not answered", _LEVELS),
+    exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
+    exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
+    exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
+    exp.Any: ("ANY is not answered", "IN, or EXISTS"), exp.All: ("ALL is not answered", "NOT EXISTS"),
+    exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
+    exp.ApproxQuantile: ("approximate quantiles are not needed", "quantile_cont(x, 0.5)"),
+    exp.Mode: ("MODE is not answered", "COUNT(*) with GROUP BY x ORDER BY 1 DESC LIMIT 1"),
+    exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
+    exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
+    exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
+    exp.Corr: ("correlations are not answered", "AVG(x * y), AVG(x), AVG(y), STDDEV(x) and STDDEV(y)"),
+    exp.LogicalAnd: ("BOOL_AND is not answered", "COUNT(*) FILTER (WHERE NOT x)"),
+    exp.LogicalOr: ("BOOL_OR is not answered", "COUNT(*) FILTER (WHERE x)"),
+    exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),
+    exp.Slice: ("lists and slices are not answered", "substring(x, 1, 2)"),
+    exp.Struct: _LISTS, exp.List: _LISTS, exp.Map: _LISTS, exp.ToMap: _LISTS, exp.Dot: _LISTS, exp.Lambda: _LISTS,
+    exp.Kwarg: _LISTS, exp.PropertyEQ: _LISTS, exp.JSONExtract: _JSON, exp.JSONExtractScalar: _JSON,
+    exp.BitwiseAnd: _BITS, exp.BitwiseOr: _BITS, exp.BitwiseXor: _BITS, exp.BitwiseNot: _BITS, exp.BitwiseLeftShift: _BITS,
+    exp.BitwiseRightShift: _BITS, exp.Xor: _BITS,
+    exp.SimilarTo: ("SIMILAR TO is not answered", "regexp_full_match(x, 'pattern')"),
+    exp.RegexpILike: ("this form of a regular expression is not answered", "regexp_matches(lower(x), 'pattern')"),
+    exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
+    exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
+    exp.Into: ("a query cannot make a table", "the query without INTO"),
+    exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
+    exp.Lateral: ("LATERAL is not answered", "a join, or a subquery that does not look outside"),
+    exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
+    exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
+    exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
+    exp.RawString: ("texts between dollar signs are not answered", "'text', with '' for a quote"),
+    exp.CurrentDate: _NOW, exp.CurrentTime: _NOW, exp.CurrentTimestamp: _NOW, exp.CurrentDatetime: _NOW, exp.Localtime: _NOW,
+    exp.Localtimestamp: _NOW, exp.Rand: _CHANCE, exp.Randn: _CHANCE, exp.Uuid: _CHANCE,
+    exp.CurrentUser: ("who asks is not a part of the question", "a constant or a parameter"),
+    exp.AtTimeZone: ("time zones are not answered", "moments in one zone"),
+    exp.ToDays: _DURATION, exp.Insert: _CHANGE, exp.Update: _CHANGE, exp.Delete: _CHANGE, exp.Merge: _CHANGE, exp.Create: _CHANGE,
+    exp.Drop: _CHANGE, exp.Command: _CHANGE, exp.Copy: _CHANGE,
+    exp.Columns: ("COLUMNS(...) is not answered", "the names of the columns"),
+    exp.PositionalColumn: ("columns are called by their names", "the name of the column"),
+}
+
+ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
+    (exp.With, "recursive"): ("recursive queries have no bound", "a fixed number of joins"),
+    (exp.CTE, "materialized"): ("MATERIALIZED has no meaning here", "WITH name AS (SELECT ...)"),
+    (exp.CTE, "key_expressions"): ("USING KEY is not answered", "WITH name AS (SELECT ...)"),
+    (exp.Table, "db"): ("tables are named without a schema", "the table's name alone"),
+    (exp.Table, "catalog"): ("tables are named without a schema", "the table's name alone"),
+    (exp.Column, "db"): ("columns are named by table and column", "table.column"),
+    (exp.Column, "catalog"): ("columns are named by table and column", "table.column"),
+    (exp.Table, "sample"): _SAMPLE, (exp.Select, "sample"): _SAMPLE, (exp.Subquery, "sample"): _SAMPLE,
+    (exp.Table, "pivots"): REASONS[exp.Pivot], (exp.Subquery, "pivots"): REASONS[exp.Pivot],
+    (exp.Table, "ordinality"): _MAKES_ROWS, (exp.Table, "when"): ("times of a table are not answered", "the table's name alone"),
+    (exp.Select, "qualify"): ("QUALIFY is not answered", "a limit of rows for each entity in the policy"),
+    (exp.Select, "into"): REASONS[exp.Into], (exp.Select, "locks"): REASONS[exp.Lock], (exp.Subquery, "locks"): REASONS[exp.Lock],
+    (exp.Select, "windows"): _WINDOW, (exp.Select, "kind"): _LISTS, (exp.Select, "hint"): ("hints are not answered", ""),
+    (exp.Select, "laterals"): REASONS[exp.Lateral],
+    (exp.Select, "distribute"): ("this clause is not answered", ""), (exp.Select, "cluster"): ("this clause is not answered", ""),
+    (exp.Select, "sort"): ("this clause is not answered", "ORDER BY"),
+    (exp.Subquery, "limit"): ("LIMIT after brackets is not answered", "LIMIT inside them"),
+    (exp.Subquery, "offset"): ("OFFSET after brackets is not answered", "OFFSET inside them"),
+    (exp.Subquery, "order"): ("ORDER BY after brackets is not answered", "ORDER BY inside them"),
+    (exp.Union, "by_name"): ("UNION BY NAME is not answered", "UNION ALL, with the columns in one order"),
+    (exp.Join, "method"): ("this kind of join is not answered", "JOIN ... ON or JOIN ... USING"),
+    (exp.Star, "except_"): ("EXCLUDE is not answered", "the names of the columns"),
+    (exp.Star, "replace"): ("REPLACE is not answered", "the names of the columns"),
+    (exp.Star, "rename"): ("RENAME is not answered", "the names of the columns"),
+    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "least(a, b) and greatest(a, b) as ends"),
+    (exp.Distinct, "on"): ("DISTINCT ON is not answered", "GROUP BY with MIN or MAX"),
+    (exp.In, "field"): ("IN takes a list or a subquery", "x IN (1, 2)"),
+    (exp.In, "unnest"): ("IN takes a list or a subquery", "x IN (1, 2)"),
+    (exp.Limit, "expressions"): ("LIMIT takes a number of rows", "LIMIT 10"),
+    (exp.Limit, "offset"): ("LIMIT takes a number of rows", "LIMIT 10 OFFSET 5"),
+    (exp.Limit, "limit_options"): ("LIMIT takes a number of rows", "LIMIT 10"),
+    (exp.Group, "rollup"): REASONS[exp.Rollup], (exp.Group, "cube"): REASONS[exp.Cube],
+    (exp.Group, "grouping_sets"): REASONS[exp.GroupingSets], (exp.Group, "totals"): ("WITH TOTALS is not answered", _LEVELS),
+    (exp.Count, "expressions"): ("COUNT takes one expression", "COUNT(*), or COUNT(x)"),
+    (exp.Trim, "expression"): ("trim takes off blanks only", "trim(x)"), (exp.Trim, "collation"): REASONS[exp.Collate],
+    (exp.Trunc, "decimals"): ("trunc takes one number", "floor(x * 100) / 100"),
+    (exp.RegexpLike, "flag"): ("flags of regular expressions are not answered", "regexp_matches(lower(x), 'pattern')"),
+    (exp.Cast, "format"): ("casts with a format are not answered", "CAST(x AS DATE)"),
+    (exp.Order, "this"): ("ORDER BY inside an aggregate is not answered", "the aggregate without it"),
+    (exp.Ordered, "with_fill"): ("WITH FILL is not answered", "a GROUP BY over a declared domain, which shows every group"),
+}

@@ -1,0 +1,195 @@
+"""FROM: tables, subqueries and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog, Table
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.rules.push_equalities import TRUE, all_of
+from dpsql.sql import typing
+from dpsql.sql.body import Body
+from dpsql.sql.owners import say_owners
+from dpsql.sql.places import span_of
+from dpsql.sql.scope import Origin, Scope, Source, closest, distinct_names, one_of
+from dpsql.sql.world import Names, Relation, World
+from dpsql.types import Span, Type
+
+
+def bind_from(select: exp.Expr, world: World, names: Names) -> Scope:
+    """The sources of a SELECT, joined."""
+    clause = select.args.get("from_")
+    if clause is None:
+        return Scope(node=one_row(world), sources=())
+    return _with_joins(_bind_source(clause.this, world, names), select, world, names)
+
+
+def one_row(world: World) -> Node:
+    """What a SELECT without FROM reads."""
+    return Constants(columns=(Field(id=world.fresh.column(), name="one", facts=Facts(type=Type.BIGINT, nullable=False)),),
+                     rows=((1,),))
+
+
+def _with_joins(scope: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+    for join in tree.args.get("joins") or ():
+        scope = _bind_join(scope, join, world, names)
+    return scope
+
+
+def _bind_source(tree: exp.Expr, world: World, names: Names) -> Scope:
+    alias = tree.args.get("alias")
+    match tree:
+        case exp.Table():
+            scope = _bind_table(tree, world, names)
+        case exp.Subquery() if isinstance(tree.this, exp.Table) or (tree.this.args.get("joins") and isinstance(
+                tree.this, exp.Subquery)):  # brackets around a table or a join
+            scope = _bind_source(tree.this, world, names)
+            if alias is not None:
+                raise Unsupported("a join in brackets has no name", code="not-accepted", span=span_of(alias),
+                                  try_="(SELECT ... FROM a JOIN b ...) AS name")
+        case exp.Subquery() | exp.Values():
+            scope = _named(world.relation(tree, names), alias, "(subquery)")
+        case _:
+            raise Unsupported(f"{type(tree).__name__} in FROM is not answered", code="not-accepted", span=span_of(tree))
+    return _with_joins(scope, tree, world, names)
+
+
+def _named(relation: Relation, alias: exp.Expr | None, default: str) -> Scope:
+    """A relation under a name, with its columns renamed by `name(a, b)`; columns of one name are told apart."""
+    name = str(alias.this.this) if alias is not None and alias.this is not None else default
+    renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
+    if len(renamed) > len(relation.columns):
+        raise SqlError(f"{name} has {len(relation.columns)} column{'s' if len(relation.columns) != 1 else ''}, and "
+                       f"{len(renamed)} names are given", code="alias", span=span_of(alias), subject=name)
+    labels = distinct_names([*renamed, *(column for column, _ in relation.columns[len(renamed):])])
+    shown = tuple((label, found) for label, (_, found) in zip(labels, relation.columns, strict=True))
+    return Scope(node=relation.node, sources=(Source(alias=name, columns=shown, origins=relation.origins),))
+
+
+# -- tables
+
+
+def _bind_table(tree: exp.Expr, world: World, names: Names) -> Scope:
+    alias, span = tree.args.get("alias"), span_of(tree.this)
+    if not isinstance(tree.this, exp.Identifier):
+        raise Unsupported("functions in FROM are not answered", code="table-function", span=span,
+                          try_="a table that the policy declares")
+    name = str(tree.this.this)
+    cte = names.ctes.get(name.lower())
+    if cte is not None:
+        definition, visible = cte
+        relation = world.relation(definition.this, visible)
+        columns = _named(relation, definition.args["alias"], name).sources[0].columns
+        return _named(replace(relation, columns=columns), alias, name)
+    table = world.catalog.table(name)
+    if table is None:
+        raise _unknown_table(name, span, world.catalog, names)
+    return _named(read_table(table, world), alias, table.name)
+
+
+def _unknown_table(name: str, span: Span | None, catalog: Catalog, names: Names) -> SqlError | Unsupported:
+    outside = next((table for table in catalog.outside if table.lower() == name.lower()), None)
+    if outside is not None:
+        return Unsupported(f"table {outside} cannot be used: {catalog.outside[outside]}", code="outside-table", span=span,
+                           subject=outside, try_="a foreign key to the protected entity, or public = true, in the policy")
+    if any(table.lower() == name.lower() for table in catalog.undeclared):
+        return Unsupported(f"table {name} is not declared in the policy, so it is private and unusable", code="undeclared-table",
+                           span=span, subject=name, try_=f"[tables.{name}] in the policy")
+    if "." in name or "/" in name:
+        return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
+    known = [*catalog.tables, *names.ctes]
+    return SqlError(f"there is no table {name}", code="unknown-table", span=span, subject=name,
+                    try_=closest(name, known) or one_of(known))
+
+
+def read_table(table: Table, world: World) -> Relation:
+    """A scan of a declared table, under fresh identifiers."""
+    pairs = tuple((world.fresh.column(), name) for name in table.columns)
+    owner = None
+    if table.owner is not None:
+        ids = {name: column for column, name in pairs}
+        owner = ids.get(table.owner.column) if not table.owner.steps else None
+        owner = owner or world.fresh.column()
+    node = Scan(table=table, columns=pairs, owner=owner)
+    reading = world.fresh.scan()
+    origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
+    return Relation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
+
+
+# -- joins
+
+
+def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope:
+    right = _bind_source(join.this, world, names)
+    span = span_of(join)
+    _check_aliases(left, right, join)
+    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+    if side == "FULL" or kind in ("SEMI", "ANTI"):
+        raise Unsupported(f"{'FULL' if side == 'FULL' else kind} JOIN is not answered", code="join-kind", span=span,
+                          try_="LEFT JOIN" if side == "FULL" else "EXISTS or NOT EXISTS")
+    if kind not in ("", "INNER", "OUTER", "CROSS"):
+        raise Unsupported(f"{kind} JOIN is not answered", code="join-kind", span=span, try_="JOIN ... ON or JOIN ... USING")
+    merged = {**left.merged, **right.merged}
+    if join.args.get("using"):
+        condition, merged = _using(left, right, join.args["using"], merged, keep_right=side == "RIGHT")
+    elif join.args.get("on") is not None:
+        condition = _on(left, right, join.args["on"], world, names)
+    elif side:
+        raise SqlError("an outer join needs ON or USING", code="join-condition", span=span, try_="ON a.key = b.key")
+    else:
+        condition = TRUE
+    first, second = (right, left) if side == "RIGHT" else (left, right)
+    node = say_owners(Join(left=first.node, right=second.node, condition=condition, keep_left=bool(side), span=span),
+                      {**left.origins, **right.origins}, world)
+    padded = {field.id: field for field in node.fields}
+    sources = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns))
+                    for source in (*left.sources, *right.sources))
+    return Scope(node=node, sources=sources, merged=merged)
+
+
+def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:
+    taken = {source.alias.lower() for source in left.sources}
+    for source in right.sources:
+        if source.alias.lower() in taken and source.alias != "(subquery)":
+            raise SqlError(f"{source.alias} is named twice in FROM", code="alias", span=span_of(join.this), subject=source.alias,
+                           try_=f"{source.alias} AS {source.alias}2")
+
+
+def _on(left: Scope, right: Scope, clause: exp.Expr, world: World, names: Names) -> Expr:
+    """The condition after ON, over the columns of both sides."""
+    side_by_side = Join(left=left.node, right=right.node, condition=TRUE)
+    body = Body(world, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
+                             merged={**left.merged, **right.merged}), names)
+    condition = body.binder.condition(clause, "ON")
+    if body.node is not side_by_side:
+        raise Unsupported("a subquery in ON is not answered", code="join-condition", span=span_of(clause), try_="it in WHERE")
+    return condition
+
+
+def _using(left: Scope, right: Scope, shared: Sequence[exp.Expr], merged: dict[str, str | None], *,
+           keep_right: bool) -> tuple[Expr, dict[str, str | None]]:
+    """The condition of USING, and which columns stand for the pairs: those of the side whose rows are all kept."""
+    parts = []
+    for part in shared:
+        name, span = str(part.this), span_of(part)
+        a, b = left.resolve(name, None, span), right.resolve(name, None, span)
+        parts.append(typing.call("=", [a.ref, b.ref], {**left.env, **right.env}, span))
+        first, second = (_place(found, merged) for found in (a, b))
+        merged = {**merged, first: b.id if keep_right else a.id, second: None}
+    condition = all_of(parts)
+    assert condition is not None
+    return condition, merged
+
+
+def _place(found: Field, merged: dict[str, str | None]) -> str:
+    """The column in whose place another one is shown."""
+    return next((place for place, shown in merged.items() if shown == found.id), found.id)

@@ -1,0 +1,90 @@
+"""What binding a query looks at beside its text, and what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Field, Node, PublicFacts, Stability
+from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql.domains import Scratch
+from dpsql.sql.scope import Fresh, Origin, Scope
+
+
+class PublicTables(PublicFacts, Protocol):
+    """What binding may look up: facts and rows of public relations."""
+
+    def public_rows(self, relation: Node) -> list[tuple[Value, ...]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A bound query: its node and the columns that the text around it may use."""
+
+    node: Node
+    columns: tuple[tuple[str, Field], ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The CTEs that are visible, innermost first: each is bound anew wherever it is named."""
+
+    ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
+
+    def with_(self, clause: exp.Expr | None) -> Names:
+        names = self
+        for cte in clause.expressions if clause is not None else ():
+            alias = str(cte.args["alias"].this.this).lower()
+            names = Names(ctes={**names.ctes, alias: (cte, names)})
+        return names
+
+
+class Queries(Protocol):
+    """How queries inside a query are bound; `relations` has the answer, and everything it is made of asks it here."""
+
+    def relation(self, tree: exp.Expr, world: World, names: Names) -> Relation:
+        """A subquery or CTE."""
+        ...
+
+    def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
+        """The FROM of a SELECT."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """All that binding looks at beside the text."""
+
+    catalog: Catalog
+    public: PublicTables
+    scratch: Scratch
+    parameters: Mapping[str, Value]
+    queries: Queries
+    fresh: Fresh = field(default_factory=Fresh)
+
+    def relation(self, tree: exp.Expr, names: Names) -> Relation:
+        return self.queries.relation(tree, self, names)
+
+    def sources(self, select: exp.Expr, names: Names) -> Scope:
+        return self.queries.sources(select, self, names)
+
+    def stability(self, node: Node) -> Stability:
+        """What is known of a relation once declared limits are enforced."""
+        return stability(limit_rows(push_equalities(node)), self.public)
+
+    def owner(self, node: Node) -> str | None:
+        return self.stability(node).owner
+
+    def names_owner(self, origin: Origin | None) -> bool:
+        """Whether a column is, in its table, the column that names the row's entity."""
+        table = self.catalog.table(origin.table) if origin is not None else None
+        return (table is not None and origin is not None and table.owner is not None and not table.owner.steps
+                and table.owner.column == origin.column)
