@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
+from dpsql.catalog.model import ForeignKey
 from dpsql.catalog.schema import TableSchema
 from dpsql.errors import IntegrityError, OperationalError
 
@@ -63,15 +64,24 @@ class DuckReader:
                 if not nullable:
                     required.setdefault(table, set()).add(column)
             unique: dict[str, list[frozenset[str]]] = {}
-            for table, names, kind in cursor.execute(
-                    "SELECT table_name, constraint_column_names, constraint_type FROM duckdb_constraints() "
-                    "WHERE database_name = current_database() AND schema_name = 'main'").fetchall():
+            foreign: dict[str, list[ForeignKey]] = {}
+            for table, names, kind, parent, references in cursor.execute(
+                    "SELECT table_name, constraint_column_names, constraint_type, referenced_table, referenced_column_names "
+                    "FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = 'main' "
+                    "ORDER BY table_name, constraint_index").fetchall():
                 if kind in ("PRIMARY KEY", "UNIQUE"):
                     unique.setdefault(table, []).append(frozenset(names))
                 if kind == "PRIMARY KEY":
                     required.setdefault(table, set()).update(names)
-        return {table: TableSchema(columns=tuple(pairs), unique=tuple(unique.get(table, ())),
-                                   not_null=frozenset(required.get(table, ()))) for table, pairs in columns.items()}
+                if kind == "FOREIGN KEY":
+                    foreign.setdefault(table, []).append(
+                        ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
+            views = {name for name, in cursor.execute(
+                "SELECT view_name FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
+                "AND NOT internal").fetchall()}
+        return {table: TableSchema(
+            columns=tuple(pairs), unique=tuple(unique.get(table, ())), not_null=frozenset(required.get(table, ())),
+            foreign_keys=tuple(foreign.get(table, ())), view=table in views) for table, pairs in columns.items()}
 
     def close(self) -> None:
         self._connection.close()
@@ -123,7 +133,8 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]]) -
 def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str]) -> None:
     reader = FILES.get(path.suffix.lower())
     if reader is None:
-        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", try_="a file that ends in .csv or .parquet")
+        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database",
+                               try_="a file that ends in .csv or .parquet")
     if not path.is_file():
         raise OperationalError(f"there is no file {path}", code="no-database")
     name = '"' + table.replace('"', '""') + '"'

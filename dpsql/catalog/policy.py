@@ -12,19 +12,19 @@ import difflib
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from dpsql.catalog.model import (
-    Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy,
-)
+from dpsql.catalog.model import Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
 from dpsql.catalog.price import Price, price
 from dpsql.errors import OptionError, PolicyError
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000
+MOST_BOUND = 10**15
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -44,7 +44,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     """Check the text of a policy. Raises PolicyError, located in the text."""
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
+    except (ValueError, RecursionError) as fault:  # the reader's own error is a ValueError, as is a number of 5000 digits
         raise PolicyError(f"this is not TOML: {fault}", code="policy-syntax", span=_span_of_toml_fault(text, str(fault)),
                           text=text, source=path) from None
     section = Section(tree, (), text, path)
@@ -52,7 +52,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     if version != 1:
         section.fail("version", "the version of the policy must be 1")
     entities = {name: _entity(name, part) for name, part in section.sections("entities", required=True)}
-    tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True)}
+    tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True, fold=True)}
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str),
@@ -69,7 +69,7 @@ class Section:
         self._tree, self.path, self._text, self._source = tree, path, text, source
         self._known: set[str] = set()
 
-    def fail(self, key: str | None, reason: str, *, try_: str = "", code: str = "policy") -> Any:
+    def fail(self, key: str | None, reason: str, *, try_: str = "", code: str = "policy") -> NoReturn:
         path = self.path if key is None else (*self.path, key)
         raise PolicyError(f"{'.'.join(path) or 'the policy'}: {reason}", code=code, try_=try_, span=locate(self._text, path),
                           subject=".".join(path), text=self._text, source=self._source)
@@ -83,7 +83,7 @@ class Section:
         self._known.add(key)
         if key not in self._tree:
             if required:
-                self.fail(None, f"{key} is missing", try_=f"{key} = ...")
+                self.missing(key, form=f"{key} = ...")
             return None
         value = self._tree[key]
         if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
@@ -91,20 +91,37 @@ class Section:
             self.fail(key, f"must be {wanted}, not {_KIND_NAMES.get(type(value), type(value).__name__)}")
         return value
 
+    def missing(self, key: str, *, form: str) -> NoReturn:
+        """A key that is missing may be there under a mistyped name."""
+        unknown = [other for other in self._tree if other not in self._known]
+        if mistyped := difflib.get_close_matches(key, unknown, n=1, cutoff=0.75):
+            self.fail(mistyped[0], "this key is unknown here", code="unknown-key", try_=key)
+        self.fail(None, f"{key} is missing", try_=form, code="missing-key")
+
     def section(self, key: str) -> Section | None:
         value = self.take(key, dict)
         return None if value is None else Section(value, (*self.path, key), self._text, self._source)
 
-    def sections(self, key: str, *, required: bool = False) -> list[tuple[str, Section]]:
-        """The named sub-tables of `key`, such as every [tables.<name>]."""
+    def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
+        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: a database does not see the case of the names."""
         group = self.section(key)
-        if group is None or not group._tree:
-            return self.fail(None, f"there is no [{key}.<name>]", try_=f"[{key}.<name>]") if required else []
+        form = f"[{key}.<name>]"
+        if group is None and required:
+            self.missing(key, form=form)
+        if group is None:
+            return []
+        if required and not group._tree:
+            self.fail(key, "this is empty", try_=form, code="missing-key")
         found = []
         for name in group._tree:
             part = group.section(name)
             assert part is not None
             found.append((name, part))
+        if fold:
+            first: dict[str, str] = {}
+            for name, part in found:
+                if (other := first.setdefault(name.lower(), name)) != name:
+                    part.fail(None, f"this is {other} again: a database does not see the case of names", try_=f"only {other}")
         return found
 
     def strings(self, key: str, *, required: bool = False) -> tuple[str, ...]:
@@ -117,18 +134,17 @@ class Section:
     def finish(self) -> None:
         for key in self._tree:
             if key not in self._known:
-                close = difflib.get_close_matches(key, self._known, n=1)
-                self.fail(key, "this key is unknown here", code="unknown-key",
-                          try_=close[0] if close else "one of " + ", ".join(sorted(self._known)))
+                self.fail(key, "this key is unknown here", code="unknown-key", try_=suggest(key, sorted(self._known)))
 
 
 _KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
 
 
 def locate(text: str, path: tuple[str, ...]) -> Span | None:
-    """The place of a key in TOML text: its line, or the line of the nearest enclosing header or key."""
+    """The place of a key in TOML text: its line, or the line of the nearest header or key around it, or else of one below it."""
     header: tuple[str, ...] = ()
     best: tuple[int, Span] | None = None
+    below: Span | None = None
     position = 0
     for line in text.splitlines(keepends=True):
         stripped = line.strip()
@@ -137,11 +153,23 @@ def locate(text: str, path: tuple[str, ...]) -> Span | None:
             here = header = _split_key(match.group(1))
         elif match := re.match(r"([A-Za-z0-9_.\"'\- ]+?)\s*=", stripped):
             here = (*header, *_split_key(match.group(1)))
+        start = position + len(line) - len(line.lstrip())
         if here is not None and path[: len(here)] == here and (best is None or len(here) > best[0]):
-            start = position + len(line) - len(line.lstrip())
             best = len(here), Span(start, start + len(stripped))
+        elif here is not None and path and here[: len(path)] == path and below is None:
+            below = Span(start, start + len(stripped))
         position += len(line)
-    return best[1] if best else None
+    return best[1] if best and (below is None or best[0] == len(path)) else below
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """What may have been meant: the known name that is close, or all of them."""
+    return _close(name, known) or "one of " + ", ".join(known)
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    folded = {other.lower(): other for other in known}
+    return next((folded[other] for other in difflib.get_close_matches(name.lower(), folded, n=1)), "")
 
 
 def _split_key(dotted: str) -> tuple[str, ...]:
@@ -151,7 +179,7 @@ def _split_key(dotted: str) -> tuple[str, ...]:
 def _span_of_toml_fault(text: str, message: str) -> Span | None:
     match = re.search(r"line (\d+), column (\d+)", message)
     if match is None:
-        return Span(max(0, len(text) - 1), len(text)) if text else None
+        return Span(max(0, len(text) - 1), len(text)) if text and "end of document" in message else None
     line, column = int(match.group(1)), int(match.group(2))
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - 1
     return Span(start, start + 1)
@@ -171,13 +199,16 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
         foreign_keys=_foreign_keys(part),
-        columns={column: _column(column, section) for column, section in part.sections("columns")})
+        columns={column: _column(column, section) for column, section in part.sections("columns", fold=True)})
     if public and rows:
         part.fail("rows_per_entity", "a public table holds no entity, so it has no limit", try_="leave it out")
     part.finish()
     for column in table.key:
         if column not in table.columns:
-            part.fail("key", f"column {column} is not declared", try_=f"[tables.{name}.columns]  {column} = {{}}")
+            part.fail("key", f"column {column} is not declared",
+                      try_=_close(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
+    if len(set(table.key)) != len(table.key):
+        part.fail("key", "names a column twice")
     return table
 
 
@@ -188,7 +219,7 @@ def _rows_per_entity(part: Section, entities: Mapping[str, Entity]) -> dict[str,
     limits = value if isinstance(value, dict) else dict.fromkeys(entities, value)
     for entity, limit in limits.items():
         if entity not in entities:
-            part.fail("rows_per_entity", f"there is no entity {entity}", try_="one of " + ", ".join(entities))
+            part.fail("rows_per_entity", f"there is no entity {entity}", try_=suggest(entity, entities))
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10**6:
             part.fail("rows_per_entity", "must be a whole number from 1 to 1000000")
     return dict(limits)
@@ -205,7 +236,6 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
         match = re.fullmatch(r"\s*(\w+)\s*\(\s*([\w\s,]+?)\s*\)\s*", str(item["references"]))
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
             part.fail("foreign_keys", "references is written table(column)", try_=form)
-        assert match is not None
         target = tuple(column.strip() for column in match.group(2).split(","))
         if len(target) != len(columns):
             part.fail("foreign_keys", "columns and references differ in number")
@@ -235,11 +265,13 @@ def _values(part: Section) -> tuple[Scalar, ...] | None:
         part.fail("values", f"must list between 1 and {MOST_VALUES} values")
     if any(not isinstance(value, bool | int | float | str | dt.date) for value in values):
         part.fail("values", "must list texts, numbers, truth values or dates")
+    if any(isinstance(value, dt.datetime) and value.tzinfo is not None for value in values):
+        part.fail("values", "times are written without a time zone")
     kinds = {float if isinstance(value, float) else type(value) for value in values}
     if len(kinds) > 1 and not kinds <= {int, float}:
         part.fail("values", "must all be of one kind")
-    if any(isinstance(value, float) and value != value for value in values):
-        part.fail("values", "NaN cannot be a value")
+    if any(isinstance(value, int | float) and not abs(value) < 2**63 for value in values):
+        part.fail("values", "numbers must be finite and within 64 bits")
     if len(set(values)) != len(values):
         part.fail("values", "lists a value twice")
     return tuple(values)
@@ -252,7 +284,6 @@ def _values_from(part: Section) -> tuple[str, str] | None:
     match = re.fullmatch(r"(\w+)\.(\w+)", text)
     if match is None:
         part.fail("values_from", "is written table.column", try_='values_from = "plans.plan"')
-    assert match is not None
     return match.group(1), match.group(2)
 
 
@@ -268,9 +299,13 @@ def _bounds(part: Section) -> tuple[tuple[Scalar, Scalar] | None, bool]:
             isinstance(end, bool) or not isinstance(end, int | float | dt.date) for end in ends):
         part.fail(key, "must be two numbers or two dates", try_=form)
     low, high = ends
-    if isinstance(low, dt.date) != isinstance(high, dt.date) or not low <= high:
+    if len({isinstance(end, dt.date) + isinstance(end, dt.datetime) for end in ends}) > 1:
+        part.fail(key, "both ends must be of one kind", try_=form)
+    if any(isinstance(end, dt.datetime) and end.tzinfo is not None for end in ends):
+        part.fail(key, "times are written without a time zone")
+    if not low <= high:
         part.fail(key, "the first end must not be above the second", try_=form)
-    if not isinstance(low, dt.date) and max(abs(low), abs(high)) > 1e15:
+    if not isinstance(low, dt.date) and max(abs(low), abs(high)) > MOST_BOUND:
         part.fail(key, "ends must be within ±1e15")
     return (low, high), False
 
@@ -281,14 +316,16 @@ def _bins(part: Section, bounds: tuple[Scalar, Scalar] | None) -> tuple[float, .
         return None
     if isinstance(value, list):
         if len(value) < 2 or any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in value) or any(
-                not a < b for a, b in zip(value, value[1:], strict=False)):
+                not a < b for a, b in pairwise(value)):
             part.fail("bins", "must be rising cut points", try_="bins = [0, 10, 20, 50]")
+        if max(abs(value[0]), abs(value[-1])) > MOST_BOUND:
+            part.fail("bins", "cut points must be within ±1e15")
         return tuple(float(cut) for cut in value)
     if bounds is None or isinstance(bounds[0], dt.date):
-        return part.fail("bins", "a number of bins needs a range of numbers", try_="range = [0, 100], bins = 10")
+        part.fail("bins", "a number of bins needs a range of numbers", try_="range = [0, 100], bins = 10")
     if not 1 <= value <= 10_000:
         part.fail("bins", "must be between 1 and 10000")
-    low, high = float(bounds[0]), float(bounds[1])
+    low, high = (float(end) for end in bounds if isinstance(end, int | float))
     if low == high:
         part.fail("bins", "the range is a single point")
     return tuple(low + (high - low) * i / value for i in range(value + 1))
@@ -305,7 +342,7 @@ def _step(part: Section) -> Fraction | None:
     if power is not None:
         if not -40 <= power <= 40:
             part.fail("power_of_two", "must be between -40 and 40")
-        return Fraction(2) ** power
+        return Fraction(2**power) if power >= 0 else Fraction(1, 2**-power)
     return None
 
 
@@ -314,16 +351,16 @@ def _price(part: Section, *, required: bool) -> Price | None:
     try:
         found = price(**given)
     except OptionError as fault:
-        return part.fail(fault.subject or None, fault.reason, try_=fault.try_)  # type: ignore[no-any-return]
+        part.fail(fault.subject or None, fault.reason, try_=fault.try_)
     if found is None and required:
-        part.fail(None, "no amount is given", try_="epsilon = 1.0, or epsilon and delta, or rho")
+        part.missing("epsilon", form="epsilon = 1.0, or epsilon and delta, or rho")
     return found
 
 
 def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     entity = part.take("entity", str, required=True)
     if entity not in entities:
-        part.fail("entity", f"there is no entity {entity}", try_="one of " + ", ".join(entities))
+        part.fail("entity", f"there is no entity {entity}", try_=suggest(entity, entities))
     total = _price(part, required=True)
     assert total is not None
     parts = {key: part.section(key) for key in ("per_analyst", "per_statement")}
@@ -356,12 +393,13 @@ def _check_references(policy: Policy, root: Section) -> None:
 
     def column(path: tuple[str, ...], table: str, name: str) -> None:
         if table not in policy.tables:
-            fail(path, f"there is no table {table}", "one of " + ", ".join(policy.tables))
+            fail(path, f"there is no table {table}", suggest(table, policy.tables))
         if name not in policy.tables[table].columns:
-            fail(path, f"table {table} declares no column {name}", f"[tables.{table}.columns]  {name} = {{}}")
+            fail(path, f"table {table} declares no column {name}", _close(name, policy.tables[table].columns)
+                 or f"[tables.{table}.columns]  {name} = {{}}")
 
     for entity in policy.entities.values():
-        column(("entities", entity.name), entity.table, entity.key)
+        column(("entities", entity.name, "key" if entity.table in policy.tables else "table"), entity.table, entity.key)
         if policy.tables[entity.table].public:
             fail(("entities", entity.name, "table"), f"table {entity.table} is public, so it protects nobody",
                  f"remove public = true from [tables.{entity.table}]")

@@ -6,17 +6,27 @@ Only the schema and public tables are read here, never a private row.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.catalog.model import (
-    Catalog, Column, ColumnPolicy, Domain, Entity, ForeignKey, OwnerPath, OwnerStep, Policy, Scalar, Table, TablePolicy,
+    Catalog,
+    Column,
+    ColumnPolicy,
+    Domain,
+    Entity,
+    ForeignKey,
+    OwnerPath,
+    OwnerStep,
+    Policy,
+    Scalar,
+    Table,
+    TablePolicy,
 )
-from dpsql.catalog.policy import MOST_VALUES, locate
+from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -25,11 +35,16 @@ MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns."""
+    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
+
+    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
+    """
 
     columns: tuple[tuple[str, str], ...]
     unique: tuple[frozenset[str], ...] = ()
     not_null: frozenset[str] = field(default_factory=frozenset)
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    view: bool = False
 
 
 Values = Callable[[str, str], Sequence[Scalar | None]]
@@ -43,6 +58,8 @@ _TIMES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
     """The type and the range in which values of a database type are carried, or None where it is not supported."""
     name = sql_type.upper()
+    if name.endswith("]"):
+        return None  # lists and arrays, such as DECIMAL(4,2)[]
     if name in _SIGNED:
         return Type.BIGINT, Interval(-(2 ** _SIGNED[name]), 2 ** _SIGNED[name] - 1)
     if name.startswith("U") and name[1:] in _SIGNED and name != "UBIGINT":
@@ -56,6 +73,12 @@ def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
     return {"BOOLEAN": (Type.BOOLEAN, ANY_NUMBER), "DATE": (Type.DATE, ANY_NUMBER)}.get(name)
 
 
+def carried_exactly(sql_type: str) -> bool:
+    """Whether different values of a database type are carried as different values, so that they can name something."""
+    carried, name = carried_as(sql_type), sql_type.upper()
+    return carried is not None and name != "TIMESTAMP_NS" and (carried[0] is not Type.DOUBLE or name in ("FLOAT", "DOUBLE"))
+
+
 def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
     """The catalog of one budget. `values(table, column)` lists the values of a public column.
 
@@ -67,17 +90,13 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     found: dict[str, TableSchema] = {}
     for name in policy.tables:
         if name.lower() not in names:
-            close = difflib.get_close_matches(name, schema, n=1)
-            raise _fault(policy, ("tables", name), f"the database has no table {name}",
-                         try_=close[0] if close else "one of " + ", ".join(sorted(schema)))
+            raise _fault(policy, ("tables", name), f"the database has no table {name}", try_=suggest(name, sorted(schema)))
         found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
+    columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
-    tables, hidden = {}, {}
-    for name, declared in policy.tables.items():
-        columns = _columns(policy, declared, found[name], values)
-        hidden[name] = frozenset(column for column, _ in found[name].columns) - set(columns)
-        if name not in outside:
-            tables[name] = _table(declared, columns, found[name], owners.get(name), entity)
+    hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}
+    tables = {name: _table(declared, columns[name], found[name], owners.get(name), entity)
+              for name, declared in policy.tables.items() if name not in outside}
     undeclared = frozenset(schema) - {names[name.lower()] for name in policy.tables}
     return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside)
 
@@ -89,9 +108,9 @@ def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
     def spell(name: str) -> str:
         return spelled.get(name.lower(), name)
 
-    return TableSchema(columns=tuple((spell(name), kind) for name, kind in schema.columns),
-                       unique=tuple(frozenset(map(spell, key)) for key in schema.unique),
-                       not_null=frozenset(map(spell, schema.not_null)))
+    return replace(schema, columns=tuple((spell(name), kind) for name, kind in schema.columns),
+                   unique=tuple(frozenset(map(spell, key)) for key in schema.unique),
+                   not_null=frozenset(map(spell, schema.not_null)))
 
 
 def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSchema, owner: OwnerPath | None,
@@ -99,8 +118,15 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
     rows = declared.rows_per_entity.get(entity.name)
     if rows is None and owner is not None and not owner.steps and declared.key == (owner.column,):
         rows = 1
-    return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=schema.unique,
+    unique = tuple(key for key in schema.unique if _stays_key(key, schema))
+    return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
                  foreign_keys=declared.foreign_keys, owner=owner, rows=rows)
+
+
+def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
+    """Whether no two rows agree on a key of the database: none may be NULL, nor become equal by being carried."""
+    types = dict(schema.columns)
+    return key <= schema.not_null and all(carried_exactly(types[column]) for column in key)
 
 
 def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, OwnerPath], dict[str, str]]:
@@ -110,7 +136,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
         last = schema[steps[-1].table if steps else first]
         carried = carried_as(dict(last.columns).get(column, ""))
-        if carried is None or carried[0] is Type.DOUBLE:
+        if carried is None or carried[0] is Type.DOUBLE or not carried_exactly(dict(last.columns)[column]):
             raise _fault(policy, ("entities", entity.name, "key"),
                          f"a column of type {dict(last.columns).get(column)} cannot name an entity")
         return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null)
@@ -119,18 +145,19 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
         if name in ways:
             return ways[name]
         if name in seen:
-            raise _fault(policy, ("tables", name, "foreign_keys"), "foreign keys run in a circle: "
-                         + " -> ".join((*seen[seen.index(name):], name)), try_="one that leads to the entity only once")
+            raise _fault(policy, ("tables", name, "foreign_keys"),
+                         "foreign keys run in a circle: " + " -> ".join((*seen[seen.index(name):], name)),
+                         try_="leaving one of them out; a deletion then does not follow it")
         found = {ending((), name, entity.key)} if name == entity.table else set()
-        if name != entity.table and not policy.tables[name].public:
-            for key in policy.tables[name].foreign_keys:
-                for way in paths(key.table, (*seen, name)):
-                    if not way.steps and way.column in key.references:
-                        found.add(ending((), name, key.columns[key.references.index(way.column)]))
-                    else:
-                        step = OwnerStep(columns=key.columns, table=key.table, references=key.references,
-                                         types=_joined_types(policy, name, key, schema))
-                        found.add(ending((step, *way.steps), name, way.column))
+        for key in () if policy.tables[name].public else policy.tables[name].foreign_keys:
+            above = paths(key.table, (*seen, name))  # of the entity's own table too: its rows must not hang on other entities
+            types = _joined_types(policy, name, key, schema) if above else ()
+            for way in above:
+                if not way.steps and way.column in key.references:
+                    found.add(ending((), name, key.columns[key.references.index(way.column)]))
+                else:
+                    step = OwnerStep(columns=key.columns, table=key.table, references=key.references, types=types)
+                    found.add(ending((step, *way.steps), name, way.column))
         ways[name] = found
         return found
 
@@ -155,9 +182,10 @@ def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[st
     """The types in which a foreign key is compared with what it references; they must be the same and exact."""
     types = []
     for child, parent in zip(key.columns, key.references, strict=True):
-        pair = [carried_as(dict(schema[table].columns).get(column, ""))
-                for table, column in ((name, child), (key.table, parent))]
-        if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE:
+        types_of_pair = [dict(schema[table].columns).get(column, "") for table, column in ((name, child), (key.table, parent))]
+        pair = [carried_as(sql_type) for sql_type in types_of_pair]
+        if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE or not all(
+                map(carried_exactly, types_of_pair)):
             raise _fault(policy, ("tables", name, "foreign_keys"),
                          f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of one type")
         types.append(pair[0][0])
@@ -179,9 +207,7 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
     for name, declared in table.columns.items():
         path = ("tables", table.name, "columns", name)
         if name not in types:
-            close = difflib.get_close_matches(name, [column for column, _ in schema.columns], n=1)
-            raise _fault(policy, path, f"table {table.name} has no column {name}",
-                         try_=close[0] if close else "one of " + ", ".join(column for column, _ in schema.columns))
+            raise _fault(policy, path, f"table {table.name} has no column {name}", try_=suggest(name, types))
         sql_type = types[name]
         carried = carried_as(sql_type)
         if carried is None:
@@ -233,7 +259,7 @@ def _decimal_step(scale: int) -> Fraction | None:
 def _interval(ends: Sequence[Scalar]) -> Interval:
     numbers = [end.toordinal() if isinstance(end, dt.date) else end for end in ends]
     assert not any(isinstance(number, str) for number in numbers)
-    return Interval(min(numbers), max(numbers))  # type: ignore[type-var, arg-type]
+    return Interval(min(numbers), max(numbers))  # type: ignore[arg-type]
 
 
 def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, sql_type: str) -> Scalar:
@@ -250,7 +276,7 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, s
         case Type.DOUBLE, int() | float():
             return float(value)
         case Type.TIMESTAMP, dt.datetime():
-            return value.replace(tzinfo=None)
+            return value
         case Type.TIMESTAMP, dt.date():
             return dt.datetime(value.year, value.month, value.day)
         case Type.DATE, dt.date() if not isinstance(value, dt.datetime):

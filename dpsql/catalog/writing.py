@@ -1,0 +1,102 @@
+"""Pieces of the text of a policy: TOML keys, values, comments, and the parts that every drafted policy has.
+
+A drafted policy is written as text, piece by piece, because its comments are what the owner works from: the standard library
+reads TOML and does not write it, and the writers that keep comments would be a dependency for what is a few lines here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpsql.catalog.model import Scalar
+
+Value = Scalar | Sequence["Value"] | Mapping[str, "Value"]
+WIDTH, NOTES_AT = 120, 36
+
+COLUMNS = """
+What may be said of a column. All of it is optional; what is left out only means that fewer questions can be asked:
+
+  values = ["a", "b"]       the complete list: a GROUP BY shows every value, and spends nothing to find them
+  values_from = "t.column"  the same list, from a column of a public table
+  range = [0, 100]          least and greatest value; of whole numbers and dates, each one in between is a value
+  bounds = [0, 1000.0]      values are clamped to these ends before they are summed
+  bounds = "search"         a statement that needs bounds spends a part of its price to find them
+  bins = 10                 so many equal bins of range or bounds, or a list of cut points, for bin_floor(column)
+  decimals = 2              values are rounded to so many decimal places before they are summed
+  power_of_two = -4         or to multiples of this power of two
+  nullable = false          NULL does not occur, so it gets no group
+
+Take these from the codebook, the law or common sense, never from the rows: analysts see them.
+"""
+
+
+def key(name: str) -> str:
+    """A TOML key; quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+
+
+def value(item: Value) -> str:
+    """A TOML value."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        return _string(item)
+    if isinstance(item, int | float):
+        return repr(item)
+    if isinstance(item, dt.date):
+        return item.isoformat()
+    if isinstance(item, Mapping):
+        return "{ " + ", ".join(f"{key(name)} = {value(part)}" for name, part in item.items()) + " }" if item else "{}"
+    return "[" + ", ".join(map(value, item)) + "]"
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def comment(text: str) -> list[str]:
+    """Lines of a comment. Indented lines and empty ones keep their shape, the others are filled as paragraphs."""
+    lines: list[str] = []
+    for shaped, part in itertools.groupby(text.strip("\n").split("\n"), lambda line: not line or line.startswith(" ")):
+        whole = [printable(line) for line in part]
+        lines += whole if shaped else textwrap.wrap(" ".join(whole), WIDTH - 2, break_long_words=False)
+    return [f"# {line}".rstrip() for line in lines]
+
+
+def note(line: str, text: str, *, at: int = NOTES_AT) -> str:
+    """A line with a comment behind it."""
+    return f"{line:{at}}  # {printable(text)}" if text else line
+
+
+def printable(text: str) -> str:
+    """Text without line ends and control characters, so that it cannot leave its comment."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> list[str]:
+    """The lines of [tables.<name>.columns]: name, what is declared (None: the column is left out), and a comment."""
+    written = []
+    for name, declared, text in lines:
+        line = f"{key(name)} = {value(declared or {})}"
+        written.append(note(line if declared is not None else f"# {printable(line)}", text))
+    return written
+
+
+def budget(entity: str, *, name: str = "main") -> list[str]:
+    """A budget to start from."""
+    return [
+        *comment(f"What may be spent on one {entity}, by all statements together. Raise it only knowingly: epsilon bounds what "
+                 "anybody can learn about one of them, delta the chance that more is learned."), "",
+        f"[budgets.{key(name)}]",
+        f"entity = {value(entity)}",
+        note("epsilon = 1.0", "or rho = 0.01, for zero-concentrated differential privacy"),
+        note("delta = 1e-6", "far below one in the number of protected entities; leave it out for pure epsilon"),
+        note("# per_statement = { epsilon = 0.1, delta = 1e-8 }", "the price of a statement that names none", at=52),
+        note("# per_analyst = { epsilon = 0.5, delta = 1e-6 }", "the limit of each analyst", at=52),
+        note("# analysts.alice = { epsilon = 1.0, delta = 1e-6 }", "the limit of one analyst", at=52),
+    ]

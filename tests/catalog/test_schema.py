@@ -1,0 +1,304 @@
+"""A policy fitted to a database: what is read from the schema, who owns a row, and what does not fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pytest
+from worlds import POLICY, SCHEMA, world
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.schema import TableSchema, carried_as, fit
+from dpsql.errors import PolicyError
+from dpsql.types import Interval, Type
+
+
+@pytest.fixture(scope="module")
+def reader() -> DuckReader:
+    connection = duckdb.connect(":memory:")
+    world(seed=3).fill(connection)
+    return DuckReader(connection, "1")
+
+
+@pytest.fixture(scope="module")
+def schema(reader: DuckReader) -> Mapping[str, TableSchema]:
+    return reader.schema()
+
+
+def schema_of(*statements: str) -> Mapping[str, TableSchema]:
+    connection = duckdb.connect(":memory:")
+    for statement in statements:
+        connection.execute(statement)
+    return DuckReader(connection, "1").schema()
+
+
+def values_of(reader: DuckReader, asked: list[tuple[str, str]] | None = None) -> Any:
+    def values(table: str, column: str) -> Sequence[Any]:
+        if asked is not None:
+            asked.append((table, column))
+        return [row[0] for row in reader.rows(f"SELECT {column} FROM {table}")]
+    return values
+
+
+def fitted(reader: DuckReader, budget: str = "person", policy: str = POLICY) -> Catalog:
+    return fit(parse_policy(policy), budget, reader.schema(), values_of(reader))
+
+
+def test_ways_to_a_person(reader: DuckReader) -> None:
+    tables = fitted(reader).tables
+    for name, column, rows in [("people", "person_id", 1), ("visits", "person_id", 3), ("scores", "person_id", None)]:
+        owner = tables[name].owner
+        assert owner is not None
+        assert (owner.steps, owner.column, owner.type, tables[name].rows) == ((), column, Type.BIGINT, rows)
+    assert tables["people"].owner.not_null  # type: ignore[union-attr]
+    assert not tables["visits"].owner.not_null  # type: ignore[union-attr]
+    assert tables["clinics"].public and tables["clinics"].owner is None
+
+
+def test_a_table_that_the_entity_hangs_on_is_outside(reader: DuckReader) -> None:
+    catalog = fitted(reader)
+    assert set(catalog.outside) == {"households"}
+    assert "no foreign key leads from it to the protected person" in catalog.outside["households"]
+    assert "households" not in catalog.tables
+
+
+def test_ways_to_a_household(reader: DuckReader) -> None:
+    catalog = fitted(reader, "household")
+    assert not catalog.outside
+    assert catalog.tables["people"].owner.steps == ()  # type: ignore[union-attr]
+    assert catalog.tables["people"].owner.column == "household_id"  # type: ignore[union-attr]
+    step = OwnerStep(columns=("person_id",), table="people", references=("person_id",), types=(Type.BIGINT,))
+    for name in ("visits", "scores"):
+        owner = catalog.tables[name].owner
+        assert owner is not None
+        assert (owner.steps, owner.column) == ((step,), "household_id")
+    assert {name: table.rows for name, table in catalog.tables.items()} == {
+        "households": 1, "people": 4, "visits": 12, "scores": None, "clinics": None}
+
+
+def test_what_the_policy_does_not_name_is_told(reader: DuckReader) -> None:
+    catalog = fitted(reader)
+    assert catalog.undeclared == {"unlisted"}
+    assert catalog.hidden["people"] == {"secret"}
+    assert not catalog.hidden["visits"]
+    assert "secret" not in catalog.tables["people"].columns
+    assert catalog.table("PEOPLE") is catalog.tables["people"]
+    assert catalog.table("unlisted") is None
+
+
+def test_domains(reader: DuckReader) -> None:
+    people, visits = fitted(reader).tables["people"].columns, fitted(reader).tables["visits"].columns
+    assert people["sex"].domain == Domain(("f", "m"))
+    assert people["active"].domain == Domain((False, True))
+    assert people["age"].domain == Domain(tuple(range(101)))
+    assert visits["year"].domain == Domain((2018, 2019, 2020, 2021))
+    assert visits["clinic"].domain == Domain(("a", "b", "c", "d"))
+    born = people["born"].domain
+    assert born is not None
+    assert (born.values[0], born.values[-1]) == (dt.date(1920, 1, 1), dt.date(2020, 12, 31))
+    assert len(born) == 101 * 365 + 26  # years, and their leap days
+    assert people["income"].domain is people["nickname"].domain is people["weight"].domain is None
+
+
+def test_bounds_grids_and_nulls(reader: DuckReader) -> None:
+    people, visits = fitted(reader).tables["people"].columns, fitted(reader).tables["visits"].columns
+    assert people["age"].declared == Interval(0, 100)
+    assert people["age"].physical == Interval(-2**31, 2**31 - 1)
+    assert not people["age"].nullable and people["income"].nullable
+    assert not people["person_id"].nullable  # the database says so, the policy does not
+    assert people["income"].declared == Interval(0, 100000) and people["income"].step is None
+    assert people["weight"].search and not people["weight"].declared.finite
+    assert visits["cost"].step == Fraction(1, 100) and visits["cost"].sql_type == "DECIMAL(10,2)"
+
+
+def test_only_values_of_public_columns_are_read(reader: DuckReader) -> None:
+    asked: list[tuple[str, str]] = []
+    fit(parse_policy(POLICY), "person", reader.schema(), values_of(reader, asked))
+    assert asked == [("clinics", "clinic")]
+
+
+def test_names_do_not_depend_on_case(reader: DuckReader) -> None:
+    shouted = POLICY.replace("[tables.scores", "[tables.SCORES").replace("points = ", "POINTS = ")
+    catalog = fitted(reader, policy=shouted)
+    assert set(catalog.tables["SCORES"].columns) == {"person_id", "POINTS"}
+    assert catalog.undeclared == {"unlisted"}
+
+
+def test_keys_and_foreign_keys_of_a_database() -> None:
+    found = schema_of(
+        "CREATE TABLE homes (a INTEGER, b INTEGER, c INTEGER UNIQUE, d INTEGER NOT NULL, PRIMARY KEY (a, b))",
+        "CREATE TABLE people (x INTEGER PRIMARY KEY, a INTEGER, b INTEGER, boss INTEGER REFERENCES people (x), "
+        "FOREIGN KEY (a, b) REFERENCES homes (a, b))", "CREATE VIEW names AS SELECT x FROM people")
+    assert set(found["homes"].unique) == {frozenset("ab"), frozenset("c")}
+    assert found["homes"].not_null == {"a", "b", "d"}
+    assert set(found["people"].foreign_keys) == {ForeignKey(columns=("a", "b"), table="homes", references=("a", "b")),
+                                                 ForeignKey(columns=("boss",), table="people", references=("x",))}
+    assert found["names"] == TableSchema(columns=(("x", "INTEGER"),), view=True)
+
+
+@pytest.mark.parametrize(("sql_type", "carried"), [
+    ("TINYINT", (Type.BIGINT, Interval(-128, 127))), ("UINTEGER", (Type.BIGINT, Interval(0, 2**32 - 1))),
+    ("UBIGINT", (Type.DOUBLE, None)), ("HUGEINT", (Type.DOUBLE, None)), ("FLOAT", (Type.DOUBLE, None)),
+    ("DECIMAL(38,10)", (Type.DOUBLE, None)), ("ENUM('a', 'b')", (Type.VARCHAR, None)), ("UUID", (Type.VARCHAR, None)),
+    ("TIMESTAMP_NS", (Type.TIMESTAMP, None)), ("DATE", (Type.DATE, None)), ("BOOLEAN", (Type.BOOLEAN, None)),
+    ("TIMESTAMP WITH TIME ZONE", None), ("TIME", None), ("INTERVAL", None), ("BLOB", None), ("JSON", None),
+    ("INTEGER[]", None), ("DECIMAL(4,2)[]", None), ("ENUM('a', 'b')[3]", None), ("STRUCT(a INTEGER)", None),
+    ("MAP(INTEGER, INTEGER)", None), ("BIT", None),
+])
+def test_types(sql_type: str, carried: tuple[Type, Interval | None] | None) -> None:
+    found = carried_as(sql_type)
+    assert (None if found is None else found[0]) == (None if carried is None else carried[0])
+    if carried is not None and carried[1] is not None:
+        assert found == carried
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """`old` of the policy becomes `new`; the error stands at the line that starts with `at`."""
+
+    old: str
+    new: str
+    at: str
+    says: str
+    try_: str = ""
+    code: str = "policy-schema"
+
+
+VISITS_FK = 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]\nrows_per_entity = { person = 3'
+MISFITS = {
+    "no-such-table": Misfit("[tables.clinics]\n", "[tables.visit.columns]\nvisit_id = {}\n[tables.clinics]\n",
+                            "[tables.visit.columns]", "the database has no table visit", "visits"),
+    "no-such-table-far-off": Misfit("[tables.clinics]\n", "[tables.qqqq.columns]\nx = {}\n[tables.clinics]\n",
+                                    "[tables.qqqq.columns]", "no table qqqq", "one of clinics, households"),
+    "no-such-column": Misfit("nickname = {}", "nicknam = {}", "nicknam", "people has no column nicknam", "nickname"),
+    "no-such-column-far-off": Misfit("nickname = {}", "qqqq = {}", "qqqq", "no column qqqq", "one of person_id, household_id"),
+    "no-such-key-of-entity": Misfit('[entities.person]\ntable = "people"\nkey = "person_id"',
+                                    '[entities.person]\ntable = "people"\nkey = "ssn"\n[tables.people.columns.ssn]',
+                                    "[tables.people.columns.ssn]", "people has no column ssn"),
+    "text-for-numbers": Misfit("age = { range = [0, 100], nullable = false, bins = 10 }", 'age = { values = ["old", "young"] }',
+                               "age", "'old' is not a value of a column of type INTEGER"),
+    "number-for-text": Misfit('sex = { values = ["f", "m"] }', "sex = { values = [1, 2] }", "sex", "1 is not a value"),
+    "half-for-whole": Misfit("age = { range = [0, 100]", "age = { range = [0.5, 100]", "age", "0.5 is not a value"),
+    "true-for-whole": Misfit("age = { range = [0, 100], nullable = false, bins = 10 }", "age = { values = [true] }", "age",
+                             "True is not a value"),
+    "time-for-date": Misfit("born = { range = [1920-01-01, 2020-12-31] }",
+                            "born = { range = [1920-01-01T00:00:00, 2020-12-31T00:00:00] }", "born", "is not a value"),
+    "bounds-of-text": Misfit("nickname = {}", "nickname = { bounds = [0, 1] }", "nickname", "do not fit the type VARCHAR"),
+    "dates-for-numbers": Misfit("income = { bounds = [0, 100000] }", "income = { bounds = [2020-01-01, 2021-01-01] }", "income",
+                                "do not fit the type DOUBLE"),
+    "numbers-for-dates": Misfit("born = { range = [1920-01-01, 2020-12-31] }", "born = { range = [1920, 2020] }", "born",
+                                "do not fit the type DATE"),
+    "decimals-of-text": Misfit("nickname = {}", "nickname = { decimals = 2 }", "nickname", "decimals is for numbers"),
+    "bins-of-dates": Misfit("born = { range = [1920-01-01, 2020-12-31] }", "born = { bins = [1, 2] }", "born",
+                            "bins is for numbers"),
+    "search-of-text": Misfit("nickname = {}", 'nickname = { bounds = "search" }', "nickname", "bounds is for numbers"),
+    "parent-not-unique": Misfit(VISITS_FK, VISITS_FK.replace("people(person_id)", "people(household_id)").replace(
+        '"person_id",', '"visit_id",'), "foreign_keys", "does not guarantee that people(household_id) is unique",
+        "a PRIMARY KEY on people(household_id)", "parent-not-unique"),
+    "circle": Misfit('[tables.households]\nkey = "household_id"\n', '[tables.households]\nkey = "household_id"\n'
+                     'foreign_keys = [{ columns = "household_id", references = "visits(visit_id)" }]\n', "foreign_keys",
+                     "foreign keys run in a circle", "leaving one of them out"),
+    "circle-through-the-entity": Misfit('[tables.people]\nkey = "person_id"\nforeign_keys = [',
+                                        '[tables.people]\nkey = "person_id"\n'
+                                        'foreign_keys = [{ columns = "age", references = "people(person_id)" }, ', "foreign_keys",
+                                        "foreign keys run in a circle: people -> people"),
+    "types-differ": Misfit(VISITS_FK, VISITS_FK.replace('columns = "person_id"', 'columns = "note"'), "foreign_keys",
+                           "visits.note and people.person_id differ in type", "columns of one type"),
+    "float-names-no-entity": Misfit('[entities.person]\ntable = "people"\nkey = "person_id"',
+                                    '[entities.person]\ntable = "people"\nkey = "income"', "key = \"income\"",
+                                    "a column of type DOUBLE cannot name an entity"),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS.values(), ids=MISFITS)
+def test_what_does_not_fit_is_located(misfit: Misfit, reader: DuckReader) -> None:
+    assert misfit.old in POLICY
+    text = POLICY.replace(misfit.old, misfit.new, 1)
+    with pytest.raises(PolicyError) as caught:
+        fitted(reader, policy=text)
+    fault = caught.value.as_dict()
+    assert misfit.says in fault["reason"]
+    assert misfit.try_ in (fault["try"] or "")
+    assert fault["code"] == misfit.code
+    assert text.splitlines()[fault["line"] - 1].startswith(misfit.at)
+
+
+def test_a_declared_column_of_unsupported_type() -> None:
+    schema = schema_of(*(f"CREATE TABLE {name} ({columns.replace('note VARCHAR', 'note BLOB')})"
+                         for name, columns in SCHEMA.items()))
+    with pytest.raises(PolicyError, match="type BLOB is not supported") as caught:
+        fit(parse_policy(POLICY), "person", schema, lambda table, column: [])
+    assert caught.value.code == "unsupported-type"
+    left_out = POLICY.replace("note = {}\n", "")
+    assert fit(parse_policy(left_out), "person", schema, lambda table, column: []).hidden["visits"] == {"note"}
+
+
+FRIENDS = """
+[tables.friends]
+foreign_keys = [{ columns = "a", references = "people(person_id)" }, { columns = "b", references = "people(person_id)" }]
+[tables.friends.columns]
+a = {}
+b = {}
+"""
+
+
+def test_a_row_that_names_two_entities_is_outside(schema: Mapping[str, TableSchema]) -> None:
+    wider = {**schema, "friends": TableSchema(columns=(("a", "INTEGER"), ("b", "INTEGER")))}
+    catalog = fit(parse_policy(POLICY + FRIENDS), "person", wider, lambda table, column: [])
+    assert catalog.outside["friends"] == "its rows name the protected person in more than one way"
+    assert "friends" not in catalog.tables
+
+
+def test_an_entity_that_hangs_on_another_is_refused() -> None:
+    """Deleting a person deletes the household they head, and with it other people: one person is not one entity then."""
+    schema = schema_of("CREATE TABLE households (household_id INTEGER PRIMARY KEY, head INTEGER)",
+                       "CREATE TABLE people (person_id INTEGER PRIMARY KEY, household_id INTEGER)")
+    text = """
+version = 1
+[entities.person]
+table = "people"
+key = "person_id"
+[tables.households]
+foreign_keys = [{ columns = "head", references = "people(person_id)" }]
+[tables.households.columns]
+household_id = {}
+head = {}
+[tables.people]
+foreign_keys = [{ columns = "household_id", references = "households(household_id)" }]
+[tables.people.columns]
+person_id = {}
+household_id = {}
+[budgets.main]
+entity = "person"
+epsilon = 1
+"""
+    with pytest.raises(PolicyError, match="run in a circle"):
+        fit(parse_policy(text), "main", schema, lambda table, column: [])
+    one_way = text.replace('foreign_keys = [{ columns = "household_id", references = "households(household_id)" }]\n', "")
+    assert not fit(parse_policy(one_way), "main", schema, lambda table, column: []).outside
+
+
+def test_a_public_column_with_too_many_values(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.catalog.schema.MOST_VALUES", 3)
+    with pytest.raises(PolicyError, match="more than 3 values"):
+        fitted(reader)
+
+
+def test_a_long_range_is_a_bound_and_no_domain(reader: DuckReader) -> None:
+    wide = POLICY.replace("age = { range = [0, 100]", "age = { range = [0, 1000000]")
+    column = fitted(reader, policy=wide).tables["people"].columns["age"]
+    assert column.domain is None
+    assert column.declared == Interval(0, 1000000)
+
+
+def test_the_fit_does_not_change_the_schema(schema: Mapping[str, TableSchema]) -> None:
+    before = {name: replace(table) for name, table in schema.items()}
+    fit(parse_policy(POLICY), "household", schema, lambda table, column: [])
+    assert schema == before
