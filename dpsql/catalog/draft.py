@@ -35,7 +35,7 @@ HEAD = """
 A policy drafted by dpsql from the schema of the database; no row was read. Read all of it before you use it.
 
 Everything is private until you say otherwise: a table is private unless it says `public = true`, and a table or column that is
-not named here cannot be asked about. What is written here is public: analysts see it.
+not named here cannot be asked about. Delete what nobody should ask about. What is written here is public: analysts see it.
 
 What may be said of a table:
 
