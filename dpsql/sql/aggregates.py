@@ -39,10 +39,10 @@ class Aggregated:
 
 
 class Reader:
-    """Reads one aggregate of the text; `rows` binds what stands inside it."""
+    """Reads one aggregate of the text; `rows` binds what stands inside it. `exact` aggregates are computed for each entity."""
 
-    def __init__(self, rows: Binder, identifier: str) -> None:
-        self._rows, self._id = rows, identifier
+    def __init__(self, rows: Binder, identifier: str, *, exact: bool) -> None:
+        self._rows, self._id, self._exact = rows, identifier, exact
 
     def read(self, node: exp.Expr) -> Aggregated:
         """Raises SqlError or Unsupported, located."""
@@ -80,7 +80,7 @@ class Reader:
                               try_=f"{name.upper()}(x), or COUNT(DISTINCT x)")
         expr = self._argument(given[0], name.upper(), span)
         if name in ("min", "max"):
-            if not (expr.type.numeric or expr.type is Type.DATE):
+            if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
                 raise Unsupported(f"{name.upper()} of {expr.type.value} is not answered", code="type", span=span,
                                   try_="COUNT(*) with GROUP BY, which shows which values occur")
             return self._make(name, (expr,), when, span, expr.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from sqlglot import exp
@@ -149,9 +150,8 @@ class Binder:
 
     def _negate(self, node: exp.Expr, span: Span | None) -> Expr:
         expr = self.bind(node.this)
-        if isinstance(expr, Literal) and isinstance(expr.value, int | float) and not isinstance(expr.value, bool):
-            return Literal(value=-expr.value, type=expr.type, span=span)
-        return self._apply("negate", [expr], span)
+        constant = _opposite(expr)
+        return self._apply("negate", [expr], span) if constant is None else replace(constant, span=span)
 
     def _is(self, node: exp.Expr, span: Span | None) -> Expr:
         right = node.expression
@@ -216,8 +216,8 @@ class Binder:
         if a.type is Type.BIGINT and b.type is Type.DATE and not minus:
             a, b = b, a
         if a.type is Type.DATE and b.type is Type.BIGINT:
-            days = self._negate(node.expression, b.span) if minus and isinstance(b, Literal) else b
-            if minus and days is b:
+            days = _opposite(b) if minus else b
+            if days is None:
                 raise Unsupported("only a constant number of days can be taken from a date", code="not-accepted", span=span,
                                   try_="a constant, or date_diff('day', a, b)")
             return self._apply("add_to_date", [a, days], span)
@@ -356,6 +356,13 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
     exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
 }
+
+
+def _opposite(expr: Expr) -> Literal | None:
+    """A constant number with the other sign; None for anything else."""
+    if isinstance(expr, Literal) and isinstance(expr.value, int | float) and not isinstance(expr.value, bool):
+        return replace(expr, value=-expr.value)
+    return None
 
 
 def is_aggregate(node: exp.Expr) -> bool:

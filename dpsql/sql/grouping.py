@@ -38,8 +38,9 @@ class Grouping:
     HAVING), or before all columns (in ORDER BY).
     """
 
-    def __init__(self, body: Host, fresh: Fresh) -> None:
-        self._body, self._fresh = body, fresh
+    def __init__(self, body: Host, fresh: Fresh, *, exact: bool = False) -> None:
+        """`exact` aggregates are computed for each entity, inside a query; the others are released with noise."""
+        self._body, self._fresh, self._exact = body, fresh, exact
         self._rows = Binder(body)
         self._aliases: dict[str, Expr] = {}
         self._clause = "SELECT"
@@ -53,7 +54,7 @@ class Grouping:
     def env(self) -> Mapping[str, Facts]:
         below = self._body.env
         return {**below, **{key.id: facts(key.expr, below) for key in self.keys},
-                **{found.id: result_facts(found, below) for found in self.aggregates}}
+                **{found.id: (exact_facts if self._exact else released_facts)(found, below) for found in self.aggregates}}
 
     @property
     def parameters(self) -> Mapping[str, Value]:
@@ -86,7 +87,7 @@ class Grouping:
 
     def aggregate(self, node: exp.Expr) -> Expr:
         """Read an aggregate; one that was read before is the same one."""
-        read = Reader(self._rows, self._fresh.column()).read(node)
+        read = Reader(self._rows, self._fresh.column(), exact=self._exact).read(node)
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
@@ -223,8 +224,13 @@ def item_name(item: exp.Expr) -> str:
     return ""
 
 
-def result_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """What is known of the value of an aggregate, exact or noisy, where expressions use it."""
+def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
+    """What is known of an exact aggregate where expressions use it; no more than `GroupBy` says of it."""
+    return facts(found.args[0], env) if found.function in ("min", "max") else released_facts(found, env)
+
+
+def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
+    """What is known of a noisy aggregate where expressions use it."""
     if found.function in ("count", "count_distinct"):
         return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
     if found.type is Type.BIGINT:

@@ -26,7 +26,7 @@ FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")
 
 def bind_groups(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
     """The SELECT list of a grouped query, over its groups; keys keep the origin of their column."""
-    grouping = Grouping(body, body.world.fresh)
+    grouping = Grouping(body, body.world.fresh, exact=True)
     grouping.read_keys(select)
     exprs = grouping.read_items(select)
     condition = grouping.read_having(select)

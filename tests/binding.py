@@ -1,0 +1,109 @@
+"""Binding statements over a world: what the tests of the grammar and of the binder share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import worlds
+
+from dpsql.backends.duckdb import open_database
+from dpsql.backends.reader import Reader
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.schema import fit
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.plan.node import Node, Printing, fold, rebuild
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.question import Question
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql import border
+from dpsql.sql.bind import bind
+from dpsql.sql.parse import parse
+from dpsql.sql.relations import Inside
+from dpsql.sql.scope import distinct_names
+from dpsql.sql.statement import Explain, Query
+from dpsql.sql.world import Names, World
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A world in a database file, with the catalogs of its entities and a plain connection beside."""
+
+    reader: Reader
+    kernel: Kernel
+    scratch: DuckScratch
+    catalogs: Mapping[str, Catalog]
+    plain: duckdb.DuckDBPyConnection
+
+    def query(self, text: str) -> Query:
+        statement = parse(text)
+        found = statement.query if isinstance(statement, Explain) else statement
+        assert isinstance(found, Query)
+        return found
+
+    def bind(self, text: str, parameters: Mapping[str, Any] | None = None, *, budget: str = "person") -> Question:
+        return bind(self.query(text), self.catalogs[budget], self.kernel, self.scratch, parameters or {})
+
+    def relation(self, text: str, *, budget: str = "person") -> tuple[Node, list[str], list[str]]:
+        """A query as it is bound inside another one: its plan, and the identifiers and names of its visible columns."""
+        query = self.query(text)
+        border.check(query.tree, text)
+        world = World(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={}, queries=Inside())
+        found = Inside().relation(query.tree, world, Names())
+        return push_equalities(found.node), [column.id for _, column in found.columns], distinct_names([name for name, _ in found.columns])
+
+    def rows(self, node: Node) -> list[tuple[Any, ...]]:
+        """The rows of a plan, as its printed text gives them."""
+        return self.plain.execute(printed(node)).fetchall()
+
+
+def printed(node: Node) -> str:
+    return fold(node, lambda part, below: part.render(below, Printing(salt=7)))
+
+
+def unclamped(node: Node) -> Node:
+    """The plan with exact sums and averages: no grid, no clamp to declared bounds."""
+    return rebuild(node, lambda part: _Exact(**{name: getattr(part, name) for name in ("input", "keys", "folds", "most_rows")})
+                   if isinstance(part, GroupBy) else part)
+
+
+class _Exact(GroupBy):
+    """A GROUP BY whose sums and averages are those of plain SQL."""
+
+    def _aggregate(self, part: Any, names: dict[str, str]) -> str:
+        if part.function in ("sum", "avg") and part.grid is not None:
+            return f"{part.function.upper()}({names[part.column]})"
+        return super()._aggregate(replace(part), names)
+
+
+@contextmanager
+def bench(world: worlds.World | None = None) -> Iterator[Bench]:
+    """A bench over a world, in a directory of its own."""
+    with TemporaryDirectory() as folder:
+        path = (world if world is not None else worlds.world()).save(Path(folder) / "world.duckdb")
+        reader = open_database(path)
+        ledger = Ledger.create(Path(folder) / "ledger")
+        scratch = DuckScratch()
+        plain = duckdb.connect(":memory:")
+        (world if world is not None else worlds.world()).fill(plain)
+        plain.execute("ALTER TABLE people DROP COLUMN secret")  # what the policy does not declare is not there
+        plain.execute("SET error_on_division_by_zero = false")  # NULL, as everywhere in dpsql
+        policy = parse_policy(worlds.POLICY)
+        values: Callable[[str, str], list[Any]] = lambda table, column: [
+            row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')]
+        try:
+            yield Bench(reader=reader, kernel=Kernel(reader, ledger), scratch=scratch, plain=plain, catalogs={
+                name: fit(policy, name, reader.schema(), values) for name in ("person", "household")})
+        finally:
+            plain.close()
+            scratch.close()
+            reader.close()
+            ledger.close()
