@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
+
+from dpsql.accounting.cost import NANO, Charge
 
 # Conversions are evaluated in floats; this margin, far above their rounding error, is always taken on the safe side.
 MARGIN = 1e-9
@@ -18,15 +22,14 @@ def delta_of(rho: float, epsilon: float) -> float:
     """
     if rho <= 0:
         return 0.0
-    low, high = 1e-9, max(2.0, (epsilon / rho + 2) * 2)  # alpha - 1
+    low, high = 1e-9, 4 + 2 * epsilon / rho + 2 / math.sqrt(rho)  # alpha - 1, around (epsilon + sqrt(epsilon^2 + 8 rho)) / 4 rho
 
-    def log_delta(a: float) -> float:
-        alpha = 1 + a
-        return a * (alpha * rho - epsilon) - math.log(a) + alpha * math.log1p(-1 / alpha)
+    def log_delta(a: float) -> float:  # arranged so that nothing cancels, be a small or large
+        return a * ((1 + a) * rho - epsilon - math.log1p(1 / a)) - math.log1p(a)
 
     golden = (math.sqrt(5) - 1) / 2
     x, y = high - golden * (high - low), low + golden * (high - low)
-    for _ in range(200):
+    for _ in range(80):
         if log_delta(x) < log_delta(y):
             high, y = y, x
             x = high - golden * (high - low)
@@ -38,6 +41,8 @@ def delta_of(rho: float, epsilon: float) -> float:
 
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho such that rho-zCDP implies (epsilon, delta)-DP, to a relative margin of 1e-9 on the safe side."""
+    if delta <= 0:
+        raise ValueError("no rho above zero implies a pure epsilon")
     low, high = 0.0, 2 * float(epsilon) + 1.0
     while delta_of(high, float(epsilon)) <= delta:
         high *= 2
@@ -64,20 +69,32 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     return high * (1 + MARGIN)
 
 
-def tight_epsilon(gaussians: list[float], laplaces: list[float], delta: float) -> float | None:
-    """The epsilon at `delta` of a set of releases, by dp-accounting's privacy loss distributions; for reports only.
+def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
+    """The least epsilon at `delta` that dp-accounting derives for a sequence of charges; for reports only.
 
-    `gaussians` are noise multipliers sigma / sensitivity, `laplaces` scales / sensitivity. None where the library is not
-    installed. The answer must not steer spending: stopping when this curve is crossed is not a valid filter.
+    Where every charge is a pure epsilon, their privacy loss distributions are composed, each at its worst: that of randomized
+    response (Kairouz, Oh and Viswanath 2015); otherwise each is taken as its rho of
+    zCDP, and composed in Renyi divergences. None where the library is not installed. The answer must not steer spending:
+    stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
     """
+    if not charges:
+        return 0.0
     try:
         from dp_accounting import dp_event
-        from dp_accounting.pld import pld_privacy_accountant
+        from dp_accounting.pld import common, privacy_loss_distribution
+        from dp_accounting.rdp import rdp_privacy_accountant
     except ImportError:
         return None
-    accountant = pld_privacy_accountant.PLDAccountant(value_discretization_interval=1e-3)
-    for sigma in gaussians:
-        accountant.compose(dp_event.GaussianDpEvent(sigma))
-    for scale in laplaces:
-        accountant.compose(dp_event.LaplaceDpEvent(scale))
-    return float(accountant.get_epsilon(delta))
+    pure = [charge.epsilon for charge in charges if charge.epsilon is not None]
+    found = []
+    if len(pure) == len(charges):
+        worst = privacy_loss_distribution.from_privacy_parameters
+        losses = [worst(common.DifferentialPrivacyParameters(epsilon / NANO, 0)).self_compose(times)
+                  for epsilon, times in Counter(pure).items()]
+        together = losses[0]
+        for loss in losses[1:]:
+            together = together.compose(loss)
+        found += [float(together.get_epsilon_for_delta(delta)), sum(pure) / NANO]
+    renyi = rdp_privacy_accountant.RdpAccountant()
+    renyi.compose(dp_event.ZCDpEvent(sum(charge.rho for charge in charges) / NANO))
+    return min([*found, float(renyi.get_epsilon(delta))])

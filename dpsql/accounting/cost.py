@@ -24,6 +24,10 @@ class Cost:
     rho: Fraction
     delta: Fraction = Fraction(0)
 
+    def __post_init__(self) -> None:
+        if min(self.epsilon or 0, self.rho, self.delta) < 0:
+            raise ValueError("a cost is never negative: nothing gives privacy back")
+
     def __add__(self, other: Cost) -> Cost:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
         return Cost(epsilon=both, rho=self.rho + other.rho, delta=self.delta + other.delta)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import ATTO, NANO, Charge, Cost
+from dpsql.accounting.cost import ATTO, NANO, Charge, Cost, pure
 from dpsql.catalog.price import Price
 
 
@@ -61,12 +61,17 @@ def limit(total: Price) -> Limit:
 def purse(price: Price, *, concentrated: bool) -> Cost:
     """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
-    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget.
+    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget:
+    both are rounded down to what the ledger can count.
     """
     if price.rho is not None:
-        return Cost(epsilon=None, rho=price.rho, delta=price.delta)
+        return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
     assert price.epsilon is not None
+    delta = _down(price.delta / 2, ATTO)
     if concentrated:
-        rho = rho_of(price.epsilon, price.delta / 2)
-        return Cost(epsilon=None, rho=Fraction(math.floor(rho * NANO), NANO), delta=price.delta / 2)
-    return Cost(epsilon=price.epsilon, rho=price.epsilon**2 / 2, delta=price.delta / 2)
+        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta / 2), NANO), delta=delta)
+    return pure(_down(price.epsilon, NANO), delta)
+
+
+def _down(number: Fraction, grain: int) -> Fraction:
+    return Fraction(math.floor(number * grain), grain)

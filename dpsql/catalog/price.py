@@ -7,7 +7,7 @@ statements of 0.1 fit a budget of 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.errors import OptionError
@@ -41,10 +41,13 @@ def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fract
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         raise OptionError(f"{name} must be a number, not {type(value).__name__}", subject=name)
-    try:
-        number = value if isinstance(value, Fraction) else Fraction(Decimal(str(value)))
-    except (InvalidOperation, ValueError, OverflowError):
-        raise OptionError(f"{name} must be a finite number", subject=name) from None
+    written = Decimal(str(value)) if isinstance(value, float) else value
+    if isinstance(written, Decimal):
+        if not written.is_finite():
+            raise OptionError(f"{name} must be a finite number", subject=name)
+        if abs(written.adjusted()) > 99:
+            written = most + 1  # as much out of range, and worked out at once
+    number = Fraction(written)
     if number < least or number > most:
         raise OptionError(f"{name} must be between {float(least):g} and {float(most):g}", subject=name)
     return number
@@ -61,7 +64,9 @@ def price(*, epsilon: object = None, delta: object = None, rho: object = None) -
         return None
     if epsilon is not None and rho is not None:
         raise OptionError("a price is either epsilon or rho, not both", subject="rho")
-    some_delta = exact(delta, "delta", least=LEAST_DELTA, most=MOST_DELTA) if delta not in (None, 0) else Fraction(0)
+    some_delta = Fraction(0) if delta is None else exact(delta, "delta", least=Fraction(0), most=MOST_DELTA)
+    if some_delta:
+        exact(delta, "delta", least=LEAST_DELTA, most=MOST_DELTA)
     if epsilon is not None:
         return Price(epsilon=exact(epsilon, "epsilon", least=LEAST, most=MOST), delta=some_delta)
     return Price(rho=exact(rho, "rho", least=LEAST, most=MOST), delta=some_delta)
