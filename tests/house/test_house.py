@@ -1,0 +1,61 @@
+"""Rules of the house that linters do not know."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "dpsql").rglob("*.py"))
+
+
+def test_the_top_level_holds_what_it_should() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("this is not a git checkout")
+    top = {line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")}
+    assert top == {"pyproject.toml", "dpsql", "grammar", "tests", "examples", "README.md", "LICENSE"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if path.name != "__init__.py":
+        assert ast.get_docstring(tree), "a module starts with a sentence"
+
+
+def test_every_operator_and_request_carries_its_proof() -> None:
+    for path in (ROOT / "dpsql/plan/operators").glob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == "Node" for base in node.bases):
+                assert "Proof" in (ast.get_docstring(node) or ""), f"{path.name}: {node.name}"
+    for node in ast.parse((ROOT / "dpsql/requests.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and any(isinstance(part, ast.FunctionDef) and part.name == "cost" for part in node.body):
+            assert re.search(r"Cost|Proof|Source|cost", ast.get_docstring(node) or ""), node.name
+
+
+def test_no_numpy_or_random_noise_near_an_answer() -> None:
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        assert "np.random" not in text and "numpy.random" not in text, path
+        if re.search(r"^\s*(import random|from random)", text, re.MULTILINE):
+            assert path.name == "ledger.py", f"{path}: only the ledger's pauses are random by the library"
+
+
+def test_importing_is_light() -> None:
+    heavy = {"scipy", "pandas", "networkx", "pulp", "opendp", "pyarrow", "rich", "dp_accounting"}
+    made = subprocess.run([sys.executable, "-c", "import sys, dpsql; print(*sorted(sys.modules))"], cwd=ROOT, capture_output=True,
+                          text=True, check=True)
+    assert not heavy & set(made.stdout.split())
+
+
+def test_nothing_of_one_machine_or_of_a_registry_is_written_down() -> None:
+    for path in [*ROOT.glob("*.*"), *MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "grammar").glob("*"), *(ROOT / ".ci").glob("*")]:
+        if path.is_file() and path != Path(__file__):
+            text = path.read_text(encoding="utf-8", errors="ignore")
+            assert not re.search(r"(/root/|/home/[a-z]|pythonhosted|pypi\.org)", text), path

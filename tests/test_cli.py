@@ -1,0 +1,146 @@
+"""The shell as a person uses it, with the mistakes that people make."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsql import cli
+from dpsql.demo import project
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo project, as the current folder."""
+    project.export(tmp_path / "study")
+    monkeypatch.chdir(tmp_path / "study")
+    return tmp_path / "study"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_the_demo_answers_every_statement_and_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "demo")
+    assert (code, err) == (0, "")
+    assert out.count("± is the 95 % interval") == 3 and "public, no cost" in out and "ε = 8.5 of 10" in out
+
+
+def test_a_table_is_drawn_with_its_errors_and_cost(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "query", "--budget", "study", "SELECT health, COUNT(*) FROM people GROUP BY health")
+    assert code == 0 and out.count("±") == 5
+    assert [word for word in ("excellent", "fair", "good", "poor") if word in out] == ["excellent", "fair", "good", "poor"]
+    assert "cost ε = 0.5, δ = 1e-07" in out
+
+
+def test_json_and_csv_are_read_by_programs(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT health, COUNT(*) AS n FROM people GROUP BY health"
+    _, out, _ = run(capsys, "query", "--budget", "study", "--json", sql)
+    answer = json.loads(out)
+    assert [row[0] for row in answer["rows"]] == ["excellent", "fair", "good", "poor"]
+    assert all(low < row[1] < high for row, (_, (low, high)) in zip(answer["rows"], answer["intervals"], strict=True))
+    _, out, _ = run(capsys, "query", "--budget", "study", "--csv", sql)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [int(row["n"]) for row in rows] == [row[1] for row in answer["rows"]], "the second time the stored answer is given"
+    assert set(rows[0]) == {"health", "n", "n error", "n low", "n high"}
+
+
+def test_statements_come_from_files_and_from_the_input(study: Path, capsys: pytest.CaptureFixture[str],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    (study / "two.sql").write_text("SELECT COUNT(*) FROM people; -- and ; another\nSELECT COUNT(*) FROM plans;\n")
+    code, out, _ = run(capsys, "query", "--budget", "study", "--json", "--file", "two.sql")
+    assert code == 0 and len(out.splitlines()) == 2
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT COUNT(*) AS n FROM plans WHERE coinsurance >= :least"))
+    code, out, _ = run(capsys, "query", "--budget", "study", "--json", "--param", "least=95")
+    assert code == 0 and json.loads(out)["rows"][0][0] > 0
+
+
+def test_explain_spends_nothing(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "explain", "--budget", "study", "SELECT site, MEDIAN(income), COUNT(*) FROM people GROUP BY site")
+    assert code == 0 and "1 row, owned by one person each" in out and "expected standard errors" in out
+    _, out, _ = run(capsys, "explain", "--budget", "study", "--json", "SELECT COUNT(*) FROM people")
+    assert json.loads(out)["expected"][0]["error"] == pytest.approx(2 ** 0.5 / 0.5, rel=0.05)
+    _, out, _ = run(capsys, "budget", "--budget", "study", "--json")
+    assert json.loads(out)["statements"] == 0
+
+
+MISTAKES = [
+    (["query", "SELECT COUNT(*) FROM people"], 2, "the policy has several budgets"),
+    (["query", "--budget", "studdy", "SELECT COUNT(*) FROM people"], 2, "there is no budget studdy"),
+    (["query", "--budget", "study", "SELECT COUNT(*) FROM peopel"], 2, "try people"),
+    (["query", "--budget", "study", "SELECT AVG(incme) FROM people"], 2, "try income"),
+    (["query", "--budget", "study", "SELECT COUNT(* FROM people"], 2, "line 1"),
+    (["query", "--budget", "study", ""], 2, "there is no statement"),
+    (["query", "--budget", "study", "DELETE FROM people"], 2, "only queries are answered"),
+    (["query", "--budget", "study", "SELECT person_id FROM people"], 2, "rows are never shown"),
+    (["query", "--budget", "study", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(*) FROM people"], 2, "try epsilon"),
+    (["query", "--budget", "study", "--epsilon", "0", "SELECT COUNT(*) FROM people"], 2, "epsilon must be between"),
+    (["query", "--budget", "study", "--epsilon", "NaN", "SELECT COUNT(*) FROM people"], 2, "epsilon must be"),
+    (["query", "--budget", "study", "--confidence", "95", "SELECT COUNT(*) FROM people"], 2, "confidence must be between"),
+    (["query", "--budget", "study", "--rho", "0.1", "--epsilon", "1", "SELECT COUNT(*) FROM people"], 2, "either epsilon or rho"),
+    (["query", "--budget", "pure", "--rho", "0.1", "SELECT COUNT(*) FROM people"], 2, "pure epsilon"),
+    (["query", "--budget", "study", "SELECT COUNT(*) FROM people WHERE site = ?"], 2, "no value is given"),
+    (["query", "--budget", "study", "--param", "1", "SELECT COUNT(*) FROM people"], 2, "1 values are given for 0 parameters"),
+    (["query", "--budget", "study", "--file", "nowhere.sql"], 2, "nowhere.sql cannot be read"),
+    (["query", "--budget", "study", "--policy", "nowhere.toml", "SELECT 1"], 2, "there is no policy file"),
+    (["query", "--budget", "study", "--ledger", "nowhere", "SELECT COUNT(*) FROM people"], 4, "dpsql budget --create"),
+    (["query", "--budget", "study", "--epsilon", "7", "SELECT COUNT(*) FROM people"], 3, "has left: ε = 5 of 5"),
+    (["query", "--budget", "study", "--database", "nowhere.duckdb", "SELECT COUNT(*) FROM people"], 2, "nowhere.duckdb"),
+    (["budget", "--create", "--budget", "study"], 4, "a ledger is never overwritten"),
+    (["init", "nowhere.duckdb", "--to", "-"], 2, "there is no database"),
+    (["init", "people.parquet"], 2, "dpsql.toml exists"),
+    (["demo", "--to", "."], 2, "is not an empty folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES, ids=[" ".join(case[0])[:60] for case in MISTAKES])
+def test_a_mistake_is_told_and_costs_nothing(study: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int,
+                                             message: str) -> None:
+    found, out, err = run(capsys, *arguments)
+    assert (found, out) == (code, "")
+    assert message in err
+    _, out, _ = run(capsys, "budget", "--budget", "study", "--json")
+    assert json.loads(out)["statements"] == 0
+
+
+def test_an_error_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "query", "--budget", "study", "--json", "SELECT AVG(incme) FROM people")
+    told = json.loads(out)
+    assert (code, told["code"], told["try"], told["line"], told["column"]) == (2, "unknown-column", "income", 1, 12)
+
+
+def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in range(10):
+        code, _, _ = run(capsys, "query", "--budget", "study", "--analyst", "ada", f"SELECT COUNT(*) FROM people WHERE income > {i}")
+        assert code == 0
+    code, _, err = run(capsys, "query", "--budget", "study", "--analyst", "ada", "SELECT COUNT(*) FROM people WHERE income > 10")
+    assert code == 3 and "the budget of ada has left: ε = 0 of 5" in err
+    code, _, _ = run(capsys, "query", "--budget", "study", "--analyst", "ada", "SELECT COUNT(*) FROM people WHERE income > 3")
+    assert code == 0, "what was answered before is still answered"
+    code, _, _ = run(capsys, "query", "--budget", "study", "--analyst", "bob", "SELECT COUNT(*) FROM people WHERE income > 10")
+    assert code == 0
+    _, out, _ = run(capsys, "releases", "--budget", "study", "--analyst", "ada")
+    assert out.count("answered") == 10
+
+
+def test_a_draft_is_a_policy_that_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    import worlds
+
+    worlds.world().save(tmp_path / "w.duckdb")
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "init", "w.duckdb")[0] == 0
+    assert "dpsql.toml exists" in run(capsys, "init", "w.duckdb")[2]
+    assert "people" in (tmp_path / "dpsql.toml").read_text()
+
+
+def test_check_lists_what_may_be_asked(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "--budget", "study")
+    assert code == 0 and "protects each person" in out and "person_years" in out and "public" in out
