@@ -23,7 +23,7 @@ from dpsql.errors import (
     ProgrammingError,
     SqlError,
     Unsupported,
-    Warning,  # noqa: A004 - the name is fixed by PEP 249
+    Warning,
 )
 
 __version__ = "0.1.0"

@@ -206,9 +206,9 @@ def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
     """The values of an aggregate in its own type; NULL where it has none."""
     if call.type is Type.BIGINT:
         most = MOST_COUNT if call.function in ("count", "count_distinct") else 2**62
-        return [None if math.isnan(x) else int(round(min(max(x, -most), most))) for x in estimate.values.tolist()]
+        return [None if math.isnan(x) else round(min(max(x, -most), most)) for x in estimate.values.tolist()]
     if call.type is Type.DATE:
-        return [None if math.isnan(x) else dt.date.fromordinal(int(min(max(round(x), 1), dt.date.max.toordinal())))
+        return [None if math.isnan(x) else dt.date.fromordinal(min(max(round(x), 1), dt.date.max.toordinal()))
                 for x in estimate.values.tolist()]
     return [None if math.isnan(x) else x for x in estimate.values.tolist()]
 

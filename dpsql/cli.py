@@ -68,7 +68,7 @@ def _say_fault(fault: Error, *, as_json: bool) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables; get differentially private answers.",
+    parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
                                      epilog="exit codes: 0 answered, 1 failed after a charge, 2 wrong input (nothing charged), "
                                      "3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
@@ -84,17 +84,20 @@ def _parser() -> argparse.ArgumentParser:
     init = command("init", _init, "draft a policy from the schema of a database, reading no row")
     init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files; with --from-smartnoise, a YAML file")
     init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
-    init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN", help="for SmartNoise tables with row privacy: "
-                      "the column that names rows")
-    init.add_argument("--to", default="dpsql.toml", metavar="FILE", help="the policy to write (default: %(default)s); - prints it")
+    init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN",
+                      help="for SmartNoise tables with row privacy: the column that names rows")
+    init.add_argument("--to", default="dpsql.toml", metavar="FILE",
+                      help="the policy to write (default: %(default)s); - prints it")
     check = command("check", _check, "check a policy against its database, and list what may be asked about")
     _add_place(check)
     check.add_argument("--json", action="store_true", help="print JSON")
-    for name, run, help_ in (("query", _query, "answer SQL"), ("explain", _explain, "tell what SQL would do and cost; spends nothing")):
+    for name, run, help_ in (("query", _query, "answer SQL"),
+                             ("explain", _explain, "tell what SQL would do and cost; spends nothing")):
         made = command(name, run, help_)
         made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
         made.add_argument("--file", metavar="FILE", help="read the statements from a file")
-        made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE", help="the value of a parameter, in order or by name")
+        made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE",
+                          help="the value of a parameter, in order or by name")
         _add_place(made)
         _add_terms(made)
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
@@ -119,9 +122,9 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
-    for name in ("epsilon", "delta", "rho", "confidence"):
-        parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER",
-                            help="of intervals (default: 0.95)" if name == "confidence" else f"the {name} of each statement that states no price")
+    for name in ("epsilon", "delta", "rho"):
+        parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+    parser.add_argument("--confidence", type=_number("confidence"), metavar="NUMBER", help="of intervals (default: 0.95)")
 
 
 def _number(name: str) -> Callable[[str], Any]:
@@ -171,7 +174,8 @@ def _init(options: argparse.Namespace) -> None:
         with open(options.to, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise OperationalError(f"{options.to} exists, and a policy is never overwritten", code="exists", try_="--to FILE") from None
+        raise OperationalError(f"{options.to} exists, and a policy is never overwritten", code="exists",
+                               try_="--to FILE") from None
     except OSError as fault:
         raise OperationalError(f"{options.to} cannot be written ({type(fault).__name__})", code="file") from None
     print(f"{options.to} is drafted. Read it, fill it in, then: dpsql check --policy {options.to}")

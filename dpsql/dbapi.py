@@ -235,7 +235,8 @@ class Cursor:
             answer = self._answered()
             for j in reversed([j for j, column in enumerate(answer.columns) if not column.exact]):
                 ends = [answer.interval(i, j) or (None, None) for i in range(len(answer.rows))]
-                extra = {"error": [row[j] for row in answer.errors], "low": [low for low, _ in ends], "high": [high for _, high in ends]}
+                extra = {"error": [row[j] for row in answer.errors], "low": [low for low, _ in ends],
+                         "high": [high for _, high in ends]}
                 for place, (name, values) in enumerate(extra.items()):
                     frame.insert(j + 1 + place, f"{names[j]}_{name}", values, allow_duplicates=True)
         return frame
@@ -244,9 +245,11 @@ class Cursor:
         """The result as an Arrow table."""
         import pyarrow as pa
 
-        kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us")}
+        kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
+                 "TIMESTAMP": pa.timestamp("us")}
         rows, description = self._fetchable(), self.description or []
-        columns = [pa.array([row[i] for row in rows], type=kinds.get(kind, pa.string())) for i, (_, kind, *_) in enumerate(description)]
+        columns = [pa.array([row[i] for row in rows], type=kinds.get(kind, pa.string()))
+                   for i, (_, kind, *_) in enumerate(description)]
         return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
 
     def _repr_html_(self) -> str | None:

@@ -73,7 +73,8 @@ def as_csv(answer: Answer) -> str:
     writer = csv.writer(made, lineterminator="\n")
     titles: list[str] = []
     for column in answer.columns:
-        titles += [column.name] if column.exact else [column.name, f"{column.name} error", f"{column.name} low", f"{column.name} high"]
+        titles.append(column.name)
+        titles += [] if column.exact else [f"{column.name} {part}" for part in ("error", "low", "high")]
     writer.writerow(titles)
     for i, row in enumerate(answer.rows):
         cells: list[Any] = []
@@ -90,7 +91,8 @@ def as_csv(answer: Answer) -> str:
 def as_dict(answer: Answer) -> dict[str, Any]:
     """An answer for programs."""
     return {
-        "columns": [{"name": c.name, "type": c.type.value, "exact": c.exact, "approximate": c.approximate} for c in answer.columns],
+        "columns": [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
+                    for column in answer.columns],
         "rows": [[_finite(plain(value)) for value in row] for row in answer.rows], "errors": answer.errors,
         "intervals": [[answer.interval(i, j) for j in range(len(answer.columns))] for i in range(len(answer.rows))],
         "confidence": answer.confidence, "cost": answer.cost or None, "stored": answer.stored, "notes": list(answer.notes)}

@@ -29,12 +29,12 @@ from dpsql.program import Program, compile_question, limited_view
 from dpsql.public import exact
 from dpsql.requests import Request
 from dpsql.script import Released, script
-from dpsql.spending import Spending, exhausted, spending
 from dpsql.spending import Account as Spent
+from dpsql.spending import Spending, exhausted, spending
 from dpsql.sql.bind import bind
-from dpsql.sql.border import span_of
 from dpsql.sql.domains import Scratch
 from dpsql.sql.parse import parse
+from dpsql.sql.places import span_of
 from dpsql.sql.statement import Describe, Explain, Query, Show
 
 
@@ -156,7 +156,7 @@ def explain(query: Query, session: Session, parameters: Parameters = ()) -> Expl
         if known.public:
             return explained_public(question, view, session.kernel, entity=entity)
         program = compile_question(question, options, session.budget, session.kernel, view, known)
-    left = [f"{account.left()}" + (f" ({account.whose})" if account.whose else " (all)") for account in budget_of(session).accounts]
+    left = [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
     return explained(program, session.kernel, entity=entity, left=left)
 
 
@@ -187,6 +187,7 @@ def named(parameters: Parameters, query: Query) -> dict[str, Value]:
             str(i + 1): value for i, value in enumerate(parameters)}
     unused = [name for name in given if name not in wanted]
     if unused:
-        raise ProgrammingError(f"{len(given)} values are given for {len(wanted)} parameters" if not isinstance(parameters, Mapping)
-                               else f"the statement has no parameter {unused[0]}", code="parameters")
+        counted = f"{len(given)} values are given for {len(wanted)} parameters"
+        raise ProgrammingError(f"the statement has no parameter {unused[0]}" if isinstance(parameters, Mapping) else counted,
+                               code="parameters")
     return given

@@ -13,7 +13,7 @@ from typing import Any
 from dpsql.types import Span
 
 
-class Warning(Exception):  # noqa: A001 - the name is fixed by PEP 249
+class Warning(Exception):
     """PEP 249: an important warning. dpsql raises none; the name is part of the interface."""
 
 

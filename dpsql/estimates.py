@@ -141,7 +141,8 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
     added, which makes the interval a little wider than it need be.
     """
     laplace = [(error.scale, slope) for error, slope in zip(errors, slopes, strict=True) if error.kind == "laplace" and slope > 0]
-    spread = math.sqrt(sum((error.scale * slope) ** 2 for error, slope in zip(errors, slopes, strict=True) if error.kind != "laplace"))
+    spread = math.sqrt(sum((error.scale * slope) ** 2 for error, slope in zip(errors, slopes, strict=True)
+                           if error.kind != "laplace"))
     if not laplace:
         from scipy.special import ndtri
         return float(ndtri(0.5 + confidence / 2)) * spread

@@ -19,8 +19,8 @@ from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.question import Question
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
+from dpsql.plan.question import Question
 from dpsql.program import Program, cells_declared, clips, expected
 
 
@@ -107,7 +107,8 @@ def explained_public(question: Question, view: Node, public: PublicFacts, *, ent
     return Explanation(
         entity=entity, steps=tuple(_steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
         expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
-        groups="those that the public tables have" if question.keys else "one", cost="nothing: only public tables are read", left=())
+        groups="those that the public tables have" if question.keys else "one", left=(),
+        cost="nothing: only public tables are read")
 
 
 def _steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:

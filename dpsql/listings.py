@@ -42,7 +42,8 @@ def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
                        try_="one of " + ", ".join(catalog.tables))
     rows = tuple((column.name, column.sql_type, _values(column), _bounds(column), "yes" if column.nullable else "no")
                  for column in table.columns.values())
-    return Listing(columns=tuple((title, Type.VARCHAR) for title in ("column", "type", "values", "bounds", "may be null")), rows=rows)
+    titles = ("column", "type", "values", "bounds", "may be null")
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
 def _values(column: Column) -> str:
@@ -70,8 +71,8 @@ def listed_releases(entries: Sequence[Entry]) -> Listing:
 def price_of(entry: Entry) -> str:
     """A charge in words."""
     charge = entry.charge
-    main = f"ρ = {short(Fraction(charge.rho, NANO))}" if charge.epsilon is None else f"ε = {short(Fraction(charge.epsilon, NANO))}"
-    return main + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
+    name, amount = ("ρ", charge.rho) if charge.epsilon is None else ("ε", charge.epsilon)
+    return f"{name} = {short(Fraction(amount, NANO))}" + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
 
 
 def listed_spending(state: Spending) -> Listing:

@@ -55,7 +55,8 @@ def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
 def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None]:
     """The ledger and, if the policy moves it, its anchor: named, or beside the policy under its name."""
     folder = Path(policy.path).parent
-    path = Path(ledger) if ledger is not None else folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
+    usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
+    path = Path(ledger) if ledger is not None else usual
     return path, folder / policy.anchor if policy.anchor else None
 
 
@@ -67,7 +68,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     book = Ledger(*find_ledger(declared, ledger))
     reader = open_reader(declared, database)
     catalog = fitted(declared, budget.name, reader)
-    return Session(catalog=catalog, budget=budget, analyst=_analyst(budget, terms.analyst), kernel=Kernel(reader, book), ledger=book,
+    return Session(catalog=catalog, budget=budget, analyst=_analyst(terms.analyst), kernel=Kernel(reader, book), ledger=book,
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest)
 
@@ -92,7 +93,7 @@ def choose_budget(policy: Policy, name: str | None) -> Budget:
     return policy.budgets[name]
 
 
-def _analyst(budget: Budget, name: str | None) -> str:
+def _analyst(name: str | None) -> str:
     if name is None:
         try:
             name = getpass.getuser()
@@ -115,8 +116,8 @@ def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
     elif database is not None:
         return open_database(database)
     if not sources:
-        raise OperationalError("no database is named", code="no-database", try_='database = "people.duckdb" in the policy, or source '
-                               "= \"people.csv\" for every table")
+        raise OperationalError("no database is named", code="no-database",
+                               try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
     missing = [name for name in policy.tables if name not in sources]
     if missing:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],

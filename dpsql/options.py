@@ -13,7 +13,7 @@ from dpsql.sql.statement import Option
 
 BOUNDS = ("auto", "rows", "clip")
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "clip", "max_groups")
-MOST_ROWS = 10**6
+MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,10 @@ class _Values:
 
     def read(self, default: Price | None, confidence: Fraction) -> Options:
         return Options(
-            price=self._price(default), confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9), confidence)
-            or confidence, mechanisms=self._mechanisms(), bound=self._bound(), max_rows=self._count("max_rows", MOST_ROWS),
-            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15), None), max_groups=self._count("max_groups", 1000))
+            price=self._price(default), mechanisms=self._mechanisms(), bound=self._bound(),
+            confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
+            max_rows=self._count("max_rows", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
+            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15)))
 
     def _fail(self, name: str, reason: str, try_: str = "") -> OptionError:
         return OptionError(reason, span=self._values[name].span, subject=name, try_=try_)
@@ -80,9 +81,9 @@ class _Values:
             raise
         return found if found is not None else default
 
-    def _fraction(self, name: str, least: Fraction, most: Fraction, default: Fraction | None) -> Fraction | None:
+    def _fraction(self, name: str, least: Fraction, most: Fraction) -> Fraction | None:
         if name not in self._values:
-            return default
+            return None
         try:
             return exact(self._value(name), name, least=least, most=most)
         except OptionError as fault:

@@ -146,8 +146,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
     if options.bound == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         if known.owner is None:
-            raise Unsupported("an entity's total cannot be clipped, as rows here are not owned by one entity each", code="no-owner",
-                              try_="bound = 'rows'")
+            raise Unsupported("an entity's total cannot be clipped, as rows here are not owned by one entity each",
+                              code="no-owner", try_="bound = 'rows'")
         if known.rows is None and not all(isinstance(part, Sums) for part in parts.parts):
             raise Unsupported("clip bounds sums; the other aggregates of this statement need a limit of rows", code="clip",
                               try_="max_rows = 10, or rows_per_entity in the policy")
@@ -159,7 +159,7 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
 
 def _check_clip(question: Question, options: Options) -> None:
     """A clip is one number, so it must have one meaning."""
-    units = dict.fromkeys(f"the sum of {call.text or 'a column'}" if call.function == "sum" else "rows" for call in question.aggregates)
+    units = dict.fromkeys(call.text if call.function == "sum" else "rows" for call in question.aggregates)
     if options.clip is not None and len(units) > 1:
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
                           try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
@@ -173,10 +173,10 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
         keys = " and ".join(tables)
         if node.keep_left and known[id(node.left)].public:
             return Unsupported(f"this join keeps the rows of a public table, so whether they meet a row of {keys} would show",
-                               code="outer-public", span=where, subject=keys, try_=f"{tables[-1]} on the kept side: FROM {tables[-1]} "
-                               "LEFT JOIN ..., or an inner join")
-        return Unsupported(f"one entity's rows of {keys} can meet the rows of many others in this join, so there is no bound on what "
-                           "it changes", code="many-to-many", span=where, subject=keys,
+                               code="outer-public", span=where, subject=keys,
+                               try_=f"{tables[-1]} on the kept side: FROM {tables[-1]} LEFT JOIN ..., or an inner join")
+        return Unsupported(f"one entity's rows of {keys} can meet the rows of many others in this join, so there is no bound on "
+                           "what it changes", code="many-to-many", span=where, subject=keys,
                            try_="a join along the foreign key to the entity, or AND the entity's key on both sides: "
                            "ON a.key = b.key AND a.person = b.person")
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=span,
@@ -205,8 +205,9 @@ def _price(price: Price | None, budget: Budget) -> Price:
     """The price, if the budget can hold it."""
     total = budget.total
     if price is None:
-        raise OptionError("no price is given", code="no-price", try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., "
-                          "or epsilon=0.5 where you connect, or [budgets.<name>.per_statement] in the policy")
+        raise OptionError("no price is given", code="no-price",
+                          try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "
+                          "[budgets.<name>.per_statement] in the policy")
     if price.rho is not None and total.rho is None and not total.delta:
         raise OptionError(f"the budget {budget.name} is a pure epsilon, and a price in rho is not", code="price", subject="rho",
                           try_="epsilon = 0.5")
@@ -221,18 +222,15 @@ def _price(price: Price | None, budget: Budget) -> Price:
 def _with_account(program: Program, price: Price, public: PublicFacts) -> Program:
     """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    tried = [_with_rule(replace(program, purse=purse(price, concentrated=account)), span_of_keys(program)) for account in accounts]
+    tried = [_with_rule(replace(program, purse=purse(price, concentrated=account))) for account in accounts]
     return min(tried, key=lambda candidate: expected_size(candidate, public))
 
 
-def span_of_keys(program: Program) -> Span | None:
-    return program.hidden[0].span if program.hidden else None
-
-
-def _with_rule(program: Program, span: Span | None) -> Program:
+def _with_rule(program: Program) -> Program:
+    """The program with the rule that selects its undeclared keys, if it has any."""
     if not program.hidden:
         return program
-    name = program.hidden[0].name
+    name, span = program.hidden[0].name, program.hidden[0].span
     if not program.purse.delta:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
@@ -17,6 +18,7 @@ from dpsql.cells import Cells
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.tally import Tally
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace:
@@ -134,7 +136,7 @@ class Select:
         assert rows is not None
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
-            if any(a.high >= b.low for a, b in zip(ordered, ordered[1:], strict=False)) or any(s.low > s.high for s in ordered):
+            if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):
                 raise ValueError("segments of a cell overlap")
         if rows == 0:
             return FREE

@@ -19,6 +19,7 @@ from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Decomposition, Sums
+from dpsql.plan.question import Key
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import row_order
 from dpsql.program import Program, assign, base_of, clip_of, clips, contributions, owner_of, task_of
@@ -75,12 +76,12 @@ def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request,
     """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
     keys = program.question.keys
     if not program.hidden:
-        return tuple(product(*(_values(key.domain.values if key.domain else (), key.nullable) for key in keys)))
+        return tuple(product(*map(_values, keys)))
     hidden = [key.column for key in program.hidden]
     assert program.rule is not None
     found = yield from found_keys(view, owner_of(program), hidden, program.groups, program.rule.rule)
-    notes.append(f"groups of about {program.rule.half:.0f} entities or more are shown; each entity told of at most {program.groups}")
-    declared = [[None] if key.column in hidden else _values(key.domain.values if key.domain else (), key.nullable) for key in keys]
+    notes.append(f"groups of about {program.rule.half:.0f} entities or more are shown; each told of {program.groups} at most")
+    declared = [[None] if key.domain is None else _values(key) for key in keys]
     cells = []
     for values in found.keys:
         given = dict(zip(hidden, values, strict=True))
@@ -89,8 +90,9 @@ def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request,
     return tuple(sorted(cells, key=sort_key))
 
 
-def _values(values: Sequence[Any], nullable: bool) -> list[Any]:
-    return [*values, *([None] if nullable else [])]
+def _values(key: Key) -> list[Any]:
+    """The declared values of a key, NULL last."""
+    return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,

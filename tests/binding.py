@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -82,6 +85,22 @@ class _Exact(GroupBy):
         if part.function in ("sum", "avg") and part.grid is not None:
             return f"{part.function.upper()}({names[part.column]})"
         return super()._aggregate(replace(part), names)
+
+
+def table(rows: list[tuple[Any, ...]]) -> list[str]:
+    """Rows as sorted text, numbers to ten digits, whatever their type."""
+    return sorted("|".join(map(_shown, row)) for row in rows)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int | float | Decimal):
+        number = float(value)
+        return "none" if math.isnan(number) else f"{number + 0.0:.10g}"
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return f"{value} 00:00:00"
+    return str(value)
 
 
 @contextmanager

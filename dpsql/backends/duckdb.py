@@ -45,7 +45,8 @@ class DuckReader:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
-            return cursor.execute(sql).fetchall()
+            rows: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
+            return rows
 
     def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
         with self._cursor() as cursor:

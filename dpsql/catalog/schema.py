@@ -83,7 +83,8 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     """The catalog of one budget. `values(table, column)` lists the values of a public column.
 
     Raises PolicyError, located in the policy, where a declared table or column is missing from the database, has a type
-    that cannot hold the declared values, or where a chain of foreign keys does not lead to one entity.
+    that cannot hold the declared values, where a private table is a view, or where a chain of foreign keys does not lead to
+    one entity.
     """
     entity = policy.entities[policy.budgets[budget].entity]
     names = {name.lower(): name for name in schema}
@@ -92,6 +93,9 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
         if name.lower() not in names:
             raise _fault(policy, ("tables", name), f"the database has no table {name}", try_=suggest(name, sorted(schema)))
         found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
+        if found[name].view and not policy.tables[name].public:
+            raise _fault(policy, ("tables", name), f"{name} is a view, and whose rows it is made of is not known",
+                         try_="the tables that it reads, or a table made from it")
     columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}
@@ -212,7 +216,7 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
         carried = carried_as(sql_type)
         if carried is None:
             raise _fault(policy, path, f"type {sql_type} is not supported", code="unsupported-type",
-                         try_="leaving the column out, or a view of the table that casts it")
+                         try_="leaving the column out, or a table in which it is cast")
         columns[name] = _column(policy, path, declared, name, sql_type, *carried, schema, values)
     return columns
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ class Kernel:
         self._most_rows = MostRows(reader)
         self._fanouts: dict[str, int] = {}
 
+    @property
+    def version(self) -> str:
+        """Identifies the content of the database; see `backends.reader`."""
+        return self._reader.version
+
+    def close(self) -> None:
+        self._reader.close()
+
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
             encode: Callable[[Any], str]) -> Any:
         """Charge, then serve the requests of a script, keep its answer, and return it.
@@ -50,16 +59,12 @@ class Kernel:
         try:
             answer = self._serve(script, cost)
             self._ledger.answer(seq, encode(answer))
-        except BaseException as caught:  # noqa: BLE001 - rule 4
+        except BaseException as caught:
             fault = KeyboardInterrupt() if isinstance(caught, KeyboardInterrupt) else Incident()
             self._note(seq)
         if fault is not None:  # raised here, outside the handler, so that no cause is attached
             raise fault
         return answer
-
-    def run_free(self, script: Script) -> Any:
-        """Serve a script whose requests cost nothing: it reads public tables only, or no table at all."""
-        return self._serve(script, FREE)
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
         """The rows of a public relation. Raises ValueError where it is not public."""
@@ -125,11 +130,10 @@ class Kernel:
                 return keys.look(request, context)
 
     def _context(self) -> Context:
-        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt), most_rows=self._most_rows)
+        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
+                       most_rows=self._most_rows)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
-        try:
+        with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq)
-        except BaseException:  # noqa: BLE001, S110 - rule 4
-            pass

@@ -169,4 +169,4 @@ def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
             updates[item.name] = rebuild(value, change)
         elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
             updates[item.name] = tuple(rebuild(part, change) for part in value)
-    return change(dataclasses.replace(plan, **updates) if updates else plan)  # type: ignore[arg-type]
+    return change(dataclasses.replace(plan, **updates) if updates else plan)

@@ -302,3 +302,11 @@ def test_the_fit_does_not_change_the_schema(schema: Mapping[str, TableSchema]) -
     before = {name: replace(table) for name, table in schema.items()}
     fit(parse_policy(POLICY), "household", schema, lambda table, column: [])
     assert schema == before
+
+
+def test_a_private_view_is_refused_as_it_may_mix_entities() -> None:
+    schema = {"people": TableSchema(columns=(("person_id", "INTEGER"),), view=True)}
+    text = ('version = 1\n[entities.p]\ntable = "people"\nkey = "person_id"\n[tables.people]\n[tables.people.columns]\nperson_id = {}\n'
+            '[budgets.b]\nentity = "p"\nepsilon = 1\n')
+    with pytest.raises(PolicyError, match="is a view"):
+        fit(parse_policy(text), "b", schema, lambda table, column: [])

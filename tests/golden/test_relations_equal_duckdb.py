@@ -6,15 +6,11 @@ guards give NULL where DuckDB raises or gives NaN and infinities, and numbers wi
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Iterator
-from decimal import Decimal
-from typing import Any
 
 import pytest
 import worlds
-from binding import Bench, bench, printed, unclamped
+from binding import Bench, bench, printed, table, unclamped
 
 SUBQUERIES = """
 SELECT * FROM people
@@ -171,19 +167,3 @@ def test_columns_have_the_names_that_duckdb_gives(a_bench: Bench, text: str) -> 
     expected = [column[0] for column in a_bench.plain.execute(f"SELECT * FROM ({text}) AS t LIMIT 0").description]
     assert [name.lower() for name in names if not name.startswith("col")] == [
         known.lower() for name, known in zip(names, expected, strict=True) if not name.startswith("col")]
-
-
-def table(rows: list[tuple[Any, ...]]) -> list[str]:
-    """Rows as sorted text, numbers to ten digits, whatever their type."""
-    return sorted("|".join(map(_shown, row)) for row in rows)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value)
-    if isinstance(value, int | float | Decimal):
-        number = float(value)
-        return "none" if math.isnan(number) else f"{number + 0.0:.10g}"
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return f"{value} 00:00:00"
-    return str(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Context as Precision, Decimal
+from decimal import ROUND_FLOOR, Decimal
+from decimal import Context as Precision
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.kernel.looks.context import Context, sort_key
+from dpsql.cells import sort_key
+from dpsql.kernel.looks.context import Context
 from dpsql.requests import Found, GaussianThreshold, Keys, TruncatedGeometric
 
 BITS = 128
@@ -41,7 +43,8 @@ def selection_weights(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     digits = Precision(prec=60, rounding=ROUND_FLOOR)
     exponent = digits.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     # The factor, far above the rounding error of sixty digits, keeps r below e^eps.
-    r = int(digits.multiply(digits.exp(exponent), Decimal(scale)) * (1 - Decimal(10) ** -50))
+    below = digits.subtract(Decimal(1), Decimal(10) ** -50)
+    r = int(digits.multiply(digits.multiply(digits.exp(exponent), Decimal(scale)), below))
     d = int(delta * one)
     weights = [0]
     while weights[-1] < one:

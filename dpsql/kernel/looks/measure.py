@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dpsql.kernel.looks.context import Context, cell_of
-from dpsql.requests import Cells, DiscreteGaussian, DiscreteLaplace, Measure, Measured
+from dpsql.cells import Cells, cell_of
+from dpsql.kernel.looks.context import Context
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured
 
 
 def look(request: Measure, context: Context) -> Measured:

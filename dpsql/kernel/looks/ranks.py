@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.looks.context import Context, cell_of
+from dpsql.cells import Cells, cell_of
+from dpsql.kernel.looks.context import Context
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.requests import Cells
 
 Integers = NDArray[np.int64]
 
@@ -35,10 +35,14 @@ def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
     """The ranked values of every listed cell."""
     sql = context.sql(plan)
     if not plan.keys:
+        if tuple(cells) != ((),):
+            raise ValueError("without keys there is one cell")
         values, counts = (np.asarray(column, dtype=np.int64) for column in context.reader.arrays(sql))
         order = np.argsort(values, kind="stable")
         return [Ranked(values[order], counts[order])]
     found: dict[tuple[Any, ...], list[tuple[int, int]]] = {cell_of(key): [] for key in cells}
+    if len(found) != len(cells):
+        raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
     for row in context.reader.rows(sql):
         pairs = found.get(cell_of(row[:-2]))
         if pairs is not None:

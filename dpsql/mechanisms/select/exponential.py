@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.base import Ordered, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
 from dpsql.plan.operators.ranks import Ranks
 

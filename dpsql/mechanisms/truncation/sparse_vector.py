@@ -30,8 +30,8 @@ def learned_rows(view: Node, owner: str, purse: Cost) -> Generator[Request, Any,
     """A limit on the rows of one entity: a power of two that few entities exceed."""
     owned = Project(input=view, columns=((owner, view.names[owner], view.field(owner).ref),))
     counted = GroupBy(input=owned, keys=(owner,), folds=(Fold(id="n", name="rows", function="count"),))
-    rung = yield from climbed(counted, "n", 1, ROW_RUNGS, purse)
-    return int(2**rung)
+    rung: int = yield from climbed(counted, "n", 1, ROW_RUNGS, purse)
+    return 1 << rung
 
 
 def learned_total(given: Contributions, base: int, purse: Cost) -> Generator[Request, Any, int]:
@@ -45,8 +45,8 @@ def learned_total(given: Contributions, base: int, purse: Cost) -> Generator[Req
     if given.keys:
         sized = GroupBy(input=sized, keys=(owner,), folds=(Fold(id="all", name="size", function="sum", column="size"),))
     rungs = max(1, TOTAL_RUNGS - base.bit_length() + 1)
-    rung = yield from climbed(sized, sized.fields[-1].id, base, rungs, purse)
-    return min(2**TOTAL_RUNGS, base * 2**rung)
+    rung: int = yield from climbed(sized, sized.fields[-1].id, base, rungs, purse)
+    return min(1 << TOTAL_RUNGS, base << rung)
 
 
 def climbed(sizes: Node, column: str, base: int, rungs: int, purse: Cost) -> Generator[Request, Any, int]:

@@ -23,6 +23,7 @@ class Facts:
     domain    all values the owner declares possible, for the keys of a GROUP BY
     step      values lie on multiples of this number, if the owner declared a grid
     whole     values are whole numbers
+    search    it rests on a column whose bounds the owner allows to be searched for
     """
 
     type: Type
@@ -32,6 +33,7 @@ class Facts:
     domain: Domain | None = None
     step: Fraction | None = None
     whole: bool = False
+    search: bool = False
 
 
 class NotTotal(Exception):
@@ -63,7 +65,7 @@ def _of_literal(expr: Literal) -> Facts:
     value = expr.value
     if value is None:
         return Facts(type=expr.type, nullable=True)
-    if isinstance(value, bool) or isinstance(value, str):
+    if isinstance(value, bool | str):
         return Facts(type=expr.type, nullable=False)
     point = day_number(value) if isinstance(value, dt.date) else value
     if isinstance(point, float) and point != point:
@@ -86,10 +88,10 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
         return Facts(type=carrier, nullable=below.nullable, physical=Interval(0, 1), declared=Interval(0, 1), whole=True)
     if carrier is Type.BIGINT:
         declared = _clip(iv.rounded(round)(below.declared), limits) if comparable else ANY_NUMBER
-        return Facts(type=carrier, physical=limits, declared=declared, whole=True)
+        return Facts(type=carrier, physical=limits, declared=declared, whole=True, search=below.search)
     step = Fraction(1, 10 ** int(target[len("DECIMAL(") : -1].split(",")[1])) if decimal else None
     return Facts(type=carrier, nullable=below.nullable or target != "VARCHAR",
-                 declared=below.declared if comparable else ANY_NUMBER, step=step)
+                 declared=below.declared if comparable else ANY_NUMBER, step=step, search=below.search)
 
 
 def _clip(inner: Interval, outer: Interval) -> Interval:
@@ -111,7 +113,8 @@ def _of_case(expr: Case, env: Mapping[str, Facts]) -> Facts:
     steps = {part.step for part in known}
     return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
                  physical=iv.hull(*(part.physical for part in known)), declared=iv.hull(*(part.declared for part in known)),
-                 step=steps.pop() if len(steps) == 1 else None, whole=all(part.whole for part in known))
+                 step=steps.pop() if len(steps) == 1 else None, whole=all(part.whole for part in known),
+                 search=any(part.search for part in known))
 
 
 def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Facts:
@@ -126,7 +129,8 @@ def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Fac
     if row.proved is not None and not row.proved(*(part.physical for part in known)):
         raise NotTotal(f"{name} could leave 64 bits")
     return Facts(type=row.result, nullable=_nullable(name, row, known), physical=_range(row, known, physical=True),
-                 declared=_range(row, known, physical=False), whole=row.whole or row.result is Type.BIGINT)
+                 declared=_range(row, known, physical=False), whole=row.whole or row.result is Type.BIGINT,
+                 search=any(part.search for part in known))
 
 
 def _check_constants(name: str, row: Overload, args: tuple[Expr, ...]) -> None:

@@ -48,7 +48,7 @@ class Overload:
     result: Type
     sql: str
     variadic: bool = False
-    range: iv.Rule = iv.constant(-math.inf, math.inf)
+    range: iv.Rule = iv.anything
     null_skipping_range: Callable[[tuple[Interval, ...], tuple[bool, ...]], Interval] | None = None
     strict: bool = True
     undefined: bool = False

@@ -130,6 +130,11 @@ def first(a: Interval, *_: Interval) -> Interval:
     return a
 
 
+def anything(*_: Interval) -> Interval:
+    """The rule of a function of whose values nothing is known."""
+    return ANY_NUMBER
+
+
 def constant(low: float, high: float) -> Rule:
     """The rule of a function whose values lie in a known range whatever its arguments."""
     return lambda *_: Interval(low, high)

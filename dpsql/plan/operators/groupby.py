@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.tally import saturated
 from dpsql.types import ANY_NUMBER, Interval, Type
+
+MOST_ROWS = 2**50  # no relation has more, so that integer arithmetic on counts is safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +47,26 @@ class GroupBy(Node):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
+        if not self.keys and not self.folds:
+            raise InvalidPlan("nothing is grouped")
         return (*(self.input.field(key) for key in self.keys), *(self._field(part) for part in self.folds))
 
     def _field(self, part: Fold) -> Field:
-        if part.function == "count" and part.column is None or part.function in ("count", "count_distinct"):
+        below = self.input.field(part.column).facts if part.column is not None else None
+        if part.function == "count" or (part.function == "count_distinct" and below is not None):
             most = Interval(0, self.most_rows) if self.most_rows is not None else Interval(0, 2**62)
-            known = Facts(type=Type.BIGINT, nullable=False, physical=SAFE_INTEGERS, whole=True,
+            known = Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
                           declared=most if self.most_rows is not None else ANY_NUMBER)
             return Field(id=part.id, name=part.name, facts=known)
-        if part.column is None:
+        if below is None:
             raise InvalidPlan(f"{part.function} needs a column")
-        below = self.input.field(part.column).facts
         if part.function in ("min", "max"):
-            return Field(id=part.id, name=part.name, facts=below)
+            return Field(id=part.id, name=part.name, facts=replace(below, nullable=below.nullable or not self.keys))
         if not below.type.numeric or (below.type is Type.DOUBLE and part.grid is None):
             raise InvalidPlan(f"{part.function} needs a number on a grid")
         if part.function == "avg":
-            return Field(id=part.id, name=part.name, facts=Facts(type=Type.DOUBLE, declared=below.declared))
+            return Field(id=part.id, name=part.name, facts=Facts(
+                type=Type.DOUBLE, declared=below.declared, search=below.search))
         if part.function != "sum":
             raise InvalidPlan(f"unknown aggregate {part.function}")
         ends = below.declared
@@ -72,7 +77,7 @@ class GroupBy(Node):
         whole = below.type is Type.BIGINT
         return Field(id=part.id, name=part.name, facts=Facts(
             type=below.type, nullable=True, physical=SAFE_INTEGERS if whole else ANY_NUMBER, declared=ends, whole=whole,
-            step=part.grid.step if part.grid is not None else below.step))
+            step=below.step if whole or part.grid is None else part.grid.step, search=below.search))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -94,17 +99,20 @@ class GroupBy(Node):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)
-        parts = [f"{names[key]} AS {quote(key)}" for key in self.keys]
+        keys = {key: settled(names[key], self.input.env[key].type) for key in self.keys}
+        parts = [f"{printed} AS {quote(key)}" for key, printed in keys.items()]
         parts += [f"{self._aggregate(part, names)} AS {quote(part.id)}" for part in self.folds]
-        group = f" GROUP BY {', '.join(names[key] for key in self.keys)}" if self.keys else ""
+        group = f" GROUP BY {', '.join(keys.values())}" if self.keys else ""
         return f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0{group}"
 
     def _aggregate(self, part: Fold, names: dict[str, str]) -> str:
         if part.column is None:
             return "COUNT(*)"
         name, kind = names[part.column], self.input.env[part.column].type
-        if part.function in ("count", "min", "max"):
-            return f"{part.function.upper()}({name})"
+        if part.function in ("min", "max"):
+            return f"{part.function.upper()}({settled(name, kind)})"
+        if part.function == "count":
+            return f"COUNT({name})"
         if part.function == "count_distinct":
             return f"COUNT(DISTINCT {name})"
         if kind is Type.BIGINT:

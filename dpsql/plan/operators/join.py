@@ -23,7 +23,8 @@ class Join(Node):
     the left side public is the mirror image. (2) *Both private, and the condition equates the two owners.* Then every result
     row is made of rows of one and the same entity, and an entity's rows meet only its own: the rows of an entity leave
     together, so at most a * b result rows (a * max(b, 1) when left rows are kept) leave with it and no other row changes.
-    Where a left row has one partner at most, a rows; where a right row has, b (inner join only). (3) Anything else changes
+    Where a left row has one partner at most, a rows. Where a right row has, b rows; when left rows are kept, of the a rows
+    some may be padded, but not all of them beside a pair, so at most a + b - 1 for a, b >= 1. (3) Anything else changes
     rows of several entities at once and is not bounded here, nor is an outer join that keeps public rows: whether a public
     row is padded would depend on private ones, and the padded row has no owner.
     """
@@ -78,7 +79,9 @@ class Join(Node):
 
     @property
     def unique(self) -> tuple[frozenset[str], ...]:
-        return self.left.unique if self._one_partner(self.right, 1) else ()
+        """What tells the rows of one side apart still does where each of them has one partner at most, and none is padded."""
+        left = self.left.unique if self._one_partner(self.right, 1) else ()
+        return left + (self.right.unique if self._one_partner(self.left, 0) and not self.keep_left else ())
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         left, right = below
@@ -108,8 +111,12 @@ class Join(Node):
         bounds: list[tuple[int, str]] = []
         if left.rows is not None and self._one_partner(self.right, 1):
             bounds.append((left.rows, "each row meets at most one row of its own entity"))
-        if right.rows is not None and self._one_partner(self.left, 0) and not self.keep_left:
-            bounds.append((right.rows, "each row meets at most one row of its own entity"))
+        if right.rows is not None and self._one_partner(self.left, 0):
+            if not self.keep_left:
+                bounds.append((right.rows, "each row meets at most one row of its own entity"))
+            elif left.rows is not None:
+                bounds.append((left.rows + max(right.rows, 1) - 1,
+                               f"an entity's {right.rows} rows meet at most one row each, and of {left.rows} some are padded"))
         if left.rows is not None and right.rows is not None:
             most = left.rows * (max(right.rows, 1) if self.keep_left else right.rows)
             bounds.append((most, f"an entity's {left.rows} and {right.rows} rows meet only each other"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.types import Interval, Type
@@ -18,8 +18,11 @@ VALUE, COUNT = "value", "count"
 class Ranks(Node):
     """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out.
 
-    Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, so it moves by as many
-    elements as the input by rows. Like a tally it carries no stability as a relation; scores of ranks are bounded from the
+    With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
+    quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
+
+    Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
+    many elements as the input by rows. Like a tally it carries no stability as a relation; scores of ranks are bounded from the
     stability of its input (`requests.Select`, `requests.Smooth`).
     """
 
@@ -28,15 +31,20 @@ class Ranks(Node):
     column: str
     grid: Quantizer
     when: str | None = None
+    ties: int = 0
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         kind = self.input.field(self.column).facts.type
-        if not (kind.numeric or kind is Type.DATE) or not self.grid.from_low:
+        if not self.grid.fits(kind) or not self.grid.from_low:
             raise InvalidPlan("only numbers and dates on a grid from their lower bound are ranked")
         if self.when is not None and self.input.field(self.when).facts.type is not Type.BOOLEAN:
             raise InvalidPlan("the condition of a quantile is not a truth value")
-        inside = Interval(0, self.grid.most)
+        if {VALUE, COUNT} & {key.lower() for key in self.keys}:
+            raise InvalidPlan("a key has the name of a result")
+        if not 0 <= self.ties <= 20:
+            raise InvalidPlan("ties are told apart by at most 20 bits")
+        inside = Interval(0, ((self.grid.most + 1) << self.ties) - 1)
         return (*(self.input.field(key) for key in self.keys),
                 Field(id=VALUE, name=VALUE, facts=Facts(type=Type.BIGINT, nullable=False, physical=inside, declared=inside)),
                 Field(id=COUNT, name=COUNT, facts=Facts(type=Type.BIGINT, nullable=False)))
@@ -51,8 +59,10 @@ class Ranks(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)
         cell = self.grid.to_sql(names[self.column], self.input.env[self.column].type)
-        keys = [f"{names[key]} AS {quote(key)}" for key in self.keys]
+        keys = [f"{settled(names[key], self.input.env[key].type)} AS {quote(key)}" for key in self.keys]
         where = f" WHERE {names[self.when]}" if self.when is not None else ""
+        if self.ties:
+            cell = f"(({cell} * {1 << self.ties}) + CAST((hash({', '.join(names.values())}) >> {64 - self.ties}) AS BIGINT))"
         inner = f"SELECT {', '.join([*keys, f'{cell} AS {quote(VALUE)}'])} FROM ({below[0]}) AS t0{where}"
         group = ", ".join(f"t1.{quote(name)}" for name in (*self.keys, VALUE))
         return (f"SELECT {group}, COUNT(*) AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL "

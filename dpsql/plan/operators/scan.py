@@ -22,8 +22,8 @@ class Scan(Node):
     Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
     rows that leave with an entity are those whose owner is its key. The owner is a function of the row: it is read in the row,
     or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
-    together with the row). Rows whose owner is NULL, or whose parent is missing, belong to nobody and are dropped. The number
-    of rows of one entity is not bounded here; `Truncate` does that.
+    together with the row). Rows whose owner is NULL, or whose parent is missing, belong to nobody and are dropped. Where the
+    owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that.
     """
 
     table: Table
@@ -38,8 +38,9 @@ class Scan(Node):
             if declared is None:
                 raise InvalidPlan(f"table {self.table.name} declares no column {name}")
             found.append(Field(id=column, name=name, facts=Facts(
-                type=declared.type, nullable=declared.nullable, physical=declared.physical, declared=declared.declared,
-                domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT")))
+                type=declared.type, nullable=declared.nullable and column != self.owner, physical=declared.physical,
+                declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
+                search=declared.search)))
         if self.owner is not None and self.owner not in dict(self.columns):
             found.append(Field(id=self.owner, name="(owner)", facts=Facts(type=self._owner_type, nullable=False)))
         return tuple(found)
@@ -69,7 +70,14 @@ class Scan(Node):
         if inside is not None and (owner.steps or inside != owner.column):
             raise InvalidPlan(f"{inside} does not name the owner of {self.table.name}")
         way = " -> ".join((self.table.name, *(step.table for step in owner.steps)))
+        if self.one_row:
+            return Stability(rows=1, owner=self.owner, because=f"owned by {way}.{owner.column}, a key of the table")
         return Stability(rows=None, owner=self.owner, because=f"owned by {way}.{owner.column}; rows per entity not yet limited")
+
+    @property
+    def one_row(self) -> bool:
+        """Whether the database guarantees that an entity has one row at most."""
+        return any(key == {self.owner} for key in self.unique)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         parts = [f"{self._carried(name)} AS {quote(column)}" for column, name in self.columns]
@@ -79,12 +87,12 @@ class Scan(Node):
             way = self.table.owner
             for i, step in enumerate(way.steps):
                 test = " AND ".join(
-                    f"(CAST(t{i}.{quote(child)} AS {kind.value}) = CAST(t{i + 1}.{quote(parent)} AS {kind.value}))"
+                    f"({_widened(f't{i}.{quote(child)}', kind)} = {_widened(f't{i + 1}.{quote(parent)}', kind)})"
                     for child, parent, kind in zip(step.columns, step.references, step.types, strict=True))
                 source += f" JOIN {quote(step.table)} AS t{i + 1} ON {test}"
             owner = f"t{len(way.steps)}.{quote(way.column)}"
             if self.owner not in dict(self.columns):
-                parts.append(f"CAST({owner} AS {way.type.value}) AS {quote(self.owner)}")
+                parts.append(f"{_widened(owner, way.type)} AS {quote(self.owner)}")
             if not way.not_null:
                 where = f" WHERE {owner} IS NOT NULL"
         return f"SELECT {', '.join(parts)} FROM {source}{where}"
@@ -92,7 +100,14 @@ class Scan(Node):
     def _carried(self, name: str) -> str:
         declared = self.table.columns[name]
         printed = f"t0.{quote(name)}"
-        return printed if declared.sql_type.upper() == declared.type.value else f"CAST({printed} AS {declared.type.value})"
+        wide = declared.sql_type.upper() == declared.type.value and declared.type is not Type.VARCHAR
+        return printed if wide else _widened(printed, declared.type)
 
     def label(self) -> str:
         return f"Scan {self.table.name}" + (" (public)" if self.table.public else "")
+
+
+def _widened(printed: str, kind: Type) -> str:
+    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal."""
+    wide = f"CAST({printed} AS {kind.value})"
+    return f"({wide} COLLATE \"C\")" if kind is Type.VARCHAR else wide

@@ -38,7 +38,7 @@ class UnionAll(Node):
                 type=pieces[0].type, nullable=any(piece.nullable for piece in pieces),
                 physical=hull(*(piece.physical for piece in pieces)), declared=hull(*(piece.declared for piece in pieces)),
                 domain=domains.pop() if len(domains) == 1 else None, step=steps.pop() if len(steps) == 1 else None,
-                whole=all(piece.whole for piece in pieces))))
+                whole=all(piece.whole for piece in pieces), search=any(piece.search for piece in pieces))))
         return tuple(found)
 
     @property

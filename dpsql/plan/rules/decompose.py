@@ -8,7 +8,7 @@ SQL gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +20,7 @@ from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
-from dpsql.types import Interval
+from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
@@ -102,14 +102,14 @@ class _Decomposer:
         if not ends.finite:
             raise Unsupported(f"{known.name} has no declared bounds, so one row could change the answer without limit",
                               code="no-bounds", subject=known.name, span=self._span_of(known.id),
-                              try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000) in the query")
+                              try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
         if ends.low == ends.high:
             ends = Interval(ends.low, ends.low + 1)  # a single value still needs a grid of one step
         grid = quantizer(known.facts, bounds=ends, from_low=from_low, most_steps=most_steps)
         assert grid is not None
         return grid
 
-    def _span_of(self, column: str):  # type: ignore[no-untyped-def]
+    def _span_of(self, column: str) -> Span | None:
         return next((call.span for call in self._question.aggregates if column in call.columns), None)
 
     # -- recipes
@@ -151,7 +151,10 @@ class _Decomposer:
         part = self._add(Quantiles(column=column, when=call.when, fractions=fractions,
                                    grid=self._grid(self._view.field(column), from_low=True)))
         wanted = {"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0))
-        return _component(part, fractions.index(wanted)), (part,)
+        found = self._parts[part]
+        assert isinstance(found, Quantiles)
+        step, low, place = float(found.grid.step), float(found.grid.low), fractions.index(wanted)
+        return (lambda released: released[part][place] * step + low), (part,)
 
     def _statistic(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         column = call.columns[0]

@@ -10,12 +10,13 @@ from dpsql.plan.operators.truncate import Truncate
 def limit_rows(plan: Node) -> Node:
     """Put a truncation above every scan of a private table with a declared limit.
 
-    A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (Where the
+    A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (One row for
+    each entity that the database itself guarantees needs no truncation. Where the
     kernel has counted that there are none, the truncation is not executed.)
     """
 
     def change(node: Node) -> Node:
-        if isinstance(node, Scan) and node.owner is not None and node.table.rows is not None:
+        if isinstance(node, Scan) and node.owner is not None and node.table.rows is not None and not node.one_row:
             return Truncate(input=node, rows=node.table.rows, owner=node.owner, order=row_order(node, node.owner))
         return node
 

@@ -24,6 +24,8 @@ def prune_columns(plan: Node) -> Node:
 
 
 def _prune(node: Node, needed: frozenset[str]) -> Node:
+    if not needed & node.env.keys():
+        needed = frozenset([node.fields[0].id])  # rows may be all that is asked of a relation, but it has a column
     match node:
         case Scan():
             keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
