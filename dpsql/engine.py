@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
+from dpsql.bounding import limited_view
 from dpsql.canonical import digest
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
@@ -25,10 +26,10 @@ from dpsql.plan.certificate import Unbounded
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import InvalidPlan
 from dpsql.plan.question import Question
-from dpsql.program import Program, compile_question, limited_view
+from dpsql.program import Program, compile_question
 from dpsql.public import exact
 from dpsql.requests import Request
-from dpsql.script import Released, script
+from dpsql.script import Released, declared_cells, script
 from dpsql.spending import Account as Spent
 from dpsql.spending import Spending, exhausted, spending
 from dpsql.sql.bind import bind
@@ -97,7 +98,7 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
         if known.public:
             return _finish(question, options, exact(question, view, session.kernel), session)
         program = compile_question(question, options, session.budget, session.kernel, view, known)
-        return _charged(program, query.text, session)
+        return _idle(program, session) if program.idle else _charged(program, query.text, session)
 
 
 def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
@@ -115,6 +116,12 @@ def _located(text: str) -> Iterator[None]:
         raise fault.located(text) from None
     except (InvalidPlan, Unbounded) as fault:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text) from None
+
+
+def _idle(program: Program, session: Session) -> Answer:
+    """The answer of a statement that asks nothing of the kernel: declared groups alone."""
+    groups = Released(cells=declared_cells(program), aggregates={}, choices=(), notes=())
+    return _finish(program.question, program.options, groups, session)
 
 
 def _charged(program: Program, text: str, session: Session) -> Answer:

@@ -21,7 +21,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
 from dpsql.plan.question import Question
-from dpsql.program import Program, cells_declared, clips, expected
+from dpsql.program import Program, cells_declared, expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,8 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
     return Explanation(
         entity=entity, steps=tuple(_steps(program.view, known, 0, entity)), rewrites=tuple(_rewrites(program, entity)),
         stages=tuple(_stages(program)), measurements=tuple(_measurements(program, choices)),
-        expected=tuple(_expected(program, choices)), groups=_groups(program), cost=str(program.options.price), left=tuple(left))
+        expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
+        cost="nothing: only declared groups are shown" if program.idle else str(program.options.price))
 
 
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
@@ -132,7 +133,7 @@ def _rewrites(program: Program, entity: str) -> list[str]:
             visit(below)
 
     visit(program.view)
-    if clips(program):
+    if program.clips:
         limit = "a learned limit" if program.options.clip is None else short(program.options.clip)
         found.append(f"clip: what each {entity} adds to all groups together is scaled down to {limit}")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]

@@ -17,25 +17,16 @@ from dpsql.mechanisms.base import Linear, No, Ordered, Task
 from dpsql.mechanisms.catalogue import MECHANISMS
 from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
 from dpsql.options import Options
-from dpsql.plan.certificate import certify, first_unbounded, stabilities
-from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import MOST, Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.decompose import decompose
-from dpsql.plan.rules.limit_rows import limit_rows, row_order
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.types import Interval, Span, Type
+from dpsql.plan.rules.limit_rows import row_order
+from dpsql.tasks import Clipping, task_of
+from dpsql.types import Interval
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(1, 5), Fraction(1, 10), Fraction(3, 10)
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
@@ -67,6 +58,24 @@ class Program:
     decomposition: Decomposition
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(key.column for key in self.question.keys)
+
+    @property
+    def owner(self) -> str:
+        assert self.known.owner is not None
+        return self.known.owner
+
+    @property
+    def clips(self) -> bool:
+        """Whether totals of entities are clipped."""
+        return self.options.bound == "clip"
+
+    def clipping(self, bound: int) -> Clipping:
+        """Clipping in the norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
+        return Clipping(owner=self.owner, order=1 if self.purse.epsilon is not None else 2, bound=bound)
+
+    @property
     def stages(self) -> dict[str, Cost]:
         """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
         found: dict[str, Cost] = {}
@@ -94,26 +103,15 @@ class Program:
         return max(1, smooth + bool(self.hidden))
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing private is asked: the statement shows declared groups and no aggregate."""
+        return not self.decomposition.parts and not self.hidden
+
+    @property
     def cost(self) -> Cost:
         """What is charged: exactly the price, the delta of failures only where something may fail."""
         uses_delta = bool(self.hidden) or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.purse, delta=self.purse.delta if uses_delta else Fraction(0))
-
-
-def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """The rows that are asked about, with all limits enforced, and their stability.
-
-    Raises Unsupported, located at `span` or at the join responsible, where no bound can be found.
-    """
-    view = limit_rows(prune_columns(question.view))
-    known = stabilities(view, public)
-    here = known[id(view)]
-    if options.max_rows is not None and here.owner is not None and not here.public:
-        view = Truncate(input=view, rows=options.max_rows, owner=here.owner, order=row_order(view, here.owner))
-        return view, stabilities(view, public)[id(view)]
-    if here.owner is None and here.rows is None:
-        raise _unbounded(view, known, span)
-    return view, here
 
 
 def compile_question(question: Question, options: Options, budget: Budget, public: PublicFacts, view: Node,
@@ -165,28 +163,6 @@ def _check_clip(question: Question, options: Options) -> None:
                           try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
 
 
-def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Unsupported:
-    node, lost = first_unbounded(view, known)
-    tables = sorted({scan.table.name for scan in _scans(node) if not scan.table.public})
-    if isinstance(node, Join):
-        where = node.span or span
-        keys = " and ".join(tables)
-        if node.keep_left and known[id(node.left)].public:
-            return Unsupported(f"this join keeps the rows of a public table, so whether they meet a row of {keys} would show",
-                               code="outer-public", span=where, subject=keys,
-                               try_=f"{tables[-1]} on the kept side: FROM {tables[-1]} LEFT JOIN ..., or an inner join")
-        return Unsupported(f"one entity's rows of {keys} can meet the rows of many others in this join, so there is no bound on "
-                           "what it changes", code="many-to-many", span=where, subject=keys,
-                           try_="a join along the foreign key to the entity, or AND the entity's key on both sides: "
-                           "ON a.key = b.key AND a.person = b.person")
-    return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=span,
-                       subject=", ".join(tables), try_="the entity's key among the columns of the subquery")
-
-
-def _scans(node: Node) -> list[Scan]:
-    return [node] if isinstance(node, Scan) else [scan for below in node.inputs for scan in _scans(below)]
-
-
 def cells_declared(question: Question) -> int:
     """How many cells the keys with declared values have."""
     return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
@@ -223,7 +199,7 @@ def _with_account(program: Program, price: Price, public: PublicFacts) -> Progra
     """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     tried = [_with_rule(replace(program, purse=purse(price, concentrated=account))) for account in accounts]
-    return min(tried, key=lambda candidate: expected_size(candidate, public))
+    return min(tried, key=lambda candidate: (len(_unused(candidate)), expected_size(candidate, public)))
 
 
 def _with_rule(program: Program) -> Program:
@@ -255,7 +231,8 @@ def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
     view = program.view
     if program.known.rows is None and program.known.owner is not None:
         view = Truncate(input=view, rows=1, owner=program.known.owner, order=row_order(view, program.known.owner))
-    tasks = [task_of(i, part, view, program, public, clip=1) for i, part in enumerate(program.decomposition.parts)]
+    clipping = program.clipping(1) if program.clips else None
+    tasks = [task_of(i, part, view, program.keys, public, clipping=clipping) for i, part in enumerate(program.decomposition.parts)]
     return assign(program, tasks, cells_declared(program.question))
 
 
@@ -273,93 +250,34 @@ def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice |
 
 def _check_mechanisms(program: Program) -> Program:
     """A mechanism that was named must have something to do."""
-    unused = [name for name in program.options.mechanisms if not (name in RULES and program.hidden)]
-    account = program.purse
-    for name in unused:
-        mechanism = next((known for known in MECHANISMS if known.name == name), None)
-        reason = "there is no key to select" if mechanism is None else ""
-        for i, part in enumerate(program.decomposition.parts if mechanism is not None else ()):
-            task = _shape_of(i, part, program)
-            assert mechanism is not None
-            verdict = mechanism.judge(task, account, cells_declared(program.question) + bool(program.hidden))
-            if not isinstance(verdict, No):
-                reason = ""
-                break
-            reason = verdict.because
-        if reason:
-            raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name)
+    unused = _unused(program)
+    if unused:
+        name, reason = next(iter(unused.items()))
+        raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name)
     return program
+
+
+def _unused(program: Program) -> dict[str, str]:
+    """The mechanisms that were named and can do nothing here, each with a reason."""
+    cells = cells_declared(program.question) + bool(program.hidden)
+    shapes = [_shape_of(i, part, program) for i, part in enumerate(program.decomposition.parts)]
+    found = {}
+    for name in program.options.mechanisms:
+        if name in RULES:
+            if program.rule is None or program.rule.name != name:
+                found[name] = "it selects groups that are not declared, at a price that suits it, and there are none"
+            continue
+        mechanism = next(known for known in MECHANISMS if known.name == name)
+        verdicts = [mechanism.judge(task, program.purse, cells) for task in shapes]
+        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, No)]
+        if len(reasons) == len(verdicts):
+            found[name] = reasons[-1] if reasons else "nothing is measured"
+    return found
 
 
 def _shape_of(at: int, part: Part, program: Program) -> Task:
     """A task of this part's kind, for asking mechanisms whether they could do it."""
-    from dpsql.plan.certificate import Sensitivity
-
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
-    summand: Summand = part.summand if isinstance(part, Sums) else Count()
+    summand = part.summand if isinstance(part, Sums) else Count()
     return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))
-
-
-# -- parts as tasks
-
-
-def task_of(at: int, part: Part, view: Node, program: Program, public: PublicFacts, *, clip: int | None = None) -> Task:
-    """A part over a view whose rows are limited; `clip` is the limit of totals where these are clipped instead."""
-    keys = tuple(key.column for key in program.question.keys)
-    match part:
-        case Quantiles():
-            known = stabilities(view, public)[id(view)]
-            assert known.rows is not None
-            return Ordered(at=at, input=view, part=part, rows=known.rows)
-        case Distincts():
-            input_: Node = distinct_values(view, part, keys)
-            summand: Summand = Count(column=part.column)
-        case Sums():
-            input_, summand = view, part.summand
-            if clips(program) and clip is not None:
-                order = 1 if program.purse.epsilon is not None else 2
-                input_ = Clip(input=contributions(view, part.summand, program), owner=owner_of(program),
-                              columns=totals(part.summand), order=order, bound=clip)
-                summand = Clipped(clipped=totals(part.summand))
-    certificate = certify(Tally(input=input_, keys=keys, summands=(summand,)), public)
-    return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
-
-
-def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
-    """The values of a column in each cell, each once."""
-    kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
-    names = dict.fromkeys((*keys, part.column))
-    return Distinct(input=Project(input=kept, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))
-
-
-def clips(program: Program) -> bool:
-    return program.options.bound == "clip"
-
-
-def owner_of(program: Program) -> str:
-    assert program.known.owner is not None
-    return program.known.owner
-
-
-def contributions(view: Node, summand: Summand, program: Program) -> Contributions:
-    """What each entity adds to each cell. (The cells of an entity are those that its rows are in, declared or not.)"""
-    keys = tuple(key.column for key in program.question.keys)
-    return Contributions(input=view, owner=owner_of(program), keys=keys, summands=(summand,))
-
-
-def totals(summand: Summand) -> tuple[str, ...]:
-    return tuple(f"e0_{j}" for j in range(summand.components))
-
-
-def clip_of(summand: Summand, limit: Fraction) -> int:
-    """A limit in the unit of the aggregate as an integer of the summand: rows for counts and moments, values for sums."""
-    size = Fraction(base_of(summand)) * limit
-    if isinstance(summand, GridSum):
-        size = limit / summand.grid.step
-    return max(1, min(MOST, math.ceil(size)))
-
-
-def base_of(summand: Summand) -> int:
-    """The integers that one row adds to counts and moments."""
-    return summand.total if isinstance(summand, Moments) else 1

@@ -22,8 +22,9 @@ from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import row_order
-from dpsql.program import Program, assign, base_of, clip_of, clips, contributions, owner_of, task_of
+from dpsql.program import Program, assign
 from dpsql.requests import Request
+from dpsql.tasks import base_of, clip_of, contributions, task_of
 from dpsql.types import Interval
 
 
@@ -44,7 +45,7 @@ def script(program: Program, public: PublicFacts) -> Generator[Request, Any, Rel
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
-    estimates = yield from _measured(choices, Setting(keys=tuple(key.column for key in program.question.keys), cells=cells))
+    estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
 
@@ -53,7 +54,7 @@ def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node
     """The view with a limit on the rows of each entity; learned where none is known."""
     if program.learn != "rows":
         return program.view
-    owner = owner_of(program)
+    owner = program.owner
     rows = yield from learned_rows(program.view, owner, program.stages["limits"])
     notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
     return Truncate(input=program.view, rows=rows, owner=owner, order=row_order(program.view, owner))
@@ -76,10 +77,10 @@ def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request,
     """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
     keys = program.question.keys
     if not program.hidden:
-        return tuple(product(*map(_values, keys)))
+        return declared_cells(program)
     hidden = [key.column for key in program.hidden]
     assert program.rule is not None
-    found = yield from found_keys(view, owner_of(program), hidden, program.groups, program.rule.rule)
+    found = yield from found_keys(view, program.owner, hidden, program.groups, program.rule.rule)
     notes.append(f"groups of about {program.rule.half:.0f} entities or more are shown; each told of {program.groups} at most")
     declared = [[None] if key.domain is None else _values(key) for key in keys]
     cells = []
@@ -88,6 +89,11 @@ def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request,
         cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
                   for combination in product(*declared)]
     return tuple(sorted(cells, key=sort_key))
+
+
+def declared_cells(program: Program) -> Cells:
+    """Every combination of declared values."""
+    return tuple(product(*map(_values, program.question.keys)))
 
 
 def _values(key: Key) -> list[Any]:
@@ -100,16 +106,17 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
     """The mechanism of every part, with totals clipped where the statement wants that."""
     sums = [i for i, part in enumerate(parts.parts) if isinstance(part, Sums)]
     limits: dict[int, int] = {}
-    for i in sums if clips(program) else ():
+    for i in sums if program.clips else ():
         part = parts.parts[i]
         assert isinstance(part, Sums)
         if program.options.clip is not None:
             limits[i] = clip_of(part.summand, program.options.clip)
             continue
-        given = contributions(view, part.summand, program)
+        given = contributions(view, program.owner, program.keys, part.summand)
         limits[i] = yield from learned_total(given, base_of(part.summand), program.stages["limits"].part(Fraction(1, len(sums))))
         notes.append("the total of each entity was clipped at a limit that was learned privately")
-    tasks = [task_of(i, part, view, program, public, clip=limits.get(i)) for i, part in enumerate(parts.parts)]
+    tasks = [task_of(i, part, view, program.keys, public, clipping=program.clipping(limits[i]) if i in limits else None)
+             for i, part in enumerate(parts.parts)]
     choices = assign(program, tasks, cells)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None]

@@ -1,0 +1,77 @@
+"""Parts of a statement as tasks that mechanisms answer: over which relation, with which sensitivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.mechanisms.base import Linear, Ordered, Task
+from dpsql.plan.certificate import certify, stability
+from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.contributions import MOST, Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.parts import Distincts, Part, Quantiles, Sums
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clipping:
+    """What each entity adds over all cells is scaled down to an `order`-norm of `bound`."""
+
+    owner: str
+    order: int
+    bound: int
+
+
+def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *, clipping: Clipping | None = None) -> Task:
+    """A part over a view whose rows are limited. `clipping`, for sums, bounds totals instead of rows."""
+    match part:
+        case Quantiles():
+            rows = stability(view, public).rows
+            assert rows is not None
+            return Ordered(at=at, input=view, part=part, rows=rows)
+        case Distincts():
+            return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
+        case Sums() if clipping is not None:
+            totals = tuple(f"e0_{j}" for j in range(part.summand.components))
+            clipped = Clip(input=contributions(view, clipping.owner, keys, part.summand), owner=clipping.owner, columns=totals,
+                           order=clipping.order, bound=clipping.bound)
+            return _linear(at, clipped, keys, Clipped(clipped=totals), public)
+        case Sums():
+            return _linear(at, view, keys, part.summand, public)
+
+
+def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:
+    certificate = certify(Tally(input=input_, keys=keys, summands=(summand,)), public)
+    return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
+
+
+def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
+    """The values of a column in each cell, each once."""
+    kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
+    names = dict.fromkeys((*keys, part.column))
+    return Distinct(input=Project(input=kept, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))
+
+
+def contributions(view: Node, owner: str, keys: tuple[str, ...], summand: Summand) -> Contributions:
+    """What each entity adds to each cell. (The cells of an entity are those that its rows are in, declared or not.)"""
+    return Contributions(input=view, owner=owner, keys=keys, summands=(summand,))
+
+
+def clip_of(summand: Summand, limit: Fraction) -> int:
+    """A limit in the unit of the aggregate as an integer of the summand: rows for counts and moments, values for sums."""
+    size = limit / summand.grid.step if isinstance(summand, GridSum) else Fraction(base_of(summand)) * limit
+    return max(1, min(MOST, math.ceil(size)))
+
+
+def base_of(summand: Summand) -> int:
+    """The integers that one row adds to counts and moments."""
+    return summand.total if isinstance(summand, Moments) else 1
