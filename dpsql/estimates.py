@@ -34,8 +34,7 @@ class Error:
     def variance(self) -> float:
         if self.kind != "laplace":
             return self.scale**2
-        q = math.exp(-1 / self.scale)
-        return 2 * q / (1 - q) ** 2
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +116,10 @@ class Estimate:
             return np.zeros_like(self.values)
         table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
         errors = tuple(self.slopes[name][0] for name in names)
-        rows, places = np.unique(np.round(np.nan_to_num(table), 12), axis=0, return_inverse=True)
-        widths = np.array([margin(errors, tuple(float(slope) for slope in row), confidence) for row in rows])
+        digits, powers = np.frexp(table)
+        rows, places = np.unique(np.ldexp(np.round(digits, 9), powers), axis=0, return_inverse=True)
+        widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
+                           for row in rows])
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
 
 
@@ -132,47 +133,81 @@ def released(name: tuple[int, ...], values: Numbers, error: Error, *, unit: floa
     return Estimate(values=values * unit, slopes={name: (error, np.full(values.shape, unit))})
 
 
-@lru_cache(maxsize=4096)
+HUGE = 1e100  # a slope that says nothing
+RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that exact
+GRID = math.log(1.01)
+
+
 def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: float) -> float:
     """The least w, up to rounding upwards, with P(|sum of slope * noise| <= w) >= confidence.
 
-    Exact for one piece of Laplace noise (on integers) and for Gaussian noise. For several pieces the distribution function is
-    inverted numerically from the characteristic function of the continuous noises, and half a unit of each discrete one is
-    added, which makes the interval a little wider than it need be.
+    Exact for one piece of noise on integers. For several pieces the continuous noises are summed, and half a unit of each
+    discrete one is added, which makes the interval a little wider than it need be.
     """
-    laplace = [(error.scale, slope) for error, slope in zip(errors, slopes, strict=True) if error.kind == "laplace" and slope > 0]
-    spread = math.sqrt(sum((error.scale * slope) ** 2 for error, slope in zip(errors, slopes, strict=True)
-                           if error.kind != "laplace"))
-    if not laplace:
+    pieces = [(error, slope) for error, slope in zip(errors, slopes, strict=True) if error.scale * slope > 0]
+    if len(pieces) == 1 and pieces[0][0].kind != "approximate":
+        (error, slope), = pieces
+        return slope * _integer(error, confidence)
+    widths = sorted((error.scale * slope for error, slope in pieces if error.kind == "laplace"), reverse=True)
+    spread = math.hypot(*(error.scale * slope for error, slope in pieces if error.kind != "laplace"))
+    largest = max([spread, *widths])
+    if largest == 0:
+        return 0.0
+    relative = tuple(_up(width / largest) for width in widths)
+    units = sum(slope for error, slope in pieces if error.kind != "approximate")
+    return largest * _quantile(relative, _up(spread / largest) if widths else 1.0, confidence) + units / 2
+
+
+def _integer(error: Error, confidence: float) -> int:
+    """The least whole number w with P(|z| <= w) >= confidence, for noise z on integers."""
+    if error.kind == "gaussian":  # P(|z| > w) <= P(|normal| > w + 1/2)
         from scipy.special import ndtri
-        return float(ndtri(0.5 + confidence / 2)) * spread
-    if len(laplace) == 1 and spread == 0:
-        scale, slope = laplace[0]
-        q = math.exp(-1 / scale)  # P(|z| > w) = 2 q^(w + 1) / (1 + q)
-        return slope * max(0, math.ceil(math.log((1 - confidence) * (1 + q) / 2) / math.log(q) - 1 - 1e-9)) if q > 0 else 0.0
-    widths = [scale * slope for scale, slope in laplace]
-    size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
-    covered = _coverage([width / size for width in widths], spread / size)
-    low, high = 0.0, 2.0
-    while covered(high) < confidence:
-        high *= 2
+        return max(0, math.ceil(error.scale * float(-ndtri((1 - confidence) / 2)) - 0.5 - 1e-9))
+    q = math.exp(-1 / error.scale)  # P(|z| > w) = 2 q^(w + 1) / (1 + q)
+    return max(0, math.ceil(-error.scale * math.log((1 - confidence) * (1 + q) / 2) - 1 - 1e-9))
+
+
+def _up(part: float) -> float:
+    """A relative width, at most one, rounded up by one per cent at most, so that few different ones are ever worked out."""
+    return math.exp(GRID * math.ceil(math.log(max(part, 1e-4)) / GRID - 1e-9)) if part > 0 else 0.0
+
+
+@lru_cache(maxsize=2**14)
+def _quantile(widths: tuple[float, ...], spread: float, confidence: float) -> float:
+    """The w with P(|X| <= w) = confidence, for a sum X of Laplace variables and a normal one."""
+    if not widths:
+        from scipy.special import ndtri
+        return spread * float(-ndtri((1 - confidence) / 2))
+    if 1 - confidence < RARE:
+        return _tail_bound(widths, spread, 1 - confidence)
+    covered = _coverage(widths, spread)
+    low, high = 0.0, _tail_bound(widths, spread, 1 - confidence)
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if covered(middle) < confidence else (low, middle)
-    return high * size + 0.5 * sum(slope for _, slope in laplace)
+    return high
 
 
-def _coverage(widths: list[float], spread: float) -> Callable[[float], float]:
-    """w -> P(|X| <= w) for a sum of Laplace variables and a normal one, by inversion (Gil-Pelaez 1951)."""
-    reach = 60 / max(widths) if len(widths) > 1 or spread > 0 else 1e4
-    t = np.linspace(0, reach, 20001)[1:]
+def _coverage(widths: tuple[float, ...], spread: float) -> Callable[[float], float]:
+    """w -> P(|X| <= w), by inversion of the characteristic function (Gil-Pelaez 1951) to an error below 1e-6."""
+    size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
+    reach = min(200 / max(widths), 9 / spread if spread > 0 else math.inf)
+    t = np.linspace(0, reach, max(500, math.ceil(reach * size / 0.1)))[1:]
     weight = np.exp(-((spread * t) ** 2) / 2)
     for width in widths:
         weight = weight / (1 + (width * t) ** 2)
-    step = t[1] - t[0]
+    weight, step = weight / t, t[1] - t[0]
 
     def covered(w: float) -> float:
-        wave = np.sin(t * w) / t * weight
+        wave = np.sin(t * w) * weight
         return float(2 / math.pi * step * (wave.sum() + (w - wave[-1]) / 2))  # trapezoids; the integrand is w at 0
 
     return covered
+
+
+def _tail_bound(widths: tuple[float, ...], spread: float, chance: float) -> float:
+    """A w with P(|X| > w) <= chance: for every s below 1 / width, P(X > w) <= exp(-s w) E[exp(s X)] (Chernoff)."""
+    parts = np.geomspace(1e-6, 1, 1001)[:-1]
+    s = np.concatenate((parts, 1 - parts)) / max(widths)
+    exponents = (spread * s) ** 2 / 2 - sum(np.log1p(-((width * s) ** 2)) for width in widths)
+    return float(np.min((exponents + math.log(2 / chance)) / s))

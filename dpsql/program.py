@@ -232,7 +232,8 @@ def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
     if program.known.rows is None and program.known.owner is not None:
         view = Truncate(input=view, rows=1, owner=program.known.owner, order=row_order(view, program.known.owner))
     clipping = program.clipping(1) if program.clips else None
-    tasks = [task_of(i, part, view, program.keys, public, clipping=clipping) for i, part in enumerate(program.decomposition.parts)]
+    tasks = [task_of(i, part, view, program.keys, public, clipping=clipping)
+             for i, part in enumerate(program.decomposition.parts)]
     return assign(program, tasks, cells_declared(program.question))
 
 

@@ -31,7 +31,8 @@ class Clipping:
     bound: int
 
 
-def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *, clipping: Clipping | None = None) -> Task:
+def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *,
+            clipping: Clipping | None = None) -> Task:
     """A part over a view whose rows are limited. `clipping`, for sums, bounds totals instead of rows."""
     match part:
         case Quantiles():

@@ -27,7 +27,9 @@ class DuckScratch:
         size = max((len(values) for _, values in columns.values()), default=1)
         source = ", ".join(["unnest(range(CAST($1 AS BIGINT))) AS \"#\"", *lists])
         text = f"SELECT {', '.join(to_sql(expr, names) for expr in exprs)} FROM (SELECT {source}) AS t0 ORDER BY t0.\"#\""
-        return self._connection.execute(text, [size, *(list(values) for _, values in columns.values())]).fetchall()
+        given = [size, *(list(values) for _, values in columns.values())]
+        rows: list[tuple[Any, ...]] = self._connection.execute(text, given).fetchall()
+        return rows
 
     def compiles(self, pattern: str) -> bool:
         """Whether a regular expression is one, so that it cannot fail on a row."""

@@ -71,9 +71,9 @@ class Quantizer:
                     f"THEN CAST({self.least} AS BIGINT) ELSE {days} END)")
         if kind is Type.BIGINT and self.step == 1 and float(self.origin).is_integer():
             shifted = f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
-            low, high = math.floor(self.low), math.ceil(self.high)
-            return (f"(CASE WHEN {printed} >= CAST(({high}) AS BIGINT) THEN CAST(({self.most}) AS BIGINT) "
-                    f"WHEN {printed} <= CAST(({low}) AS BIGINT) THEN CAST(({self.least}) AS BIGINT) ELSE {shifted} END)")
+            first, last = math.floor(self.low), math.ceil(self.high)
+            return (f"(CASE WHEN {printed} >= CAST(({last}) AS BIGINT) THEN CAST(({self.most}) AS BIGINT) "
+                    f"WHEN {printed} <= CAST(({first}) AS BIGINT) THEN CAST(({self.least}) AS BIGINT) ELSE {shifted} END)")
         x = printed if kind is Type.DOUBLE else f"CAST({printed} AS DOUBLE)"
         low, high, inverse = (f"CAST(({float(number)!r}) AS DOUBLE)" for number in (self.low, self.high, 1 / self.step))
         shifted = f"({x} - CAST(({float(self.origin)!r}) AS DOUBLE))" if self.origin else x

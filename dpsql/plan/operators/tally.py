@@ -40,7 +40,8 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
                  bound: int) -> str:
     """The SELECT that sums the components of all summands for each value of `keys`."""
     names = columns_of("t0", input)
-    inner, sums = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys], []
+    sums: list[str] = []
+    inner = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys]
     for i, summand in enumerate(summands):
         cells = summand.cells(names, dict(input.env))
         aliases = [f"#{i}_{j}" for j in range(len(cells))]

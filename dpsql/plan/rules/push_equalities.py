@@ -52,7 +52,9 @@ def _push(node: Node, part: Expr) -> Node | None:
         below = getattr(node, side)
         if read <= set(below.env):
             pushed = _push(below, part)
-            return None if pushed is None else replace(node, **{side: pushed})
+            if pushed is None:
+                return None
+            return replace(node, left=pushed) if side == "left" else replace(node, right=pushed)
     if not read <= set(node.left.env) | set(node.right.env):
         return None
     known = [old for old in conjuncts(node.condition) if old != TRUE]

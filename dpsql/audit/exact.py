@@ -1,0 +1,34 @@
+"""No noise at all, to compare the engine with plain SQL.
+
+A kernel takes its noise when it is made, from whoever holds a reader of the private rows; nothing that a connection offers
+makes one. So this source cannot be chosen by an analyst, and answers that were made with it are not private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Exact:
+    """The `kernel.noise.source.Source` that adds nothing: sums as they are, the best candidate, every key that somebody has."""
+
+    def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+        return list(values)
+
+    def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
+        return list(values)
+
+    def exponential(self, scores: Sequence[float], scale: float) -> int:
+        """The first of the best; so a tie does not depend on how many candidates share it."""
+        return max(range(len(scores)), key=scores.__getitem__)
+
+    def flip(self, scores: Sequence[int], scale: float) -> int:
+        return max(range(len(scores)), key=scores.__getitem__)
+
+    def below(self, end: int) -> int:
+        """The middle one."""
+        return (end - 1) // 2
+
+    def coin(self, weight: int, bits: int) -> bool:
+        """Whatever is possible happens, so that all keys are shown, as in plain SQL."""
+        return weight > 0
