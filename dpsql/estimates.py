@@ -116,8 +116,7 @@ class Estimate:
             return np.zeros_like(self.values)
         table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
         errors = tuple(self.slopes[name][0] for name in names)
-        digits, powers = np.frexp(table)
-        rows, places = np.unique(np.ldexp(np.round(digits, 9), powers), axis=0, return_inverse=True)
+        rows, places = np.unique(table, axis=0, return_inverse=True)
         widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
                            for row in rows])
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
@@ -160,9 +159,13 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
 
 def _integer(error: Error, confidence: float) -> int:
     """The least whole number w with P(|z| <= w) >= confidence, for noise z on integers."""
-    if error.kind == "gaussian":  # P(|z| > w) <= P(|normal| > w + 1/2)
+    if error.kind == "gaussian" and error.scale < 100:
+        weights = np.exp(-(np.arange(10 * error.scale + 10) ** 2) / (2 * error.scale**2))
+        inside = 2 * np.cumsum(weights) - 1
+        return int(np.searchsorted(inside, (confidence - 1e-12) * inside[-1]))
+    if error.kind == "gaussian":  # as wide as this it is a normal one, rounded
         from scipy.special import ndtri
-        return max(0, math.ceil(error.scale * float(-ndtri((1 - confidence) / 2)) - 0.5 - 1e-9))
+        return max(0, math.ceil(error.scale * float(-ndtri((1 - confidence) / 2)) - 0.5))
     q = math.exp(-1 / error.scale)  # P(|z| > w) = 2 q^(w + 1) / (1 + q)
     return max(0, math.ceil(-error.scale * math.log((1 - confidence) * (1 + q) / 2) - 1 - 1e-9))
 

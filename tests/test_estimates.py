@@ -1,0 +1,226 @@
+"""Released numbers that know their errors: intervals against exact tails and against draws, and how arithmetic carries noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+from scipy.stats import norm
+
+from dpsql.estimates import Error, Estimate, _quantile, constant, margin, released
+
+LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
+
+
+def laplace(scale: float) -> Error:
+    return Error(kind="laplace", scale=scale)
+
+
+def gaussian(sigma: float) -> Error:
+    return Error(kind="gaussian", scale=sigma)
+
+
+def pmf(error: Error) -> NDArray[np.float64]:
+    """Chances of -n .. n, with next to nothing beyond."""
+    reach = math.ceil(error.scale * (45 if error.kind == "laplace" else 10)) + 3
+    z = np.arange(-reach, reach + 1, dtype=np.float64)
+    weights = np.exp(-np.abs(z) / error.scale) if error.kind == "laplace" else np.exp(-(z**2) / (2 * error.scale**2))
+    return weights / weights.sum()
+
+
+def covered(chances: NDArray[np.float64], w: float) -> float:
+    """P(|z| <= w) of chances of -n .. n."""
+    middle, reach = len(chances) // 2, math.floor(w + 1e-9)
+    return float(chances[max(0, middle - reach):middle + reach + 1].sum())
+
+
+# -- intervals
+
+
+@pytest.mark.parametrize("error", [laplace(s) for s in (0.1, 0.5, 1.0, 2.7, 30.0, 1000.0)] + [
+    gaussian(s) for s in (0.3, 0.6, 1.0, 1.7, 5.0, 40.0, 1000.0)])
+def test_one_piece_has_the_least_interval_that_covers(error: Error) -> None:
+    chances = pmf(error)
+    for level in [*LEVELS, 1 - 1e-6]:
+        w = margin((error,), (1.0,), level)
+        assert w == int(w) and covered(chances, w) >= level - 1e-9
+        if error.kind == "laplace":
+            assert w == 0 or covered(chances, w - 1) < level
+        else:
+            assert w == 0 or covered(chances, w - 1) < level + 1e-6
+        assert margin((error,), (2.0**-60,), level) == w * 2.0**-60
+        assert margin((error, gaussian(3.0)), (0.25, 0.0), level) == w / 4
+
+
+def test_wide_noise_has_the_interval_of_its_continuous_twin() -> None:
+    for level in LEVELS:
+        assert margin((laplace(1e12),), (1.0,), level) == pytest.approx(-1e12 * math.log(1 - level), rel=1e-9)
+        assert margin((gaussian(1e12),), (1.0,), level) == pytest.approx(norm.ppf(0.5 + level / 2) * 1e12, rel=1e-9)
+        assert margin((Error(kind="approximate", scale=2.0),), (3.0,), level) == pytest.approx(6 * norm.ppf(0.5 + level / 2))
+
+
+PIECES = [
+    (laplace(1.0), laplace(1.0)), (laplace(3.0), laplace(0.4)), (laplace(20.0), laplace(20.0), laplace(20.0)),
+    (laplace(10.0), gaussian(4.0)), (laplace(1.0), gaussian(30.0)), (gaussian(1.0), gaussian(2.0)), (laplace(5.0), gaussian(0.4)),
+    (laplace(0.3), laplace(0.3), laplace(0.3), laplace(0.3)), (gaussian(0.5), gaussian(0.5), laplace(0.2)),
+    tuple(laplace(2.0 + i) for i in range(12))]
+
+
+@pytest.mark.parametrize("errors", PIECES)
+def test_several_pieces_are_covered_and_little_more(errors: tuple[Error, ...]) -> None:
+    """Against the exact distribution of the sum of integers."""
+    chances = pmf(errors[0])
+    for error in errors[1:]:
+        chances = fftconvolve(chances, pmf(error))
+    for level in LEVELS:
+        w = margin(errors, (1.0,) * len(errors), level)
+        least = next(i for i in itertools.count() if covered(chances, i) >= level)
+        assert covered(chances, w) >= level - 1e-6
+        assert w <= (least + len(errors) / 2 + 1) * 1.02
+
+
+@pytest.mark.parametrize("errors, slopes", [
+    ((laplace(100.0), laplace(100.0)), (1.0, 0.01)), ((laplace(100.0), laplace(1000.0)), (1.0, 0.03)),
+    ((laplace(100.0), gaussian(500.0)), (1.0, 1.0)), ((laplace(100.0), gaussian(1e6)), (1.0, 1.0)),
+    ((gaussian(100.0), laplace(1e-9)), (1.0, 1.0)), ((laplace(1e4),) * 5, (1.0, 0.5, 0.25, 2.0, 1e-7)),
+    ((laplace(1e4),) * 60, (1.0,) * 60)])
+def test_several_wide_pieces_against_draws(errors: tuple[Error, ...], slopes: tuple[float, ...]) -> None:
+    draw, n = np.random.default_rng(7), 200_000
+    total = np.zeros(n)
+    for error, slope in zip(errors, slopes, strict=True):
+        total += slope * (draw.laplace(0, error.scale, n) if error.kind == "laplace" else draw.normal(0, error.scale, n))
+    for level in LEVELS:
+        share = float((np.abs(total) <= margin(errors, slopes, level)).mean())
+        noise = 5 * math.sqrt(level * (1 - level) / n)
+        assert level - noise <= share <= level + noise + 0.012 * (1 - level) * 20
+
+
+@pytest.mark.parametrize("errors", PIECES)
+def test_intervals_grow_with_confidence_and_scale_with_their_unit(errors: tuple[Error, ...]) -> None:
+    ones = (1.0,) * len(errors)
+    found = [margin(errors, ones, level) for level in [*LEVELS, 1 - 1e-4, 1 - 1e-7, 1 - 1e-9]]
+    assert found == sorted(found) and all(math.isfinite(w) for w in found)
+    assert margin(errors, tuple(1e-30 for _ in errors), 0.95) == pytest.approx(1e-30 * margin(errors, ones, 0.95))
+    # far out the bound of the tail is used, which is not much wider
+    assert found[-1] <= 4 * found[-4]
+
+
+def test_intervals_cover_far_out() -> None:
+    chances = fftconvolve(pmf(laplace(2.0)), pmf(laplace(2.0)))
+    for rare in (1e-6, 1e-7, 1e-9):
+        assert 1 - covered(chances, margin((laplace(2.0), laplace(2.0)), (1.0, 1.0), 1 - rare)) <= rare * 1.01 + 1e-12
+    for rare in (1e-6, 1e-9):
+        w = margin((laplace(1.0), gaussian(1000.0)), (1.0, 1.0), 1 - rare)
+        assert norm.ppf(1 - rare / 2) * 1000 <= w <= 1.15 * norm.ppf(1 - rare / 2) * 1000
+
+
+def test_nothing_uncertain_has_no_interval() -> None:
+    assert margin((), (), 0.95) == margin((laplace(3.0),), (0.0,), 0.95) == 0
+    assert list(constant(np.array([1.0, 2.0])).margins(0.95)) == [0, 0]
+
+
+def test_margins_of_cells_are_those_of_their_slopes() -> None:
+    slopes = np.array([1.0, 1e-13, 0.0, 2.0, 1e200, np.nan])
+    found = Estimate(values=np.zeros(6), slopes={(0,): (laplace(4.0), slopes)}).margins(0.9)
+    assert list(found[:4]) == [margin((laplace(4.0),), (float(slope),), 0.9) for slope in slopes[:4]]
+    assert found[1] > 0 and found[4] == math.inf and not found[5] < math.inf
+
+
+def test_margins_of_many_cells_take_few_inversions() -> None:
+
+    draw = np.random.default_rng(3)
+    many = Estimate(values=np.zeros(5000), slopes={(i,): (laplace(7.0), draw.lognormal(0, 3, 5000)) for i in range(2)})
+    _quantile.cache_clear()
+    found = many.margins(0.95)
+    assert _quantile.cache_info().misses < 1000
+    assert np.all(found >= 0.99 * np.maximum.reduce([7 * 2.9 * slope - slope for _, slope in many.slopes.values()]))
+
+
+# -- standard errors
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 9.0])
+def test_the_variance_of_laplace_noise_on_integers(scale: float) -> None:
+    chances = pmf(laplace(scale))
+    z = np.arange(len(chances)) - len(chances) // 2
+    assert laplace(scale).variance == pytest.approx(float((z**2 * chances).sum()), rel=1e-9)
+
+
+def test_variances_at_the_ends() -> None:
+    assert laplace(1e-9).variance == laplace(1e-300).variance == 0
+    for scale in (1e6, 1e12, 1e18):
+        assert laplace(scale).variance == pytest.approx(2 * scale**2, rel=1e-9)
+    assert gaussian(3.0).variance == 9 and Error(kind="approximate", scale=2.0).variance == 4
+
+
+# -- arithmetic
+
+A = released((0,), np.array([10.0, 20.0, 30.0]), laplace(2.0), unit=0.5)
+B = released((1,), np.array([4.0, 5.0, 6.0]), gaussian(3.0))
+
+
+def same(a: Estimate, b: Estimate) -> bool:
+    return bool(np.allclose(a.values, b.values, equal_nan=True)) and a.slopes.keys() == b.slopes.keys() and all(
+        a.slopes[name][0] == b.slopes[name][0] and np.allclose(a.slopes[name][1], b.slopes[name][1], equal_nan=True)
+        for name in a.slopes)
+
+
+def test_released_numbers_are_integers_times_a_unit() -> None:
+    assert list(A.values) == [5, 10, 15]
+    assert np.allclose(A.deviations, 0.5 * math.sqrt(laplace(2.0).variance))
+    assert A.linear and not A.approximate
+    assert released((0,), np.zeros(1), Error(kind="approximate", scale=1.0)).approximate
+
+
+def test_identities() -> None:
+    assert same(A + B, B + A) and same((A + B) - B + B * 0.0, A + B * 0.0) and same(A - B, A + B * -1.0)
+    assert same(A + A, A * 2.0) and same(A * B, B * A) and same(A + 1.0 - 1.0, A) and same(A / 2.0, A * 0.5)
+    assert same((A + B) * 3.0, A * 3.0 + B * 3.0) and same(A * B / B, A * (B / B))
+    assert np.allclose((A - A).deviations, 0) and np.allclose((A / A).deviations, 0) and np.allclose((A / A).values, 1)
+    assert np.allclose((A * A).deviations, 2 * np.abs(A.values) * A.deviations)
+
+
+def test_sums_keep_exact_intervals_and_products_do_not() -> None:
+    assert (A + B).linear and (A * 3.0).linear and (A * constant(np.array([1.0, 2.0, 3.0]))).linear
+    assert (constant(np.array([1.0, 2.0, 3.0])) * A).linear and (A / constant(np.array([1.0, 2.0, 4.0]))).linear
+    for made in (A * B, A / B, A.root(), A * B + A, constant(np.ones(3)) / A):
+        assert not made.linear and made.approximate
+
+
+def test_deviations_of_sums_add_up_in_squares() -> None:
+    assert np.allclose((A + B).deviations ** 2, A.deviations**2 + B.deviations**2)
+    assert np.allclose((A * 3.0 - B * 2.0).deviations ** 2, 9 * A.deviations**2 + 4 * B.deviations**2)
+
+
+def test_what_cannot_be_divided_has_no_value() -> None:
+    zero = released((1,), np.array([0.0, 5.0, 6.0]), gaussian(3.0))
+    assert list(np.isnan((A / zero).values)) == [True, False, False]
+    assert list(np.isnan((A / constant(np.array([1.0, 0.0, 2.0]))).values)) == [False, True, False]
+    assert list(np.isnan(A.where(np.array([True, False, True])).values)) == [False, True, False]
+
+
+def test_values_are_moved_into_their_range_and_keep_their_error() -> None:
+    held = (A - 12.0).within(-5, 1)
+    assert list(held.values) == [-5, -2, 1] and np.allclose(held.deviations, A.deviations)
+    assert list((A - 7.0).root().values) == [0, math.sqrt(3), math.sqrt(8)]
+
+
+@pytest.mark.parametrize("combine", [
+    lambda a, b: a * b, lambda a, b: a / b, lambda a, b: (a / b).root(), lambda a, b: (a * a) / b - a, lambda a, b: b.root() * a])
+def test_first_order_errors_against_draws(combine: Callable[[Estimate, Estimate], Estimate]) -> None:
+    """Noise small beside the values, where the delta method is good."""
+    draw, n = np.random.default_rng(11), 200_000
+    first, second = 5000.0, 2000.0
+    a = released((0,), np.array([first]), laplace(30.0))
+    b = released((1,), np.array([second]), gaussian(25.0))
+    drawn = combine(constant(first + draw.laplace(0, 30.0, n)), constant(second + draw.normal(0, 25.0, n))).values
+    made = combine(a, b)
+    assert made.deviations[0] == pytest.approx(drawn.std(), rel=0.02)
+    for level in (0.8, 0.95):
+        share = float((np.abs(drawn - made.values[0]) <= made.margins(level)[0]).mean())
+        assert level - 0.01 <= share <= level + 0.02  # half a unit of each integer noise is added
