@@ -124,8 +124,8 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     price = _price(options.price, budget)
     groups = options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS)
     program = Program(question=question, options=options, view=view, known=known, purse=purse(price, concentrated=False),
-                      learn=_learn(known, parts, question, options), searched=searched, hidden=hidden, rule=None, groups=groups,
-                      decomposition=parts)
+                      learn=_learn(known, parts, question, options, searched), searched=searched, hidden=hidden, rule=None,
+                      groups=groups, decomposition=parts)
     return _check_mechanisms(_with_account(program, price, public))
 
 
@@ -140,15 +140,20 @@ def _searched(question: Question) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _learn(known: Stability, parts: Decomposition, question: Question, options: Options) -> str | None:
+def _learn(known: Stability, parts: Decomposition, question: Question, options: Options,
+           searched: tuple[str, ...]) -> str | None:
     """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
     if options.bound == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         if known.owner is None:
             raise Unsupported("an entity's total cannot be clipped, as rows here are not owned by one entity each",
                               code="no-owner", try_="bound = 'rows'")
-        if known.rows is None and not all(isinstance(part, Sums) for part in parts.parts):
-            raise Unsupported("clip bounds sums; the other aggregates of this statement need a limit of rows", code="clip",
+        if known.rows is None and (searched or not all(isinstance(part, Sums) for part in parts.parts)):
+            what = "the search for bounds needs" if searched else "the other aggregates of this statement need"
+            raise Unsupported(f"clip bounds sums, and {what} a limit of rows", code="clip",
                               try_="max_rows = 10, or rows_per_entity in the policy")
+        if known.owner in (key.column for key in question.keys):
+            raise Unsupported("where each group is one entity, there is no total of an entity to clip", code="clip",
+                              try_="bound = 'rows'")
         _check_clip(question, options)
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
@@ -198,7 +203,8 @@ def _price(price: Price | None, budget: Budget) -> Price:
 def _with_account(program: Program, price: Price, public: PublicFacts) -> Program:
     """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    tried = [_with_rule(replace(program, purse=purse(price, concentrated=account))) for account in accounts]
+    purses = [purse(price, concentrated=account) for account in accounts]
+    tried = [_with_rule(replace(program, purse=given)) for given in purses if given.epsilon or given.rho]
     return min(tried, key=lambda candidate: (len(_unused(candidate)), expected_size(candidate, public)))
 
 
@@ -207,6 +213,15 @@ def _with_rule(program: Program) -> Program:
     if not program.hidden:
         return program
     name, span = program.hidden[0].name, program.hidden[0].span
+    if program.known.owner is None:
+        raise Unsupported(f"the values of {name} are not declared, and how many entities have each is not known, as rows here "
+                          "are not owned by one entity each", code="no-owner", span=span, subject=name, try_="values = [...] for "
+                          "the column in the policy, or the entity's key among the columns of the subquery")
+    for key in program.hidden:
+        if key.column == program.owner:
+            raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
+                              span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
+                              f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
     if not program.purse.delta:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,

@@ -26,7 +26,10 @@ def look(request: Measure, context: Context) -> Measured:
 
 
 def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) -> list[list[int]]:
-    """For each total its integers over the listed cells, in their order; 0 where a cell has no rows, others are dropped."""
+    """For each total its integers over the listed cells, in their order; 0 where a cell has no rows, others are dropped.
+
+    Rows that are read as one cell are added up: whichever came last must not decide.
+    """
     position = {cell_of(key): i for i, key in enumerate(cells)}
     columns = [[0] * len(cells) for _ in range(totals)]
     for row in rows:
@@ -35,5 +38,5 @@ def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) 
             for column, value in zip(columns, row[keys:], strict=True):
                 if not isinstance(value, int):
                     raise TypeError("only integers leave the engine")
-                column[at] = value
+                column[at] += value
     return columns

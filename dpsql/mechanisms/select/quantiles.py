@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
+from dpsql.estimates import Error, Estimate, constant
 from dpsql.mechanisms.base import Estimates, Ordered, Setting
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.requests import ROUNDING, Request, Segment, Select, Selected, Target, reach
@@ -95,6 +95,8 @@ def searched(search: Search) -> Generator[Request, Any, Estimates]:
     depth = levels(len(fractions))
     share = (1 - ERROR_SHARE) / depth
     cells = len(search.setting.cells)
+    if not cells:  # no group was selected
+        return tuple(constant(np.zeros(0)) for _ in fractions)
     chosen = np.zeros((cells, len(fractions)), dtype=np.int64)
     parts = [_Part(first=0, last=len(fractions), low=np.zeros(cells, dtype=np.int64), high=np.full(cells, search.top),
                    below=Fraction(0), above=Fraction(1))]

@@ -38,12 +38,18 @@ def settled(printed: str, kind: Type) -> str:
     """A value as it stands for all that are equal to it, where rows are grouped.
 
     Of numbers that compare equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on
-    other rows; and their texts differ.
+    other rows; and their texts differ. Dates outside the years 1 to 9999, the infinite ones too, become the nearest day inside:
+    a client reads them as that day anyway, or as texts, and two groups must not be read as one.
     """
-    if kind is not Type.DOUBLE:
-        return printed
-    zero, nan = "CAST(0 AS DOUBLE)", "CAST('nan' AS DOUBLE)"
-    return f"(CASE WHEN {printed} = {zero} THEN {zero} WHEN isnan({printed}) THEN {nan} ELSE {printed} END)"
+    match kind:
+        case Type.DOUBLE:
+            zero, nan = "CAST(0 AS DOUBLE)", "CAST('nan' AS DOUBLE)"
+            return f"(CASE WHEN {printed} = {zero} THEN {zero} WHEN isnan({printed}) THEN {nan} ELSE {printed} END)"
+        case Type.DATE | Type.TIMESTAMP:
+            first, last = (f"{kind.value} '{day}'" for day in (
+                ("0001-01-01", "9999-12-31") if kind is Type.DATE else ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")))
+            return f"(CASE WHEN {printed} > {last} THEN {last} WHEN {printed} < {first} THEN {first} ELSE {printed} END)"
+    return printed
 
 
 def to_sql(expr: Expr, names: Mapping[str, str]) -> str:

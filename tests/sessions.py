@@ -1,0 +1,50 @@
+"""Sessions over small worlds, made by hand: any noise, any reader between the kernel and the rows, a ledger in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import worlds
+
+from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.price import price
+from dpsql.catalog.schema import fit
+from dpsql.engine import Session
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.run import Kernel
+
+PRICE: dict[str, object] = {"epsilon": 1, "delta": 1e-6}
+
+
+def reader_of(world: worlds.World, version: str = "v1") -> DuckReader:
+    """A locked database in memory that holds a world."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    world.fill(connection)
+    lock_down(connection)
+    return DuckReader(connection, version)
+
+
+def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",
+               policy: str = worlds.POLICY, analyst: str = "ada", at: dict[str, object] | None = None,
+               around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "") -> Session:
+    """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none."""
+    declared = parse_policy(policy)
+    below = reader if reader is not None else reader_of(world if world is not None else worlds.world())
+    book = ledger if ledger is not None else open_ledger(folder)
+
+    def values(table: str, column: str) -> list[Any]:
+        return [row[0] for row in below.rows(f'SELECT "{column}" FROM "{table}"')]
+
+    catalog = fit(declared, budget, below.schema(), values)
+    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=Kernel(around(below), book, noise),
+                   ledger=book, scratch=DuckScratch(), price=price(**(PRICE if at is None else at)), policy=digest)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    path = folder / "test.ledger"
+    return Ledger(path) if path.exists() else Ledger.create(path)
