@@ -1,0 +1,49 @@
+"""The neighbour law on the plans of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from laws.asked import plans_of, question_of, view_of
+from laws.bad_worlds import KINDS
+from laws.family import ENTITIES, Family
+from laws.law import violations
+from laws.texts import HOUSEHOLD, TEXTS
+
+from dpsql.errors import Error
+from dpsql.plan.certificate import stability
+
+REFUSED_FOR_HOUSEHOLDS = 12  # groups by person, and lists linked by person, where a person is not what is protected
+
+
+@pytest.fixture(scope="module")
+def families() -> Iterator[list[Family]]:
+    made = [Family(kind(5), name=name, tame=name == "tame") for name, kind in KINDS.items()]
+    yield made
+    for family in made:
+        family.close()
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_no_statement_moves_further_than_it_claims(entity: str, families: list[Family], effort: float) -> None:
+    triples = refused = 0
+    repeats = max(1, round(2 * effort))
+    for number, text in enumerate(TEXTS if entity == "person" else (*TEXTS, *HOUSEHOLD)):
+        for family in [families[(number + i) % len(families)] for i in range(repeats)]:
+            try:
+                question = question_of(text, entity, family)
+            except Error:
+                refused += 1
+                continue
+            plans = tuple(plans_of(question, family))
+            broken = violations(plans, entity, family)
+            assert not broken, f"{text}\n{family.name} world, {entity}: {broken[0]}"
+            triples += len(plans) * len(family.keys(entity))
+    assert triples > 400 * repeats
+    assert refused <= (0 if entity == "person" else REFUSED_FOR_HOUSEHOLDS * repeats)
+
+
+def test_what_is_public_is_known_to_be(families: list[Family]) -> None:
+    text = "SELECT SUM(beds) FROM (SELECT city, MAX(beds) AS beds FROM clinics GROUP BY city) AS t"
+    assert stability(view_of(question_of(text, "person", families[0])), families[0].kernel).public

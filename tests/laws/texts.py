@@ -1,0 +1,126 @@
+"""Statements of every shape that a text can have, for plans as the binder makes them.
+
+`TEXTS` may be asked about either kind of entity, `HOUSEHOLD` only about households: there a person's rows are one household's,
+and the table of households itself is theirs.
+"""
+
+from __future__ import annotations
+
+TEXTS = (
+    # one table
+    "SELECT COUNT(*) FROM people",
+    "SELECT sex, COUNT(*) FROM people GROUP BY sex",
+    "SELECT age // 10 AS decade, COUNT(*), SUM(age) FROM people WHERE age >= 18 GROUP BY decade",
+    "SELECT AVG(income), VAR_SAMP(income), COUNT(income) FROM people WHERE active",
+    "SELECT SUM(income) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE sex = 'm') FROM people",
+    "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS life, COUNT(*) FROM people GROUP BY life",
+    "SELECT year, clinic, COUNT(*), SUM(cost) FROM visits GROUP BY year, clinic",
+    "SELECT clinic, AVG(cost) FROM visits WHERE note IS NULL OR note = 'ill' GROUP BY clinic",
+    "SELECT COUNT(DISTINCT person_id) FROM visits WHERE cost > 100",
+    "SELECT points, COUNT(*) FROM scores GROUP BY points",
+    "SELECT COUNT(*), SUM(points * points) FROM scores WHERE points BETWEEN -3 AND 3",
+    "SELECT MEDIAN(cost), MAX(cost) FROM visits",
+    "SELECT EXTRACT(month FROM seen) AS m, COUNT(*) FROM visits GROUP BY m",
+    "SELECT COUNT(*) FROM people WHERE nickname LIKE 'a%' AND born > DATE '1970-01-01'",
+    "SELECT COUNT(*) FROM people WHERE income IS NULL OR isnan(income)",
+    # along foreign keys
+    "SELECT p.sex, COUNT(*) FROM visits v JOIN people p ON v.person_id = p.person_id GROUP BY p.sex",
+    "SELECT p.sex, AVG(v.cost) FROM people p JOIN visits v USING (person_id) WHERE p.age > 30 GROUP BY p.sex",
+    "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.person_id = v.person_id WHERE v.visit_id IS NULL",
+    "SELECT COUNT(v.visit_id), COUNT(*) FROM people p LEFT JOIN visits v ON p.person_id = v.person_id AND v.year = 2020",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN people p ON p.person_id = v.person_id WHERE p.sex IS NULL",
+    "SELECT COUNT(*) FROM visits v RIGHT JOIN people p ON v.person_id = p.person_id",
+    "SELECT p.sex, COUNT(*) FROM people p, visits v WHERE p.person_id = v.person_id AND v.cost > 10 GROUP BY p.sex",
+    "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id JOIN scores s ON s.person_id = p.person_id",
+    "SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id WHERE a.year < b.year",
+    "SELECT COUNT(*) FROM visits a LEFT JOIN visits b ON a.person_id = b.person_id AND a.clinic = b.clinic AND a.visit_id < b.visit_id",
+    "SELECT COUNT(*) FROM visits v JOIN scores s ON v.person_id = s.person_id WHERE v.cost > s.points",
+    # with public tables
+    "SELECT c.city, COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic GROUP BY c.city",
+    "SELECT c.city, SUM(v.cost) FROM clinics c JOIN visits v ON v.clinic = c.clinic WHERE c.beds >= 10 GROUP BY c.city",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN clinics c ON v.clinic = c.clinic WHERE c.clinic IS NULL",
+    "SELECT COUNT(*) FROM visits v, clinics c WHERE v.clinic = c.clinic AND c.city = 'Oslo'",
+    "SELECT COUNT(*) FROM people CROSS JOIN clinics",
+    "SELECT a.city, COUNT(*) FROM visits v JOIN clinics a ON v.clinic = a.clinic JOIN clinics b ON a.city = b.city GROUP BY a.city",
+    "SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic < c.clinic",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT clinic, city, COUNT(*) AS n FROM clinics GROUP BY clinic, city) c "
+    "ON v.clinic = c.clinic",
+    "SELECT x.label, COUNT(*) FROM people p JOIN (VALUES ('f', 'woman'), ('m', 'man'), ('f', 'again')) AS x(code, label) "
+    "ON p.sex = x.code GROUP BY x.label",
+    "SELECT COUNT(*) FROM people p LEFT JOIN (VALUES (0.0, 1), (-0.0, 2)) AS z(v, w) ON p.income = z.v",
+    # lists
+    "SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo')",
+    "SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT clinic FROM clinics WHERE beds > 5)",
+    "SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT city FROM clinics)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM clinics c WHERE c.clinic = v.clinic AND c.beds > 5)",
+    "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM clinics c WHERE c.clinic = v.clinic)",
+    "SELECT CASE WHEN clinic IN (SELECT clinic FROM clinics WHERE city = 'Rome') THEN 'rome' ELSE 'else' END AS place, COUNT(*) "
+    "FROM visits GROUP BY place",
+    "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.cost > 100)",
+    "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id)",
+    "SELECT COUNT(*) FROM people WHERE person_id IN (SELECT person_id FROM scores WHERE points > 0)",
+    "SELECT COUNT(*) FROM people WHERE person_id NOT IN (SELECT person_id FROM scores WHERE points > 0)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.person_id = v.person_id AND w.clinic = v.clinic "
+    "AND w.year = 2019)",
+    "SELECT SUM(CASE WHEN person_id IN (SELECT person_id FROM scores) THEN age ELSE 0 END) FROM people",
+    "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v JOIN clinics c ON v.clinic = c.clinic "
+    "WHERE v.person_id = p.person_id AND c.city = 'Oslo')",
+    # subqueries for each entity
+    "SELECT AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t",
+    "SELECT n, COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id HAVING COUNT(*) > 1) AS t GROUP BY n",
+    "SELECT SUM(total) FROM (SELECT person_id, clinic, SUM(cost) AS total FROM visits GROUP BY person_id, clinic) AS t",
+    "SELECT clinic, AVG(m) FROM (SELECT person_id, clinic, MAX(cost) AS m, MIN(cost) AS low, AVG(cost) AS a FROM visits "
+    "GROUP BY person_id, clinic) AS t GROUP BY clinic",
+    "SELECT p.sex, AVG(t.n) FROM people p JOIN (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) t "
+    "ON p.person_id = t.person_id GROUP BY p.sex",
+    "SELECT p.sex, SUM(COALESCE(t.n, 0)) FROM people p LEFT JOIN (SELECT person_id, COUNT(DISTINCT clinic) AS n FROM visits "
+    "GROUP BY person_id) t ON p.person_id = t.person_id GROUP BY p.sex",
+    "SELECT COUNT(*) FROM (SELECT p.person_id, MIN(s.points) AS low FROM people p JOIN scores s ON s.person_id = p.person_id "
+    "GROUP BY p.person_id) AS t WHERE low < 0",
+    "SELECT AVG(t.most) FROM (SELECT person_id, MAX(n) AS most FROM (SELECT person_id, year, COUNT(*) AS n FROM visits "
+    "GROUP BY person_id, year) AS y GROUP BY person_id) AS t",
+    # DISTINCT, UNION ALL, WITH
+    "SELECT COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) AS t",
+    "SELECT clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic, year FROM visits) AS t GROUP BY clinic",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT clinic, year FROM visits) AS t",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT sex FROM people) AS t",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT income FROM people) AS t",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT person_id FROM visits) AS t",
+    "SELECT COUNT(*) FROM (SELECT person_id, clinic AS what FROM visits UNION ALL SELECT person_id, nickname FROM people) AS u "
+    "WHERE what = 'a'",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT clinic FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u) AS d",
+    "SELECT COUNT(*), SUM(x) FROM (SELECT cost AS x FROM visits UNION ALL SELECT points FROM scores UNION ALL SELECT age FROM people) "
+    "AS u WHERE x > 0",
+    "SELECT person, COUNT(*) FROM (SELECT person_id AS person FROM scores UNION ALL SELECT person_id FROM visits) AS u GROUP BY person",
+    "WITH old AS (SELECT person_id, age FROM people WHERE age > 50) SELECT COUNT(*) FROM old JOIN visits v "
+    "ON v.person_id = old.person_id",
+    "WITH a AS (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id), b AS (SELECT * FROM a WHERE n > 1) "
+    "SELECT COUNT(*) FROM b JOIN people p ON p.person_id = b.person_id WHERE p.sex = 'f'",
+    "WITH v AS (SELECT person_id, clinic, cost FROM visits WHERE cost > 0) SELECT c.city, COUNT(*) FROM v "
+    "JOIN clinics c ON c.clinic = v.clinic WHERE v.person_id IN (SELECT person_id FROM v WHERE cost > 300) GROUP BY c.city",
+    "SELECT COUNT(*) FROM (SELECT p.person_id, v.clinic FROM people p LEFT JOIN visits v ON p.person_id = v.person_id) AS t "
+    "WHERE clinic IS NULL",
+    "SELECT d.clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) d JOIN (SELECT DISTINCT person_id FROM scores) s "
+    "ON d.person_id = s.person_id GROUP BY d.clinic",
+    # nothing private
+    "SELECT city, COUNT(*) FROM clinics GROUP BY city",
+    "SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city",
+    "SELECT SUM(beds) FROM (SELECT city, MAX(beds) AS beds FROM clinics GROUP BY city) AS t",
+    # public lists and joins that are empty
+    "SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic WHERE c.beds > 1000",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT * FROM clinics WHERE beds > 1000) c ON v.clinic = c.clinic",
+    "SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT clinic FROM clinics WHERE beds > 1000)",
+)
+
+HOUSEHOLD = (
+    "SELECT region, COUNT(*) FROM households GROUP BY region",
+    "SELECT h.region, COUNT(*) FROM households h JOIN people p ON p.household_id = h.household_id GROUP BY h.region",
+    "SELECT h.region, AVG(v.cost) FROM households h JOIN people p ON p.household_id = h.household_id "
+    "JOIN visits v ON v.person_id = p.person_id GROUP BY h.region",
+    "SELECT COUNT(*) FROM households h LEFT JOIN people p ON p.household_id = h.household_id WHERE p.person_id IS NULL",
+    "SELECT AVG(n) FROM (SELECT household_id, COUNT(*) AS n FROM people GROUP BY household_id) AS t",
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id WHERE a.person_id < b.person_id",
+    "SELECT COUNT(*) FROM households h WHERE EXISTS (SELECT 1 FROM people p WHERE p.household_id = h.household_id AND p.age < 18)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT household_id, sex FROM people) AS t",
+)
