@@ -140,7 +140,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
         last = schema[steps[-1].table if steps else first]
         carried = carried_as(dict(last.columns).get(column, ""))
-        if carried is None or carried[0] is Type.DOUBLE or not carried_exactly(dict(last.columns)[column]):
+        if carried is None or carried[0] is Type.DOUBLE or carried[0].temporal:  # of these, different values are grouped as one
             raise _fault(policy, ("entities", entity.name, "key"),
                          f"a column of type {dict(last.columns).get(column)} cannot name an entity")
         return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null)

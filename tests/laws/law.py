@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from laws.family import Family, all_at_once, nodes, shown
+from laws.family import Family, nodes, shown
 
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities
 from dpsql.plan.expr.facts import Facts

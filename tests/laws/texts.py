@@ -13,7 +13,8 @@ TEXTS = (
     "SELECT age // 10 AS decade, COUNT(*), SUM(age) FROM people WHERE age >= 18 GROUP BY decade",
     "SELECT AVG(income), VAR_SAMP(income), COUNT(income) FROM people WHERE active",
     "SELECT SUM(income) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE sex = 'm') FROM people",
-    "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS life, COUNT(*) FROM people GROUP BY life",
+    "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS life, COUNT(*) FROM people "
+    "GROUP BY life",
     "SELECT year, clinic, COUNT(*), SUM(cost) FROM visits GROUP BY year, clinic",
     "SELECT clinic, AVG(cost) FROM visits WHERE note IS NULL OR note = 'ill' GROUP BY clinic",
     "SELECT COUNT(DISTINCT person_id) FROM visits WHERE cost > 100",
@@ -33,7 +34,8 @@ TEXTS = (
     "SELECT p.sex, COUNT(*) FROM people p, visits v WHERE p.person_id = v.person_id AND v.cost > 10 GROUP BY p.sex",
     "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id JOIN scores s ON s.person_id = p.person_id",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id WHERE a.year < b.year",
-    "SELECT COUNT(*) FROM visits a LEFT JOIN visits b ON a.person_id = b.person_id AND a.clinic = b.clinic AND a.visit_id < b.visit_id",
+    "SELECT COUNT(*) FROM visits a LEFT JOIN visits b ON a.person_id = b.person_id AND a.clinic = b.clinic "
+    "AND a.visit_id < b.visit_id",
     "SELECT COUNT(*) FROM visits v JOIN scores s ON v.person_id = s.person_id WHERE v.cost > s.points",
     # with public tables
     "SELECT c.city, COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic GROUP BY c.city",
@@ -41,7 +43,8 @@ TEXTS = (
     "SELECT COUNT(*) FROM visits v LEFT JOIN clinics c ON v.clinic = c.clinic WHERE c.clinic IS NULL",
     "SELECT COUNT(*) FROM visits v, clinics c WHERE v.clinic = c.clinic AND c.city = 'Oslo'",
     "SELECT COUNT(*) FROM people CROSS JOIN clinics",
-    "SELECT a.city, COUNT(*) FROM visits v JOIN clinics a ON v.clinic = a.clinic JOIN clinics b ON a.city = b.city GROUP BY a.city",
+    "SELECT a.city, COUNT(*) FROM visits v JOIN clinics a ON v.clinic = a.clinic JOIN clinics b ON a.city = b.city "
+    "GROUP BY a.city",
     "SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic < c.clinic",
     "SELECT COUNT(*) FROM visits v JOIN (SELECT clinic, city, COUNT(*) AS n FROM clinics GROUP BY clinic, city) c "
     "ON v.clinic = c.clinic",
@@ -67,7 +70,8 @@ TEXTS = (
     "WHERE v.person_id = p.person_id AND c.city = 'Oslo')",
     # subqueries for each entity
     "SELECT AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t",
-    "SELECT n, COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id HAVING COUNT(*) > 1) AS t GROUP BY n",
+    "SELECT n, COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id HAVING COUNT(*) > 1) AS t "
+    "GROUP BY n",
     "SELECT SUM(total) FROM (SELECT person_id, clinic, SUM(cost) AS total FROM visits GROUP BY person_id, clinic) AS t",
     "SELECT clinic, AVG(m) FROM (SELECT person_id, clinic, MAX(cost) AS m, MIN(cost) AS low, AVG(cost) AS a FROM visits "
     "GROUP BY person_id, clinic) AS t GROUP BY clinic",
@@ -89,10 +93,12 @@ TEXTS = (
     "SELECT COUNT(*) FROM (SELECT person_id, clinic AS what FROM visits UNION ALL SELECT person_id, nickname FROM people) AS u "
     "WHERE what = 'a'",
     "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u",
-    "SELECT COUNT(*) FROM (SELECT DISTINCT clinic FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u) AS d",
-    "SELECT COUNT(*), SUM(x) FROM (SELECT cost AS x FROM visits UNION ALL SELECT points FROM scores UNION ALL SELECT age FROM people) "
-    "AS u WHERE x > 0",
-    "SELECT person, COUNT(*) FROM (SELECT person_id AS person FROM scores UNION ALL SELECT person_id FROM visits) AS u GROUP BY person",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT clinic FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u) "
+    "AS d",
+    "SELECT COUNT(*), SUM(x) FROM (SELECT cost AS x FROM visits UNION ALL SELECT points FROM scores UNION ALL SELECT age "
+    "FROM people) AS u WHERE x > 0",
+    "SELECT person, COUNT(*) FROM (SELECT person_id AS person FROM scores UNION ALL SELECT person_id FROM visits) AS u "
+    "GROUP BY person",
     "WITH old AS (SELECT person_id, age FROM people WHERE age > 50) SELECT COUNT(*) FROM old JOIN visits v "
     "ON v.person_id = old.person_id",
     "WITH a AS (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id), b AS (SELECT * FROM a WHERE n > 1) "
@@ -101,8 +107,8 @@ TEXTS = (
     "JOIN clinics c ON c.clinic = v.clinic WHERE v.person_id IN (SELECT person_id FROM v WHERE cost > 300) GROUP BY c.city",
     "SELECT COUNT(*) FROM (SELECT p.person_id, v.clinic FROM people p LEFT JOIN visits v ON p.person_id = v.person_id) AS t "
     "WHERE clinic IS NULL",
-    "SELECT d.clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) d JOIN (SELECT DISTINCT person_id FROM scores) s "
-    "ON d.person_id = s.person_id GROUP BY d.clinic",
+    "SELECT d.clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) d "
+    "JOIN (SELECT DISTINCT person_id FROM scores) s ON d.person_id = s.person_id GROUP BY d.clinic",
     # nothing private
     "SELECT city, COUNT(*) FROM clinics GROUP BY city",
     "SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city",
@@ -121,6 +127,7 @@ HOUSEHOLD = (
     "SELECT COUNT(*) FROM households h LEFT JOIN people p ON p.household_id = h.household_id WHERE p.person_id IS NULL",
     "SELECT AVG(n) FROM (SELECT household_id, COUNT(*) AS n FROM people GROUP BY household_id) AS t",
     "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id WHERE a.person_id < b.person_id",
-    "SELECT COUNT(*) FROM households h WHERE EXISTS (SELECT 1 FROM people p WHERE p.household_id = h.household_id AND p.age < 18)",
+    "SELECT COUNT(*) FROM households h WHERE EXISTS (SELECT 1 FROM people p WHERE p.household_id = h.household_id "
+    "AND p.age < 18)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT household_id, sex FROM people) AS t",
 )
