@@ -188,7 +188,7 @@ def _drafted(files: Sequence[Path]) -> str:
 
     if all(file.suffix.lower() in FILES for file in files):
         sources = {re.sub(r"\W", "_", file.stem): file for file in files}
-        reader = open_files(sources, {})
+        reader = open_files(sources, {}, empty=True)
         return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database")

@@ -117,8 +117,10 @@ def open_database(path: str | Path) -> DuckReader:
     return DuckReader(connection, _fingerprint([path]))
 
 
-def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]]) -> DuckReader:
+def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False) -> DuckReader:
     """Load CSV and Parquet files into a database in memory, one table each, with the declared keys as primary keys.
+
+    With `empty` the tables are made and left without rows: only the names and types of columns are wanted.
 
     Raises OperationalError where a file cannot be read, IntegrityError where it breaks its declared key. Both happen when the
     owner opens the data, before any statement.
@@ -126,12 +128,12 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]]) -
     check_version()
     connection = duckdb.connect(":memory:", config={"temp_directory": _spill()})
     for table, path in sources.items():
-        _load(connection, table, path, keys.get(table, ()))
+        _load(connection, table, path, keys.get(table, ()), empty=empty)
     lock_down(connection)
     return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
-def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str]) -> None:
+def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], *, empty: bool) -> None:
     reader = FILES.get(path.suffix.lower())
     if reader is None:
         raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database",
@@ -147,7 +149,8 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
         if key:
             columns += ", PRIMARY KEY (" + ", ".join('"' + column.replace('"', '""') + '"' for column in key) + ")"
         connection.execute(f"CREATE TABLE {name} ({columns})")
-        connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
+        if not empty:
+            connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
     except duckdb.ConstraintException:
         fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
                                subject=table, try_="a key that is unique, or no key in the policy")
