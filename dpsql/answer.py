@@ -95,14 +95,15 @@ def _typed(value: Any, kind: Type) -> Value:
 def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
             price: Price | None, notes: Sequence[str]) -> Answer:
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
-    table = _Table(question, cells, aggregates, scratch)
-    outputs = [table.output(output.expr) for output in question.outputs]
-    kept = _chosen_rows(question, table, outputs, len(cells))
-    shown = tuple(Column(name=output.name, type=output.expr.type, exact=made.estimate is None or not made.estimate.slopes,
+    with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
+        table = _Table(question, cells, aggregates, scratch)
+        outputs = [table.output(output.expr) for output in question.outputs]
+        kept = _chosen_rows(question, table, outputs, len(cells))
+        errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
+        margins = [_numbers(made, made.estimate.margins(confidence) if made.estimate is not None else None) for made in outputs]
+    shown = tuple(Column(name=output.name, type=output.expr.type, exact=not made.noisy,
                          approximate=made.estimate is not None and made.estimate.approximate)
                   for output, made in zip(question.outputs, outputs, strict=True))
-    errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
-    margins = [_numbers(made, made.estimate.margins(confidence) if made.estimate is not None else None) for made in outputs]
     return Answer(columns=shown, rows=tuple(tuple(made.values[i] for made in outputs) for i in kept),
                   errors=tuple(tuple(column[i] for column in errors) for i in kept),
                   margins=tuple(tuple(column[i] for column in margins) for i in kept),
@@ -111,9 +112,11 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """An output over all cells: its values, and the estimate that knows their errors (None for exact values)."""
+    """An output over all cells: its values, whether they rest on noise, and the estimate that knows their errors (None for
+    exact values, and for texts and truth values)."""
 
     values: Sequence[Value]
+    noisy: bool
     estimate: Estimate | None
 
 
@@ -159,12 +162,13 @@ class _Table:
     def output(self, expr: Expr) -> _Made:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
+        noisy = any(self._estimates[name].slopes for name in read)
         if not read or not (expr.type.numeric or expr.type is Type.DATE):
-            return _Made(values=values, estimate=None)
+            return _Made(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)
         if estimate is None:
             estimate = self._by_differences(expr, read)
-        return _Made(values=values, estimate=replace(estimate, values=_floats(values)))
+        return _Made(values=values, noisy=noisy, estimate=replace(estimate, values=_floats(values)))
 
     def _symbolic(self, expr: Expr) -> Estimate | None:
         """The estimate of plain arithmetic; None for anything else."""

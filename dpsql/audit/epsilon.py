@@ -1,0 +1,157 @@
+"""How private is it, at least? A lower bound of epsilon, from outcomes on two neighbouring databases.
+
+(epsilon, delta)-DP says P(S) <= exp(epsilon) Q(S) + delta for every event S, with P and Q the distributions of what is seen on
+either database. So any event, and bounds on its two probabilities, refute an epsilon that is too small. A quarter of the samples
+suggests events, a quarter chooses one, and the other half judges it: it is fixed when it is judged.
+
+Events are half-lines of a number computed from the outcome: each of its coordinates, the direction that parts the two means
+best (Fisher), and the logarithm of the estimated ratio of P and Q in bins, whose half-lines are the most telling events there
+are (Neyman and Pearson). Probabilities are bounded exactly (Clopper and Pearson 1934).
+
+Sources: Ding, Wang, Wang, Zhang and Kifer, Detecting Violations of Differential Privacy, CCS 2018; Bichsel, Steffen, Bogunovic
+and Vechev, DP-Sniper, S&P 2021; Jagielski, Ullman and Oprea, Auditing Differentially Private Machine Learning, NeurIPS 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Numbers = NDArray[np.float64]
+CUTS = 400  # half-lines that are tried for each number
+BINS, MOST_BINS = 24, 4096  # of each coordinate, and of all together where there are not too many coordinates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """No epsilon below this one holds, but for a chance of 1 - confidence. `event` says what told the databases apart."""
+
+    epsilon: float
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A number computed from outcomes."""
+
+    name: str
+    of: Callable[[Numbers], Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A half-line of a feature; `first` says which of the two databases makes it likelier."""
+
+    feature: Feature
+    cut: float
+    above: bool
+    first: bool
+
+    def __str__(self) -> str:
+        where = "first" if self.first else "second"
+        return f"{self.feature.name} {'>' if self.above else '<='} {self.cut:.6g}, likelier on the {where}"
+
+    def hits(self, sample: Numbers) -> int:
+        over = int((self.feature.of(sample) > self.cut).sum())
+        return over if self.above else len(sample) - over
+
+
+def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999, delta: float = 0.0) -> Finding:
+    """The largest epsilon that samples of outcomes on two neighbours rule out, at a given delta.
+
+    Samples are rows of numbers (a plain list is one number each); NaN stands for a value that is missing. Outcomes must be
+    independent within and between the samples.
+    """
+    a, b = _table(first), _table(second)
+    if a.shape[1] != b.shape[1] or min(len(a), len(b)) < 4:
+        raise ValueError("two samples of the same kind are needed")
+    chance = (1 - confidence) / 2
+    tried = [_best(feature, a[2::4], b[2::4], chance, delta) for feature in _features(a[::4], b[::4])]
+    event = max(tried, key=lambda pair: pair[0])[1]
+    likelier, other = (a[1::2], b[1::2]) if event.first else (b[1::2], a[1::2])
+    found = _bounds(np.array([event.hits(likelier)]), len(likelier), np.array([event.hits(other)]), len(other), chance, delta)
+    return Finding(epsilon=max(0.0, float(found[0])), event=str(event))
+
+
+def _table(sample: ArrayLike) -> Numbers:
+    """Samples as rows; what is missing is the least of all."""
+    table = np.asarray(sample, dtype=np.float64)
+    return np.nan_to_num(table.reshape(len(table), -1), nan=-1e300, posinf=1e299, neginf=-1e299)
+
+
+def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float) -> tuple[float, Event]:
+    """The half-line of a feature that tells two samples apart best."""
+    x, y = np.sort(feature.of(a)), np.sort(feature.of(b))
+    cuts = _cuts(np.concatenate((x, y)))
+    over = [len(line) - np.searchsorted(line, cuts, side="right") for line in (x, y)]
+    found = []
+    for above in (True, False):
+        hits = over if above else [len(a) - over[0], len(b) - over[1]]
+        for first in (True, False):
+            p, q = hits if first else hits[::-1]
+            m, n = (len(a), len(b)) if first else (len(b), len(a))
+            bounds = _bounds(p, m, q, n, chance, delta)
+            at = int(np.argmax(bounds))
+            found.append((float(bounds[at]), Event(feature, float(cuts[at]), above, first)))
+    return max(found, key=lambda pair: pair[0])
+
+
+def _bounds(p: NDArray[np.int64], m: int, q: NDArray[np.int64], n: int, chance: float, delta: float) -> Numbers:
+    """ln((P - delta) / Q) from p hits of m and q of n, each at the end of its exact interval that is missed with `chance`."""
+    from scipy.stats import beta
+
+    low = np.where(p > 0, beta.ppf(chance, np.maximum(p, 1), m - p + 1), 0.0)
+    high = np.where(q < n, beta.ppf(1 - chance, q + 1, np.maximum(n - q, 1)), 1.0)
+    return np.asarray(np.log(np.maximum(low - delta, 1e-300) / high))
+
+
+def _cuts(values: Numbers) -> Numbers:
+    """Places to part a line at: all values where they are few, else quantiles, denser in the tails."""
+    places = np.unique(values)
+    if len(places) <= CUTS:
+        return places
+    tail = np.geomspace(10 / len(values), 0.5, CUTS // 2)
+    return np.unique(np.quantile(values, np.concatenate((tail, 1 - tail)), method="nearest"))
+
+
+def _features(a: Numbers, b: Numbers) -> list[Feature]:
+    width = a.shape[1]
+    found = [Feature(f"number {i + 1}", lambda sample, i=i: sample[:, i]) for i in range(width)]  # type: ignore[misc]
+    return [*found, _ratio(a, b), *([_direction(a, b)] if width > 1 else [])]
+
+
+def _direction(a: Numbers, b: Numbers) -> Feature:
+    """Fisher's discriminant, over coordinates in units of their spread."""
+    both = np.concatenate((a, b))
+    middle, spread = np.median(both, axis=0), np.subtract(*np.quantile(both, (0.75, 0.25), axis=0))
+    spread = np.where(spread > 0, spread, np.maximum(both.std(axis=0), 1e-12))
+
+    def scaled(sample: Numbers) -> Numbers:
+        return np.asarray(np.clip((sample - middle) / spread, -50, 50))
+
+    within = np.cov(scaled(a), rowvar=False) + np.cov(scaled(b), rowvar=False) + 1e-9 * np.eye(a.shape[1])
+    weights = np.linalg.solve(within, scaled(a).mean(axis=0) - scaled(b).mean(axis=0))
+    return Feature("the direction of the means", lambda sample: np.asarray(scaled(sample) @ weights))
+
+
+def _ratio(a: Numbers, b: Numbers) -> Feature:
+    """The logarithm of the ratio of the two samples' shares in each cell of a coarse grid."""
+    both = np.concatenate((a, b))
+    bins = max(2, min(BINS, int(MOST_BINS ** (1 / both.shape[1]))))
+    inner = np.linspace(0, 1, bins + 1)[1:-1]
+    edges = [np.unique(np.quantile(both[:, i], inner, method="nearest")) for i in range(both.shape[1])]
+
+    def cell(sample: Numbers) -> NDArray[np.int64]:
+        place = np.zeros(len(sample), dtype=np.int64)
+        for i, cuts in enumerate(edges):
+            place = place * (len(cuts) + 1) + np.searchsorted(cuts, sample[:, i], side="left")
+        return place
+
+    size = math.prod(len(cuts) + 1 for cuts in edges)
+    share = [np.bincount(cell(sample), minlength=size) + 0.5 for sample in (a, b)]
+    ratio = np.log(share[0]) - np.log(share[1])
+    return Feature("the ratio in a bin", lambda sample: np.asarray(ratio[cell(sample)]))

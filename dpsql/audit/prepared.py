@@ -1,0 +1,102 @@
+"""A statement that is compiled once and released many times, for statistics on what it releases.
+
+Everything but the charge happens as for a connection: the text is bound, a program is made, its script asks, and the kernel
+certifies each request, checks its cost against the statement's, looks, adds noise. Nothing is written to a ledger, so the
+answers are not private; this is for databases that an auditor made up, not for real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dpsql import engine
+from dpsql.answer import Answer
+from dpsql.backends.reader import Reader
+from dpsql.bounding import limited_view
+from dpsql.catalog.schema import TableSchema
+from dpsql.engine import Parameters, Session
+from dpsql.kernel.noise.source import Secure
+from dpsql.program import Program, compile_question
+from dpsql.script import Released, script
+from dpsql.sql.parse import parse
+from dpsql.sql.places import span_of
+from dpsql.sql.statement import Query
+
+
+class Remembering:
+    """A reader that reads each printed plan once. It is for databases that do not change."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._arrays: dict[str, Sequence[NDArray[Any]]] = {}
+
+    @property
+    def version(self) -> str:
+        return self._reader.version
+
+    def schema(self) -> Mapping[str, TableSchema]:
+        return self._reader.schema()
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if sql not in self._rows:
+            self._rows[sql] = self._reader.rows(sql)
+        return self._rows[sql]
+
+    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
+        if sql not in self._arrays:
+            self._arrays[sql] = self._reader.arrays(sql)
+        return self._arrays[sql]
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class Batched(Secure):
+    """The noise of every answer, drawn many pieces at a time: a call to the sampler costs far more than a draw."""
+
+    SIZE = 4096
+
+    def __init__(self) -> None:
+        self._drawn: dict[tuple[str, float], list[int]] = {}
+
+    def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+        return [value + self._next("laplace", scale) for value in values]
+
+    def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
+        return [value + self._next("gaussian", sigma) for value in values]
+
+    def _next(self, kind: str, size: float) -> int:
+        drawn = self._drawn.get((kind, size))
+        if not drawn:
+            draw = super().laplace if kind == "laplace" else super().gaussian
+            drawn = self._drawn[kind, size] = draw([0] * self.SIZE, size)
+        return drawn.pop()
+
+
+class Prepared:
+    """One private statement of a session, compiled. Raises what the engine raises for a statement that is refused."""
+
+    def __init__(self, text: str, session: Session, parameters: Parameters = ()) -> None:
+        query = parse(text)
+        if not isinstance(query, Query):
+            raise ValueError("only queries are prepared")
+        question, options = engine._bound(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        if known.public:
+            raise ValueError("a statement over public tables has no noise to look at")
+        self.session = session
+        self.program: Program = compile_question(question, options, session.budget, session.kernel, view, known)
+
+    def release(self) -> Answer:
+        """An answer, as a connection gives it."""
+        made: Answer = self.session.kernel._serve(engine._steps(self.program, self.session), self.program.cost)
+        return made
+
+    def measure(self) -> Released:
+        """The noisy aggregates alone, before they are made into an answer."""
+        made: Released = self.session.kernel._serve(script(self.program, self.session.kernel), self.program.cost)
+        return made

@@ -1,0 +1,415 @@
+"""What kind of answer a statement gets does not depend on private rows: the same on neighbours, and on no rows at all.
+
+Without noise, a statement must be answered on all of these databases or refused on all; with the same error, to the letter; with
+the same columns; with the same groups where they are declared; for the same charge. Nothing may fail after the charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws import extremes
+from sessions import session_of
+
+from dpsql.answer import Answer
+from dpsql.audit.exact import Exact
+from dpsql.engine import Session, answer
+from dpsql.errors import Error, Incident
+
+NUMBERS = """
+big
+tiny
+huge
+wide
+x
+y
+d
+big + 1
+big - 1
+big * 2
+big * big
+-big
+abs(big)
+abs(-9223372036854775808)
+9223372036854775807 + 1
+-9223372036854775807 - 2
+9223372036854775807 * 9223372036854775807
+abs(tiny) * tiny
+tiny * tiny * tiny
+huge + huge
+wide - huge
+huge * 1e300
+x * 1e308
+x * x
+x + x
+x - x
+x / 0
+x / x
+1 / x
+0 / 0
+big / 0
+tiny // 0
+tiny // -1
+tiny % 0
+big % -1
+big % tiny
+x % 0
+x % x
+tiny // tiny
+tiny % tiny
+sqrt(x)
+sqrt(-1)
+cbrt(x)
+ln(x)
+ln(0)
+log10(y)
+log2(y)
+log(2, x)
+log(x)
+exp(x)
+exp(y)
+exp(710)
+pow(x, 2)
+pow(x, -1)
+pow(x, 0.5)
+pow(x, 400)
+pow(x, 0)
+power(big, 3)
+sin(x)
+cos(y)
+tan(x)
+atan(x)
+radians(x)
+degrees(y)
+floor(x)
+ceil(y)
+trunc(x)
+round(x)
+round(x, 3)
+round(d, 15)
+round(big)
+floor(big)
+sign(x)
+sign(big)
+sign(y)
+isnan(x)::INTEGER
+length(s)
+strpos(s, 'a')
+CAST(s AS INTEGER)
+CAST(s AS BIGINT)
+CAST(s AS DOUBLE)
+CAST(s AS DECIMAL(5, 2))
+CAST(s AS BOOLEAN)::INTEGER
+CAST(x AS INTEGER)
+CAST(x AS BIGINT)
+CAST(x AS TINYINT)
+CAST(x AS DECIMAL(4, 1))
+CAST(x AS FLOAT)
+CAST(y AS BIGINT)
+CAST(wide AS BIGINT)
+CAST(huge AS BIGINT)
+CAST(huge AS INTEGER)
+CAST(big AS INTEGER)
+CAST(big AS TINYINT)
+CAST(big AS DOUBLE)
+CAST(b AS INTEGER)
+TRY_CAST(s AS INTEGER)
+year(day)
+month(day)
+quarter(seen)
+week(day)
+day(seen)
+dayofweek(day)
+isodow(seen)
+dayofyear(day)
+hour(seen)
+second(seen)
+extract(doy FROM day)
+date_part('minute', seen)
+date_diff('day', day, DATE '2000-01-01')
+date_diff('month', day, seen)
+date_diff('year', seen, day)
+date_diff('hour', seen, TIMESTAMP '2000-01-01 00:00:00')
+date_diff('second', seen, seen)
+date_diff('week', day, DATE '9999-12-31')
+day - DATE '2000-01-01'
+year(day + INTERVAL 100 YEAR)
+year(day - INTERVAL 1000 YEAR)
+year(seen + INTERVAL 1 MONTH)
+day(day + 36500)
+month(date_trunc('month', day))
+hour(date_trunc('hour', seen))
+CASE WHEN x > 0 THEN 1 / x ELSE x END
+CASE WHEN b THEN big ELSE tiny END
+coalesce(x, y, d, 0)
+nullif(x, 0)
+least(x, y, d)
+greatest(big, tiny)
+if(b, x, big)
+ifnull(d, x)
+"""
+
+TRUTHS = """
+x = x
+x = CAST('NaN' AS DOUBLE)
+x > 1e308
+x <> y
+x IS DISTINCT FROM y
+x IS NULL
+b
+NOT b
+b AND x > 0
+b OR x > 0
+b IS NOT TRUE
+isnan(x)
+isinf(x)
+isfinite(y)
+x BETWEEN y AND d
+x IN (1, 2.5, 1e308)
+big IN (-9223372036854775808, 9223372036854775807)
+s IN ('', 'NaN')
+s = ''
+s > 'a'
+s LIKE '%'
+s LIKE '_%'
+s LIKE '%\\'
+s NOT LIKE '%a%'
+s ILIKE 'İ%'
+regexp_matches(s, '^.*$')
+regexp_matches(s, '(a+)+$')
+regexp_matches(s, '\\d{3,}')
+regexp_full_match(s, '[[:alpha:]]*')
+contains(s, '')
+starts_with(s, 'é')
+ends_with(s, 'x')
+upper(s) = lower(s)
+reverse(s) = s
+trim(s) = ''
+left(s, -1) = ''
+right(s, 10000) = s
+substring(s, -3, 2) = 'a'
+substring(s, 0) = s
+s || s = s
+day = DATE '9999-12-31'
+day > '2000-01-01'
+day < seen
+day IS NOT NULL
+seen = TIMESTAMP '9999-12-31 23:59:59'
+CAST(s AS DATE) > DATE '2000-01-01'
+CAST(s AS TIMESTAMP) < TIMESTAMP '2000-01-01 00:00:00'
+CAST(day AS VARCHAR) = 'infinity'
+CAST(x AS VARCHAR) = 'nan'
+CAST(big AS VARCHAR) LIKE '-%'
+CAST(day AS TIMESTAMP) = seen
+CAST(seen AS DATE) = day
+kind IN (SELECT kind FROM kinds)
+kind NOT IN (SELECT kind FROM kinds)
+kind NOT IN (SELECT kind FROM kinds WHERE kind IS NOT NULL)
+x IN (SELECT v FROM kinds)
+x NOT IN (SELECT v FROM kinds WHERE v > 0)
+EXISTS (SELECT 1 FROM kinds WHERE kinds.v = x)
+EXISTS (SELECT 1 FROM kinds WHERE kinds.day = things.day)
+id IN (SELECT id FROM notes WHERE n < 0)
+EXISTS (SELECT 1 FROM notes n WHERE n.id = things.id AND n.s = things.s)
+"""
+
+# Answered with declared groups, in their order.
+DECLARED = """
+SELECT COUNT(*) FROM things
+SELECT COUNT(*) FROM notes
+SELECT COUNT(*) FROM people WHERE FALSE
+SELECT sex, COUNT(*) FROM people GROUP BY sex
+SELECT sex, AVG(x), STDDEV(x), VAR_POP(x) FROM people GROUP BY sex
+SELECT tiny, COUNT(*), SUM(x) FROM things GROUP BY tiny
+SELECT tiny, b, COUNT(*) FROM things GROUP BY tiny, b
+SELECT day, COUNT(*) FROM things GROUP BY day
+SELECT kind, COUNT(*), SUM(d), AVG(huge) FROM things GROUP BY kind
+SELECT kind, MIN(x), MAX(x), MEDIAN(x) FROM things GROUP BY kind
+SELECT kind, quantile_disc(day, 0.5), MIN(day), MAX(day) FROM things GROUP BY kind
+SELECT MIN(d), MAX(d), quantile_cont(d, 0.1), quantile_cont(d, 0.9) FROM things
+SELECT b, COUNT(DISTINCT s), COUNT(DISTINCT x), COUNT(DISTINCT day), COUNT(DISTINCT id) FROM things GROUP BY b
+SELECT COUNT(DISTINCT kind), COUNT(DISTINCT seen), COUNT(DISTINCT d), COUNT(DISTINCT y) FROM things
+SELECT x > 0 AS up, COUNT(*) FROM things GROUP BY up
+SELECT CASE WHEN x > 0 THEN 'up' ELSE 'down' END AS way, COUNT(*) FROM things GROUP BY way
+SELECT month(day) AS m, COUNT(*) FROM things GROUP BY m
+SELECT tiny * 2 AS even, COUNT(*) FROM things GROUP BY even
+SELECT SUM(y), AVG(y), MEDIAN(y), COUNT(y) FROM things
+SELECT MIN(y), MAX(y) FROM things WHERE isnan(y)
+SELECT SUM(n), AVG(n), COUNT(*) FROM notes
+SELECT MEDIAN(n), COUNT(DISTINCT s) FROM notes
+SELECT p.sex, SUM(t.x) FROM people p JOIN things t ON t.id = p.id GROUP BY p.sex
+SELECT p.sex, COUNT(t.thing) FROM people p LEFT JOIN things t ON t.id = p.id AND t.x > p.x GROUP BY p.sex
+SELECT COUNT(*) FROM things t JOIN kinds k ON t.x = k.v
+SELECT COUNT(*) FROM things t LEFT JOIN kinds k ON t.day = k.day
+SELECT COUNT(*) FROM things t JOIN kinds k ON t.x > k.v
+SELECT COUNT(*) FROM things a JOIN things b ON a.id = b.id AND a.x = b.y
+SELECT COUNT(*) FROM things t JOIN notes n ON n.id = t.id AND n.s = t.s
+SELECT AVG(m) FROM (SELECT id, MAX(d) AS m FROM things GROUP BY id) t
+SELECT AVG(m), COUNT(*) FROM (SELECT id, SUM(x) AS m FROM things GROUP BY id) t
+SELECT SUM(m) FROM (SELECT id, COUNT(DISTINCT s) AS m FROM things GROUP BY id) t
+SELECT COUNT(*) FROM (SELECT id, kind, AVG(x) AS a FROM things GROUP BY id, kind HAVING AVG(x) > 0) t
+SELECT COUNT(*) FROM (SELECT id, x, day, s FROM things GROUP BY id, x, day, s) t
+SELECT COUNT(*) FROM (SELECT DISTINCT x, y, s FROM things) t
+SELECT COUNT(*) FROM (SELECT DISTINCT day FROM things) t
+SELECT COUNT(*) FROM (SELECT id, s FROM things UNION ALL SELECT id, s FROM notes UNION ALL SELECT id, word FROM people) u WHERE s = ''
+SELECT SUM(v) FROM (SELECT id, x AS v FROM things UNION ALL SELECT id, x FROM people) u
+WITH t AS (SELECT id, x FROM things WHERE x > 0) SELECT COUNT(*), SUM(x) FROM t
+SELECT COUNT(*) FILTER (WHERE x > 0), SUM(d) FILTER (WHERE b), AVG(x) FILTER (WHERE isnan(y)) FROM things
+SELECT SUM(x) / COUNT(*) AS a, 1 / COUNT(*) AS b, COUNT(*) % 2 AS c, SUM(d) * 1e300 * 1e300 AS e FROM things
+SELECT SUM(x) / SUM(d), ln(SUM(x)), sqrt(MIN(x)), MAX(x)::INTEGER, CASE WHEN COUNT(*) > 3 THEN 'many' ELSE 'few' END FROM things
+SELECT OPTIONS (clip = 3) SUM(x) FROM things WHERE b
+SELECT OPTIONS (bound = 'clip') SUM(d), COUNT(*) FROM things
+SELECT OPTIONS (bound = 'clip') kind, AVG(x), COUNT(*) FROM things GROUP BY kind
+SELECT OPTIONS (bound = 'clip') SUM(n), COUNT(*) FROM notes
+SELECT OPTIONS (clip = 5) SUM(n) FROM notes
+SELECT OPTIONS (max_rows = 2) b, SUM(n), COUNT(*) FROM notes JOIN things USING (id) GROUP BY b
+SELECT OPTIONS (rho = 0.1) kind, COUNT(*), SUM(x), MEDIAN(d) FROM things GROUP BY kind
+SELECT OPTIONS (rho = 0.1, bound = 'clip') kind, SUM(x) FROM things GROUP BY kind
+SELECT OPTIONS (mechanism = 'permute_and_flip') MEDIAN(x), MEDIAN(n) FROM things JOIN notes USING (id)
+SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 0.5, delta = 1e-5) MEDIAN(x) FROM people
+SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 0.5, delta = 1e-5, max_rows = 1) kind, MEDIAN(d) FROM things GROUP BY kind
+SELECT OPTIONS (epsilon = 1e-9) COUNT(*), MEDIAN(x), SUM(y) FROM things
+SELECT DISTINCT kind FROM things
+SELECT DISTINCT tiny, b FROM things
+"""
+
+# Answered with groups that are chosen, or rows that depend on noisy numbers: only columns and charges can be compared.
+FLOATING = """
+SELECT k.kind, COUNT(*) FROM things t JOIN kinds k ON t.kind = k.kind GROUP BY k.kind
+SELECT s, COUNT(*) FROM things GROUP BY s
+SELECT x, COUNT(*) FROM things GROUP BY x
+SELECT seen, COUNT(*), SUM(x) FROM things GROUP BY seen
+SELECT day + 1 AS tomorrow, COUNT(*) FROM things GROUP BY tomorrow
+SELECT CAST(s AS DATE) AS t, COUNT(*) FROM things GROUP BY t
+SELECT CAST(s AS TIMESTAMP) AS t, MEDIAN(x) FROM things GROUP BY t
+SELECT s, kind, b, COUNT(*), MEDIAN(x) FROM things GROUP BY ALL
+SELECT OPTIONS (max_groups = 1) s, COUNT(*) FROM notes GROUP BY s
+SELECT OPTIONS (mechanism = 'gaussian_threshold', rho = 1, delta = 1e-5) d, AVG(x) FROM things GROUP BY d
+SELECT word, n, COUNT(*) FROM people JOIN notes USING (id) GROUP BY word, n ORDER BY 3 DESC, word NULLS FIRST
+SELECT DISTINCT word FROM people
+SELECT kind, COUNT(*) AS c FROM things GROUP BY kind HAVING COUNT(*) > 2 ORDER BY c DESC LIMIT 2 OFFSET 1
+SELECT kind, AVG(x) FROM things GROUP BY kind HAVING AVG(x) > 0 OR AVG(x) IS NULL
+SELECT tiny, SUM(x) AS t FROM things GROUP BY tiny ORDER BY t NULLS FIRST LIMIT 3
+"""
+
+REFUSED = """
+SELECT COUNT(*) FROM things WHERE x = 'NaN'
+SELECT OPTIONS (clip = 3) SUM(x), SUM(d) FROM things
+SELECT OPTIONS (delta = 1e-5) COUNT(*) FROM things
+SELECT * FROM things
+SELECT x FROM things
+SELECT COUNT(*) FROM nowhere
+SELECT COUNT(nothing) FROM things
+SELECT SUM(s) FROM things
+SELECT SUM(wide) FROM things
+SELECT MEDIAN(seen) FROM things
+SELECT error('x') FROM things
+SELECT COUNT(*) FROM things WHERE CAST(s AS STRUCT(a INTEGER)) IS NULL
+SELECT COUNT(*) FROM things WHERE regexp_matches(s, '(')
+SELECT COUNT(*) FROM things WHERE regexp_matches(s, s)
+SELECT COUNT(*) FROM things WHERE x = (SELECT MAX(x) FROM things)
+SELECT COUNT(*) FROM things WHERE x IN (SELECT x FROM things)
+SELECT COUNT(*) FROM things a JOIN things b ON a.x = b.x
+SELECT COUNT(*) FROM kinds k LEFT JOIN things t ON t.kind = k.kind
+SELECT s, COUNT(*) FROM (SELECT DISTINCT s FROM things) t GROUP BY s
+SELECT id, COUNT(*) FROM things GROUP BY id
+SELECT SUM(x) OVER () FROM things
+SELECT COUNT(*) FROM things LIMIT -1
+SELECT COUNT(*) FROM (SELECT x FROM things LIMIT 3) t
+SELECT OPTIONS (epsilon = 0) COUNT(*) FROM things
+SELECT OPTIONS (epsilom = 1) COUNT(*) FROM things
+SELECT OPTIONS (epsilon = 1000, delta = 1e-3) COUNT(*) FROM things WHERE x = 3
+SELECT OPTIONS (bound = 'clip') SUM(y) FROM things JOIN notes USING (id)
+SELECT OPTIONS (mechanism = 'smooth_sensitivity') kind, MEDIAN(x) FROM things GROUP BY kind
+SELECT OPTIONS (delta = 1e-12, epsilon = 1e-9) s, COUNT(*) FROM things GROUP BY s
+SELECT random() FROM things
+SELECT COUNT(*) FROM things; DROP TABLE things
+SELECT COUNT(*) FROM 'things.csv'
+UPDATE things SET x = 0
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an analyst sees of a statement, apart from numbers that noise would hide."""
+
+    kind: str
+    text: str
+    charge: tuple[int | None, int, int]
+    groups: tuple[tuple[Any, ...], ...] = ()
+
+
+def lines(block: str) -> list[str]:
+    return [line.replace("OPTIONS", "WITH DIFFERENTIAL_PRIVACY OPTIONS", 1) for line in block.strip().splitlines()]
+
+
+STATEMENTS: list[tuple[str, str]] = [
+    *(("declared", f"SELECT COUNT({e}), SUM(LEAST(GREATEST({e}, -5), 5)), COUNT({f}), SUM(LEAST(GREATEST({f}, 1), 2)) FROM things")
+      for e, f in zip(lines(NUMBERS)[::2], lines(NUMBERS)[1::2], strict=True)),
+    *(("declared", f"SELECT b, COUNT(*) FILTER (WHERE NOT ({e})) FROM things WHERE ({e}) IS NOT TRUE GROUP BY b")
+      for e in lines(TRUTHS)),
+    *(("declared", text) for text in lines(DECLARED)),
+    *(("floating", text) for text in lines(FLOATING)),
+    *(("refused", text) for text in lines(REFUSED)),
+]
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Session]]:
+    """Databases with nobody, with ordinary people, and with the odd person among them."""
+    made = {}
+    for name, tame, odd in (("others", 40, False), ("and the odd one", 40, True), ("nobody", 0, False)):
+        made[name] = session_of(tmp_path_factory.mktemp("ledger"), reader=extremes.database(tame=tame, odd=odd), noise=Exact(),
+                                policy=extremes.POLICY, at={"epsilon": 0.5, "delta": 1e-4})
+    yield made
+    for session in made.values():
+        session.close()
+
+
+def outcome(text: str, session: Session, *, groups: bool) -> Outcome:
+    before = session.ledger.spent("person")
+    kind, said, shown = "answer", "", ()
+    try:
+        made = answer(text, session)
+        assert isinstance(made, Answer)
+        said = str([(column.name, column.type, column.exact) for column in made.columns])
+        keys = [i for i, column in enumerate(made.columns) if column.exact]
+        shown = tuple(tuple(row[i] for i in keys) for row in made.rows) if groups else ()
+    except Error as fault:
+        kind, said = type(fault).__name__, f"{fault} {fault.as_dict()}"
+    after = session.ledger.spent("person")
+    charge = after.epsilon - before.epsilon if after.epsilon is not None and before.epsilon is not None else None
+    return Outcome(kind, said, (charge, after.rho - before.rho, after.delta - before.delta), shown)
+
+
+def test_there_are_enough_statements() -> None:
+    assert len({text for _, text in STATEMENTS}) >= 180
+
+
+@pytest.mark.parametrize("kind", ["declared", "floating", "refused"])
+def test_the_outcome_of_a_statement_is_the_same_whoever_is_in_the_database(kind: str, family: dict[str, Session]) -> None:
+    broken = []
+    for _, text in (pair for pair in STATEMENTS if pair[0] == kind):
+        seen = {name: outcome(text, session, groups=kind == "declared") for name, session in family.items()}
+        expected = seen["others"]
+        if any(found != expected for found in seen.values()):
+            broken.append(f"{text}\n" + "\n".join(f"    {name}: {found}" for name, found in seen.items()))
+        elif expected.kind == Incident.__name__:
+            broken.append(f"{text}\n    fails after the charge, whatever the data")
+        elif (expected.kind == "answer") == (kind == "refused"):
+            broken.append(f"{text}\n    {expected.kind}: {expected.text}")
+        elif expected.kind != "answer" and any(expected.charge):
+            broken.append(f"{text}\n    is refused and charged {expected.charge}")
+    assert not broken, "\n".join(broken)
+
+
+def test_a_key_that_cannot_be_read_as_itself_would_be_caught(family: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.plan.operators.tally.settled", lambda printed, kind: printed)
+    monkeypatch.setattr("dpsql.plan.operators.distinct.settled", lambda printed, kind: printed)
+    text = "SELECT seen, COUNT(*), AVG(x) FROM things GROUP BY seen"
+    seen = {outcome(text, session, groups=False).kind for session in family.values()}
+    assert seen == {"answer", "Incident"}
