@@ -75,7 +75,8 @@ KINDS = [("a", 1.5, dt.date(2000, 1, 1)), ("b", -0.0, None), ("b", float("nan"),
 ODD = -(2**63)
 LONG = "ü" * 3000 + "%_\\'\";--\x7f"
 STRINGS = ("", " ", "%", "_", "\\", "'", '"', "NaN", "inf", "1e999", "-0", "99999999999999999999", "0x1F", "2000-13-45",
-           "infinity", "epoch", "294247-01-10", "true", "NULL", "\n\t", LONG, "ﬀ", "İ", "é", "a\u0301", "🙂" * 50, "[a-z", "(?i)x", "$1")
+           "infinity", "epoch", "294247-01-10", "true", "NULL", "\n\t", LONG, "ﬀ", "İ", "é", "a\u0301", "🙂" * 50,
+           "[a-z", "(?i)x", "$1")
 
 # Values of a row of `things` after its keys, as SQL: big, tiny, huge, wide, x, y, d, s, day, seen, b, kind.
 TAME = "3, 1, 5, 7, 2.5, 1.25, 10.5, 'a', '2000-01-15', '2000-01-15 10:00:00', true, 'a'"
