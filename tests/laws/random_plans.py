@@ -22,7 +22,7 @@ from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
@@ -123,10 +123,10 @@ class Builder:
             keys.insert(0, owner)
         folds = []
         for _ in range(self.draw.randint(0, 3)):
-            column, grid = self.draw.choice(node.fields), None
-            function = self.draw.choice(["count", "count_distinct", "min", "max", *(["sum", "avg"] * column.facts.type.numeric)])
-            if function in ("sum", "avg"):
-                grid = self.grid(column, from_low=False)
+            column = self.draw.choice(node.fields)
+            grid = quantizer(column.facts, from_low=False) if column.facts.type is Type.DOUBLE else None
+            adds = column.facts.type is Type.BIGINT or grid is not None
+            function = self.draw.choice(["count", "count_distinct", "min", "max", *(["sum", "avg"] * adds)])
             folds.append(Fold(id=self.fresh(), name=function, function=function, column=column.id, grid=grid))
         folds.append(Fold(id=self.fresh(), name="n", function="count"))
         rows = self.known(node).rows if owner in keys else None

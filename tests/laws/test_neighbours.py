@@ -13,7 +13,7 @@ from laws.random_plans import random_plans
 
 from dpsql.plan.certificate import stability
 
-PLANS = 280
+PLANS = 200
 OPERATORS = {"Scan", "Constants", "Filter", "Project", "Join", "Lookup", "UnionAll", "Distinct", "GroupBy", "Truncate",
              "Contributions", "Clip", "Tally", "Ranks"}
 

@@ -37,7 +37,7 @@ class Lookup(Node):
         for expr, column in self.keys:
             if known(expr, self.input).type is not self.listed.field(column).facts.type:
                 raise InvalidPlan("a key of a lookup is compared with another type")
-        if not self.keys or self.mark in self.input.env:
+        if not self.keys or self.mark.lower() in {column.lower() for column in (*self.input.env, *self.listed.env)}:
             raise InvalidPlan("a lookup needs keys and a new mark")
         return (*self.input.fields, Field(id=self.mark, name=LISTED, facts=Facts(type=Type.BOOLEAN, nullable=False)))
 

@@ -1,0 +1,86 @@
+-- scan
+SELECT CAST(t0."id" AS BIGINT) AS "p_id", t0."x" AS "p_x", t0."active" AS "p_active" FROM "people" AS t0
+
+-- scan, owner may be NULL
+SELECT CAST(t0."visit" AS BIGINT) AS "v_visit", CAST(t0."person" AS BIGINT) AS "v_person", (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "v_town" FROM "visits" AS t0 WHERE t0."person" IS NOT NULL
+
+-- scan, owner in a parent
+SELECT (CAST(t0."word" AS VARCHAR) COLLATE "C") AS "n_word", CAST(t1."person" AS BIGINT) AS "n_owner" FROM "notes" AS t0 JOIN "visits" AS t1 ON (CAST(t0."visit" AS BIGINT) = CAST(t1."visit" AS BIGINT)) WHERE t1."person" IS NOT NULL
+
+-- scan, public
+SELECT (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "t_town" FROM "towns" AS t0
+
+-- constants
+SELECT "c1", "c2" FROM (VALUES (CAST('it''s' AS VARCHAR), CAST('2020-02-29' AS DATE)), (CAST(NULL AS VARCHAR), CAST(NULL AS DATE))) AS t0("c1", "c2")
+
+-- filter
+SELECT * FROM (<0>) AS t0 WHERE (t0."p_x" > CAST(1.5 AS DOUBLE))
+
+-- project
+SELECT t0."p_id" AS "c1", CAST(1 AS BIGINT) AS "c2" FROM (<0>) AS t0
+
+-- join
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", t1."t_town" AS "t_town" FROM (<0>) AS t0 JOIN (<1>) AS t1 ON (t0."v_town" = t1."t_town")
+
+-- join, left rows kept
+SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town" FROM (<0>) AS t0 LEFT JOIN (<1>) AS t1 ON ((t0."p_id" = t1."v_person") AND TRUE)
+
+-- lookup
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."t_town" AS "t_town", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."t_town") AS t1 ON (t0."v_town" = t1."t_town")
+
+-- lookup, own rows
+SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."v_person" AS "v_person", t2."v_visit" AS "v_visit", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."v_person", t2."v_visit") AS t1 ON (t0."p_id" = t1."v_person") AND (t0."p_id" = t1."v_visit")
+
+-- union
+SELECT t0."t_town" AS "c2" FROM (<0>) AS t0 UNION ALL SELECT t0."c1" AS "c2" FROM (<1>) AS t0
+
+-- distinct
+SELECT t1."p_id", t1."p_x", t1."p_active" FROM (SELECT t0."p_id" AS "p_id", (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "p_x", t0."p_active" AS "p_active" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_id", t1."p_x", t1."p_active"
+
+-- group
+SELECT t0."v_person" AS "v_person", t0."v_town" AS "v_town", COUNT(*) AS "c1", COUNT(DISTINCT t0."v_visit") AS "c2", (CASE WHEN SUM(t0."v_visit") IS NOT NULL THEN CAST((CASE WHEN SUM(t0."v_visit") > 4611686018427387904 THEN 4611686018427387904 WHEN SUM(t0."v_visit") < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(SUM(t0."v_visit"), 0) END) AS BIGINT) END) AS "c3", (CAST(SUM(t0."v_visit") AS DOUBLE) / (NULLIF(COUNT(t0."v_visit"), 0) * CAST(1.0 AS DOUBLE))) AS "c4", MIN(t0."v_town") AS "c5" FROM (<0>) AS t0 GROUP BY t0."v_person", t0."v_town"
+
+-- group, numbers
+SELECT t0."p_id" AS "p_id", (CAST(SUM((CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) WHEN t0."p_x" >= CAST((10.0) AS DOUBLE) THEN CAST((100) AS BIGINT) WHEN t0."p_x" <= CAST((0.0) AS DOUBLE) THEN CAST((0) AS BIGINT) ELSE CAST(round(t0."p_x" * CAST((10.0) AS DOUBLE)) AS BIGINT) END)) AS DOUBLE) / CAST(10.0 AS DOUBLE)) AS "c1", MAX((CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END)) AS "c2" FROM (<0>) AS t0 GROUP BY t0."p_id"
+
+-- group, no keys
+SELECT COUNT(t0."t_town") AS "c1" FROM (<0>) AS t0
+
+-- truncate
+SELECT t1."v_visit", t1."v_person", t1."v_town" FROM (SELECT t0."v_visit", t0."v_person", t0."v_town", ROW_NUMBER() OVER (PARTITION BY t0."v_person" ORDER BY hash(xor(t0."v_visit", CAST(255 AS BIGINT))), t0."v_visit") AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 3)
+
+-- truncate, by all columns
+SELECT t1."n_word", t1."n_owner" FROM (SELECT t0."n_word", t0."n_owner", ROW_NUMBER() OVER (PARTITION BY t0."n_owner" ORDER BY hash(concat('ff', CAST(length(COALESCE(CAST(t0."n_word" AS VARCHAR), 'N')) AS VARCHAR), ':', COALESCE(CAST(t0."n_word" AS VARCHAR), 'N'))), t0."n_word") AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 2)
+
+-- truncate, one row
+SELECT t1."p_id", t1."p_x", t1."p_active" FROM (SELECT t0."p_id", t0."p_x", t0."p_active", ROW_NUMBER() OVER (PARTITION BY t0."p_id" ORDER BY hash(concat('ff', CAST(length(COALESCE(CAST(t0."p_id" AS VARCHAR), 'N')) AS VARCHAR), ':', COALESCE(CAST(t0."p_id" AS VARCHAR), 'N'))), t0."p_id") AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 1)
+
+-- contributions
+SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", CAST((CASE WHEN COUNT(*) > 1125899906842624 THEN 1125899906842624 WHEN COUNT(*) < -1125899906842624 THEN -1125899906842624 ELSE COALESCE(COUNT(*), 0) END) AS BIGINT) AS "e0_0" FROM (SELECT t0."v_person" AS "v_person", t0."v_town" AS "v_town" FROM (<0>) AS t0) AS t1 GROUP BY t1."v_person", t1."v_town"
+
+-- clip
+SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", (CASE WHEN t1."#" > CAST(25 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / sqrt(CAST(t1."#" AS DOUBLE)))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (SELECT t2."v_person", t2."v_town", t2."e0_0", t3."#" AS "#" FROM (<0>) AS t2 JOIN (SELECT t0."v_person" AS "@", SUM((CAST(COALESCE(t0."e0_0", 0) AS HUGEINT) * CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM (<0>) AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
+
+-- clip, one number
+SELECT t0."v_person" AS "v_person", (CASE WHEN t0."e0_0" > CAST(5 AS BIGINT) THEN CAST(5 AS BIGINT) WHEN t0."e0_0" < CAST((-5) AS BIGINT) THEN CAST((-5) AS BIGINT) ELSE t0."e0_0" END) AS "e0_0" FROM (<0>) AS t0
+
+-- clip, one row
+SELECT t1."p_id" AS "p_id", (CASE WHEN t1."#" > CAST(8 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(7.999999999992724 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0", (CASE WHEN t1."#" > CAST(8 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_1" AS DOUBLE) * (CAST(7.999999999992724 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_1" END) AS "e0_1" FROM (SELECT t0."p_id", t0."e0_0", t0."e0_1", (abs(CAST(COALESCE(t0."e0_0", 0) AS HUGEINT)) + abs(CAST(COALESCE(t0."e0_1", 0) AS HUGEINT))) AS "#" FROM (<0>) AS t0) AS t1
+
+-- tally
+SELECT CAST((CASE WHEN COUNT(t1."#0_0") > 4611686018427387904 THEN 4611686018427387904 WHEN COUNT(t1."#0_0") < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(COUNT(t1."#0_0"), 0) END) AS BIGINT) AS "m0_0", CAST((CASE WHEN COUNT(t1."#1_0") > 4611686018427387904 THEN 4611686018427387904 WHEN COUNT(t1."#1_0") < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(COUNT(t1."#1_0"), 0) END) AS BIGINT) AS "m1_0", CAST((CASE WHEN SUM(t1."#2_0") > 4611686018427387904 THEN 4611686018427387904 WHEN SUM(t1."#2_0") < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(SUM(t1."#2_0"), 0) END) AS BIGINT) AS "m2_0" FROM (SELECT (CASE WHEN t0."p_active" THEN 1 END) AS "#0_0", (CASE WHEN (t0."p_x" IS NOT NULL) THEN 1 END) AS "#1_0", (CASE WHEN t0."p_active" THEN (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) WHEN t0."p_x" >= CAST((5.0) AS DOUBLE) THEN CAST((5) AS BIGINT) WHEN t0."p_x" <= CAST((-5.0) AS DOUBLE) THEN CAST((-5) AS BIGINT) ELSE CAST(round(t0."p_x" * CAST((1.0) AS DOUBLE)) AS BIGINT) END) END) AS "#2_0" FROM (<0>) AS t0) AS t1
+
+-- tally, moments
+SELECT t1."p_active" AS "p_active", CAST((CASE WHEN COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0) > 4611686018427387904 THEN 4611686018427387904 WHEN COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0) < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0), 0) END) AS BIGINT) AS "m0_0", CAST((CASE WHEN ((2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0)) - (2 * COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0))) > 4611686018427387904 THEN 4611686018427387904 WHEN ((2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0)) - (2 * COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0))) < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(((2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0)) - (2 * COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0))), 0) END) AS BIGINT) AS "m0_1", CAST((CASE WHEN (((CAST(100 AS HUGEINT) * CAST(100 AS HUGEINT) * COUNT(t1."#0_0")) - (2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0))) + COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0)) > 4611686018427387904 THEN 4611686018427387904 WHEN (((CAST(100 AS HUGEINT) * CAST(100 AS HUGEINT) * COUNT(t1."#0_0")) - (2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0))) + COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0)) < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE((((CAST(100 AS HUGEINT) * CAST(100 AS HUGEINT) * COUNT(t1."#0_0")) - (2 * CAST(100 AS HUGEINT) * COALESCE(SUM(t1."#0_0"), 0))) + COALESCE(SUM(t1."#0_0" * t1."#0_0"), 0)), 0) END) AS BIGINT) AS "m0_2", CAST((CASE WHEN (CAST(10000 AS HUGEINT) * (COUNT(t1."#0_1") - COUNT(t1."#0_0"))) > 4611686018427387904 THEN 4611686018427387904 WHEN (CAST(10000 AS HUGEINT) * (COUNT(t1."#0_1") - COUNT(t1."#0_0"))) < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE((CAST(10000 AS HUGEINT) * (COUNT(t1."#0_1") - COUNT(t1."#0_0"))), 0) END) AS BIGINT) AS "m0_3" FROM (SELECT t0."p_active" AS "p_active", (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) WHEN t0."p_x" >= CAST((10.0) AS DOUBLE) THEN CAST((100) AS BIGINT) WHEN t0."p_x" <= CAST((0.0) AS DOUBLE) THEN CAST((0) AS BIGINT) ELSE CAST(round(t0."p_x" * CAST((10.0) AS DOUBLE)) AS BIGINT) END) AS "#0_0", 1 AS "#0_1" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_active"
+
+-- tally, clipped
+SELECT t1."v_town" AS "v_town", CAST((CASE WHEN SUM(t1."#0_0") > 4611686018427387904 THEN 4611686018427387904 WHEN SUM(t1."#0_0") < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(SUM(t1."#0_0"), 0) END) AS BIGINT) AS "m0_0" FROM (SELECT t0."v_town" AS "v_town", t0."e0_0" AS "#0_0" FROM (<0>) AS t0) AS t1 GROUP BY t1."v_town"
+
+-- tally, a number is the key
+SELECT t1."p_x" AS "p_x", CAST((CASE WHEN COUNT(*) > 4611686018427387904 THEN 4611686018427387904 WHEN COUNT(*) < -4611686018427387904 THEN -4611686018427387904 ELSE COALESCE(COUNT(*), 0) END) AS BIGINT) AS "m0_0" FROM (SELECT (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "p_x" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_x"
+
+-- ranks
+SELECT t1."p_active", t1."value", COUNT(*) AS "count" FROM (SELECT t0."p_active" AS "p_active", (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) WHEN t0."p_x" >= CAST((10.0) AS DOUBLE) THEN CAST((100) AS BIGINT) WHEN t0."p_x" <= CAST((0.0) AS DOUBLE) THEN CAST((0) AS BIGINT) ELSE CAST(round(t0."p_x" * CAST((10.0) AS DOUBLE)) AS BIGINT) END) AS "value" FROM (<0>) AS t0 WHERE t0."p_active") AS t1 WHERE t1."value" IS NOT NULL GROUP BY t1."p_active", t1."value"
+
+-- ranks, ties
+SELECT t1."value", COUNT(*) AS "count" FROM (SELECT (((CASE WHEN t0."p_id" >= CAST((9) AS BIGINT) THEN CAST((9) AS BIGINT) WHEN t0."p_id" <= CAST((0) AS BIGINT) THEN CAST((0) AS BIGINT) ELSE t0."p_id" END) * 16) + CAST((hash(t0."p_id", t0."p_x", t0."p_active") >> 60) AS BIGINT)) AS "value" FROM (<0>) AS t0) AS t1 WHERE t1."value" IS NOT NULL GROUP BY t1."value"

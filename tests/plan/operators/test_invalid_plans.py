@@ -1,0 +1,155 @@
+"""What is not a plan, whoever put it together: unknown columns, wrong types, clashing names, sums that could raise."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from plan.operators.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
+from dpsql.plan.node import Field, InvalidPlan, Node
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+from dpsql.types import Interval, Type
+
+P, V, T = people(), visits(), towns()
+GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
+GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
+UNKNOWN = Ref(column="q", type=Type.BIGINT)
+BIG = Call(function="*", type=Type.BIGINT, args=(ref(P, "p_id"), Call(
+    function="*", type=Type.BIGINT, args=(ref(P, "p_id"), ref(P, "p_id")))))
+
+
+def _field(name: str, kind: Type = Type.BIGINT, *, nullable: bool = True, physical: Interval | None = None) -> Field:
+    facts = Facts(type=kind, nullable=nullable)
+    return Field(id=name, name=name, facts=facts if physical is None else replace(facts, physical=physical))
+
+
+def _constants(value: Value, field: Field) -> Constants:
+    return Constants(columns=(field,), rows=((value,),))
+
+
+def _project(*columns: tuple[str, Expr]) -> Project:
+    return Project(input=P, columns=tuple((name, name, expr) for name, expr in columns))
+
+
+def _group(**fold: object) -> GroupBy:
+    return GroupBy(input=P, keys=("p_id",), folds=(Fold(id="c1", name="x", **fold),))  # type: ignore[arg-type]
+
+
+INVALID: dict[str, Node] = {
+    "scan: an undeclared column": Scan(table=TOWNS, columns=(("c1", "nowhere"),)),
+    "scan: a private table without its owner": Scan(table=PEOPLE, columns=(("c1", "id"),)),
+    "scan: another column as the owner": Scan(table=VISITS, columns=(("c1", "visit"),), owner="c1"),
+    "scan: an owner of a public table": Scan(table=TOWNS, columns=(("c1", "town"),), owner="c2"),
+    "scan: two columns of one name": Scan(table=TOWNS, columns=(("c1", "town"), ("c1", "land"))),
+    "scan: names that differ in case only": Scan(table=TOWNS, columns=(("c1", "town"), ("C1", "land"))),
+    "scan: a name with a quote": Scan(table=TOWNS, columns=(('c"1', "town"),)),
+    "scan: a name of ours": Scan(table=TOWNS, columns=(("#", "town"),)),
+    "constants: no rows": Constants(columns=(_field("c1"),), rows=()),
+    "constants: rows of two lengths": Constants(columns=(_field("c1"),), rows=((1,), (1, 2))),
+    "constants: NULL where there is none": _constants(None, _field("c1", nullable=False)),
+    "constants: beyond its range": _constants(2**40, _field("c1", physical=Interval(0, 10))),
+    "filter: an unknown column": Filter(input=P, condition=equal(UNKNOWN, literal(1, Type.BIGINT))),
+    "filter: not a truth value": Filter(input=P, condition=ref(P, "p_age")),
+    "filter: a lie about a type": Filter(input=P, condition=Ref(column="p_age", type=Type.BOOLEAN)),
+    "filter: no such function": Filter(input=P, condition=Call(function="sleep", args=(), type=Type.BOOLEAN)),
+    "project: an unknown column": _project(("c1", UNKNOWN)),
+    "project: could overflow": _project(("c1", BIG)),
+    "project: two columns of one name": _project(("c1", ref(P, "p_id")), ("c1", ref(P, "p_age"))),
+    "project: a number made of text": _project(("c1", Ref(column="p_name", type=Type.BIGINT))),
+    "join: columns of both sides": Join(left=V, right=V, condition=TRUE),
+    "join: an unknown column": Join(left=P, right=V, condition=equal(UNKNOWN, ref(P, "p_id"))),
+    "join: not a truth value": Join(left=P, right=V, condition=ref(P, "p_id")),
+    "join: types that differ": Join(left=P, right=V, condition=equal(ref(P, "p_id"), ref(V, "v_town"))),
+    "lookup: no keys": Lookup(input=V, listed=T, keys=(), mark="c1"),
+    "lookup: a mark that is there": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="v_cost"),
+    "lookup: an unknown column": Lookup(input=V, listed=T, keys=((UNKNOWN, "t_size"),), mark="c1"),
+    "lookup: an unknown column of the list": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_nothing"),), mark="c1"),
+    "lookup: types that differ": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_size"),), mark="c1"),
+    "lookup: a mark that the list has": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="t_town"),
+    "union: one part": UnionAll(parts=(T,), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"))),
+    "union: parts of two widths": UnionAll(parts=(T, towns("u", "town")), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"))),
+    "union: parts of two types": UnionAll(parts=(towns("t", "town"), towns("u", "size")), columns=(("c1", "a"),)),
+    "union: two columns of one name": UnionAll(parts=(T, towns("u")), columns=(("c1", "a"), ("c1", "b"), ("c3", "c"))),
+    "distinct: over what is none": Distinct(input=_project(("c1", UNKNOWN))),
+    "group: an unknown key": GroupBy(input=P, keys=("q",), folds=()),
+    "group: nothing": GroupBy(input=P, keys=(), folds=()),
+    "group: an unknown column": _group(function="count", column="q"),
+    "group: distinct of nothing": _group(function="count_distinct"),
+    "group: a sum of nothing": _group(function="sum"),
+    "group: a sum of text": _group(function="sum", column="p_name"),
+    "group: a sum of numbers off a grid": _group(function="sum", column="p_x"),
+    "group: an unknown function": _group(function="median", column="p_age"),
+    "group: a result named as a key": GroupBy(input=P, keys=("p_id",), folds=(Fold(id="p_id", name="n", function="count"),)),
+    "truncate: no rows": Truncate(input=V, rows=0, owner="v_person", order=()),
+    "truncate: a truth value of rows": Truncate(input=V, rows=True, owner="v_person", order=()),
+    "truncate: an unknown owner": Truncate(input=V, rows=1, owner="q", order=()),
+    "truncate: an unknown order": Truncate(input=V, rows=1, owner="v_person", order=("q",)),
+    "contributions: an unknown owner": Contributions(input=V, owner="q", keys=(), summands=(Count(),)),
+    "contributions: the owner as a key": Contributions(input=V, owner="v_person", keys=("v_person",), summands=(Count(),)),
+    "contributions: nothing": Contributions(input=V, owner="v_person", keys=(), summands=()),
+    "contributions: an unknown key": Contributions(input=V, owner="v_person", keys=("q",), summands=(Count(),)),
+    "contributions: a sum of text": Contributions(input=V, owner="v_person", keys=(),
+                                                  summands=(GridSum(column="v_town", grid=GRID),)),
+    "clip: an order of three": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=3, bound=5),
+    "clip: a bound of nothing": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=0),
+    "clip: a bound beyond what can be squared": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=2**51),
+    "clip: no columns": Clip(input=GIVEN, owner="v_person", columns=(), order=1, bound=5),
+    "clip: an unknown column": Clip(input=GIVEN, owner="v_person", columns=("q",), order=1, bound=5),
+    "clip: text": Clip(input=GIVEN, owner="v_person", columns=("v_town",), order=1, bound=5),
+    "clip: what may be NULL": Clip(input=P, owner="p_id", columns=("p_age",), order=1, bound=5),
+    "clip: the name of the entity": Clip(input=P, owner="p_id", columns=("p_id",), order=1, bound=5),
+    "tally: nothing": Tally(input=V, keys=(), summands=()),
+    "tally: an unknown key": Tally(input=V, keys=("q",), summands=(Count(),)),
+    "tally: the same key twice": Tally(input=V, keys=("v_town", "v_town"), summands=(Count(),)),
+    "tally: an unknown column": Tally(input=V, keys=(), summands=(Count(column="q"),)),
+    "tally: an unknown condition": Tally(input=V, keys=(), summands=(Count(when="q"),)),
+    "tally: a condition that is a number": Tally(input=V, keys=(), summands=(Count(when="v_cost"),)),
+    "tally: a sum of text": Tally(input=V, keys=(), summands=(GridSum(column="v_town", grid=GRID),)),
+    "tally: moments of truth values": Tally(input=P, keys=(), summands=(Moments(column="p_active", grid=GRID, degree=1),)),
+    "tally: dates on a grid of numbers": Tally(input=P, keys=(), summands=(
+        GridSum(column="p_born", grid=Quantizer(low=0.5, high=9.5, step=Fraction(1), from_low=True)),)),
+    "tally: clipped text": Tally(input=GIVEN, keys=(), summands=(Clipped(clipped=("v_town",)),)),
+    "ranks: text": Ranks(input=P, keys=(), column="p_name", grid=GRID),
+    "ranks: a grid from zero": Ranks(input=P, keys=(), column="p_x", grid=replace(GRID, from_low=False)),
+    "ranks: an unknown key": Ranks(input=P, keys=("q",), column="p_x", grid=GRID),
+    "ranks: a condition that is a number": Ranks(input=P, keys=(), column="p_x", grid=GRID, when="p_age"),
+    "ranks: a key named as a result": Ranks(
+        input=_project(("value", ref(P, "p_x")), ("c1", ref(P, "p_id"))), keys=("value",), column="c1", grid=GRID),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_it_is_not_a_plan(case: str) -> None:
+    with pytest.raises(InvalidPlan):
+        stability(INVALID[case], Meets(2))
+
+
+@pytest.mark.parametrize("node", [
+    _constants(3, _field("c1", physical=Interval(0, 10))), _constants(dt.date(2020, 1, 1), _field("c1", Type.DATE)),
+    _constants("x", _field("c1", Type.VARCHAR, nullable=False)), _constants(float("nan"), _field("c1", Type.DOUBLE)),
+    Join(left=V, right=T, condition=Literal(value=None, type=Type.BOOLEAN)), _group(function="min", column="p_name"),
+    Tally(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
+])
+def test_it_is_one(node: Node) -> None:
+    stability(node, Meets(2))

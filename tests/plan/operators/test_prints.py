@@ -1,0 +1,102 @@
+"""What each operator prints, to the letter: `prints.sql`. Inputs are printed as <0>, <1>."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from plan.operators.small_tables import TRUE, both, equal, literal, notes, people, ref, towns, visits
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Call
+from dpsql.plan.node import Field, Node, Printing
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+from dpsql.types import Type
+
+GOLDEN = Path(__file__).parent / "prints.sql"
+P, V, N, T = people("p", "id", "x", "active"), visits("v", "visit", "town"), notes("n", "word"), towns("t", "town")
+TENTHS = Quantizer(low=0.0, high=10.0, step=Fraction(1, 10), from_low=True)
+WHOLE = Quantizer(low=-5.0, high=5.0, step=Fraction(1), from_low=False)
+GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
+ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
+TWO = Contributions(input=P, owner="p_id", keys=(), summands=(Moments(column="p_x", grid=TENTHS, degree=1),))
+
+PLANS: dict[str, Node] = {
+    "scan": P,
+    "scan, owner may be NULL": V,
+    "scan, owner in a parent": N,
+    "scan, public": T,
+    "constants": Constants(columns=(Field(id="c1", name="a", facts=Facts(type=Type.VARCHAR)),
+                                    Field(id="c2", name="b", facts=Facts(type=Type.DATE))),
+                           rows=(("it's", dt.date(2020, 2, 29)), (None, None))),
+    "filter": Filter(input=P, condition=Call(function=">", args=(ref(P, "p_x"), literal(1.5, Type.DOUBLE)), type=Type.BOOLEAN)),
+    "project": Project(input=P, columns=(("c1", "id", ref(P, "p_id")), ("c2", "one", literal(1, Type.BIGINT)))),
+    "join": Join(left=V, right=T, condition=equal(ref(V, "v_town"), ref(T, "t_town"))),
+    "join, left rows kept": Join(left=P, right=V, keep_left=True,
+                                 condition=both(equal(ref(P, "p_id"), ref(V, "v_person")), TRUE)),
+    "lookup": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"),
+    "lookup, own rows": Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"), (ref(P, "p_id"), "v_visit")), mark="c1"),
+    "union": UnionAll(parts=(T, Project(input=V, columns=(("c1", "town", ref(V, "v_town")),))), columns=(("c2", "town"),)),
+    "distinct": Distinct(input=P),
+    "group": GroupBy(input=V, keys=("v_person", "v_town"), folds=(
+        Fold(id="c1", name="n", function="count"), Fold(id="c2", name="m", function="count_distinct", column="v_visit"),
+        Fold(id="c3", name="s", function="sum", column="v_visit"), Fold(id="c4", name="a", function="avg", column="v_visit"),
+        Fold(id="c5", name="low", function="min", column="v_town"))),
+    "group, numbers": GroupBy(input=P, keys=("p_id",), folds=(
+        Fold(id="c1", name="s", function="sum", column="p_x", grid=TENTHS),
+        Fold(id="c2", name="m", function="max", column="p_x"))),
+    "group, no keys": GroupBy(input=T, keys=(), folds=(Fold(id="c1", name="n", function="count", column="t_town"),)),
+    "truncate": Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)),
+    "truncate, by all columns": Truncate(input=N, rows=2, owner="n_owner", order=("n_word",)),
+    "truncate, one row": Truncate(input=P, rows=1, owner="p_id", order=()),
+    "contributions": GIVEN,
+    "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
+    "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
+    "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
+    "tally": Tally(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
+                                              GridSum(column="p_x", grid=WHOLE, when="p_active"))),
+    "tally, moments": Tally(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),
+    "tally, clipped": Tally(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    "tally, a number is the key": Tally(input=P, keys=("p_x",), summands=(Count(),)),
+    "ranks": Ranks(input=P, keys=("p_active",), column="p_x", grid=TENTHS, when="p_active"),
+    "ranks, ties": Ranks(input=P, keys=(), column="p_id", ties=4,
+                         grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)),
+}
+
+
+def text_of(plan: Node) -> str:
+    return plan.render(tuple(f"<{i}>" for i in range(len(plan.inputs))), Printing(salt=255))
+
+
+def read() -> dict[str, str]:
+    blocks = GOLDEN.read_text().split("-- ")[1:]
+    return {name: text.strip() for name, _, text in (block.partition("\n") for block in blocks)}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_an_operator_prints_what_was_reviewed(name: str) -> None:
+    assert text_of(PLANS[name]) == read()[name]
+
+
+def test_nothing_else_was_reviewed() -> None:
+    assert list(read()) == list(PLANS)
+
+
+if __name__ == "__main__":  # after a change of printing: write the prints anew, and read the difference
+    GOLDEN.write_text("\n".join(f"-- {name}\n{text_of(plan)}\n" for name, plan in PLANS.items()))

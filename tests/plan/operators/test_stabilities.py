@@ -1,0 +1,247 @@
+"""How far one entity moves each operator, case by case as the docstrings have it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from plan.operators.small_tables import PUBLIC, TRUE, Meets, both, equal, notes, owned, people, ref, towns, visits
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Call
+from dpsql.plan.node import Node, NoPublicFacts, Norm, Stability
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+from dpsql.types import Type
+
+P, V, N, T, W = people(), visits(), notes(), towns(), visits("w")
+NORM = Norm(order=1, bound=5, columns=("e0_0",))
+N_ROWS = (Fold(id="n", name="n", function="count"),)
+OWNERS = equal(ref(P, "p_id"), ref(V, "v_person"))
+SELVES = equal(ref(V, "v_person"), ref(W, "w_person"))
+TOWN = equal(ref(V, "v_town"), ref(T, "t_town"))
+LAND = equal(ref(V, "v_town"), ref(T, "t_land"))
+GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
+ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
+V2 = Project(input=V, columns=tuple((f"c{i}", field.name, field.ref) for i, field in enumerate(V.fields)))
+
+
+def says(node: Node, *below: Stability, meets: int = 7) -> tuple[int | None, str | None]:
+    found = node.stability(below, Meets(meets))
+    return found.rows, found.owner
+
+
+CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None]]] = {
+    "scan: the owner is a key of the table": (P, (), (1, "p_id")),
+    "scan: rows are not limited": (V, (), (None, "v_person")),
+    "scan: the owner is a parent's": (N, (), (None, "n_owner")),
+    "scan: public": (T, (), (0, None)),
+    "filter keeps all": (Filter(input=V, condition=TRUE), (owned("v_person", 3),), (3, "v_person")),
+    "project keeps the owner under its new name": (V2, (owned("v_person", 3),), (3, "c1")),
+    "project without the owner": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), (owned("v_person", 3),), (3, None)),
+    "project that computes the owner": (
+        Project(input=V, columns=(("c1", "o", Call(function="abs", args=(ref(V, "v_person"),), type=Type.BIGINT)),)),
+        (owned("v_person", 3),), (3, None)),
+    "lookup in a public list": (Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"),
+                                (owned("v_person", 3), PUBLIC), (3, "v_person")),
+    "lookup among the entity's own rows": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
+                                           (owned("p_id", 1), owned("v_person")), (1, "p_id")),
+    "lookup in a private list by another column": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_visit"),), mark="c1"),
+                                                   (owned("p_id", 1), owned("v_person", 3)), (None, None)),
+    "lookup of something made of the owner": (
+        Lookup(input=P, listed=V, mark="c1",
+               keys=((Call(function="abs", args=(ref(P, "p_id"),), type=Type.BIGINT), "v_person"),)),
+        (owned("p_id", 1), owned("v_person", 3)), (None, None)),
+    "lookup of public rows in a private list": (Lookup(input=T, listed=V, keys=((ref(T, "t_town"), "v_town"),), mark="c1"),
+                                                (PUBLIC, owned("v_person", 3)), (None, None)),
+    "lookup in a private list that nobody owns": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
+                                                  (owned("p_id", 1), Stability(rows=3)), (None, None)),
+    "lookup of rows that nobody owns": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
+                                        (Stability(rows=1), owned("v_person", 3)), (None, None)),
+    "join with a public key": (Join(left=V, right=T, condition=TOWN), (owned("v_person", 3), PUBLIC), (3, "v_person")),
+    "join with public rows that share a value": (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC),
+                                                 (21, "v_person")),
+    "join with all public rows": (Join(left=V, right=T, condition=TRUE), (owned("v_person", 3), PUBLIC), (21, "v_person")),
+    "join, public on the left": (Join(left=T, right=V, condition=LAND), (PUBLIC, owned("v_person", 3)), (21, "v_person")),
+    "join of public tables": (Join(left=towns("u"), right=T, condition=TRUE), (PUBLIC, PUBLIC), (0, None)),
+    "join with public rows, of unlimited rows": (Join(left=V, right=T, condition=LAND), (owned("v_person"), PUBLIC),
+                                                 (None, "v_person")),
+    "join with public rows, of rows that nobody owns": (Join(left=V, right=T, condition=LAND), (Stability(rows=2), PUBLIC),
+                                                        (14, None)),
+    "left join that keeps public rows": (Join(left=T, right=V, condition=TOWN, keep_left=True), (PUBLIC, owned("v_person", 3)),
+                                         (None, None)),
+    "join of an entity's own rows, one partner right": (Join(left=V, right=P, condition=OWNERS),
+                                                        (owned("v_person", 3), owned("p_id", 1)), (3, "v_person")),
+    "join of an entity's own rows, one partner left": (Join(left=P, right=V, condition=OWNERS),
+                                                       (owned("p_id"), owned("v_person", 3)), (3, "p_id")),
+    "join of an entity's own rows with each other": (Join(left=V, right=W, condition=SELVES),
+                                                     (owned("v_person", 3), owned("w_person", 4)), (12, "v_person")),
+    "join of an entity's own rows, one side unlimited": (Join(left=V, right=W, condition=SELVES),
+                                                         (owned("v_person", 3), owned("w_person")), (None, "v_person")),
+    "left join of an entity's own rows": (Join(left=V, right=W, condition=SELVES, keep_left=True),
+                                          (owned("v_person", 3), owned("w_person", 4)), (12, "v_person")),
+    "left join, one partner left": (Join(left=P, right=V, condition=OWNERS, keep_left=True),
+                                    (owned("p_id", 2), owned("v_person", 3)), (4, "p_id")),
+    "left join, one partner left, unlimited right": (Join(left=P, right=V, condition=OWNERS, keep_left=True),
+                                                     (owned("p_id", 2), owned("v_person")), (None, "p_id")),
+    "left join, one partner right": (Join(left=V, right=P, condition=OWNERS, keep_left=True),
+                                     (owned("v_person", 3), owned("p_id", 1)), (3, "v_person")),
+    "join of private rows that meet by another column": (
+        Join(left=V, right=W, condition=equal(ref(V, "v_town"), ref(W, "w_town"))),
+        (owned("v_person", 3), owned("w_person", 3)), (None, None)),
+    "join where equal owners are but one way": (
+        Join(left=V, right=W, condition=Call(function="or", args=(SELVES, TRUE), type=Type.BOOLEAN)),
+        (owned("v_person", 3), owned("w_person", 3)), (None, None)),
+    "join of rows that nobody owns": (Join(left=V, right=W, condition=SELVES), (Stability(rows=3), owned("w_person", 3)),
+                                      (None, None)),
+    "union of private parts": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
+                               (owned("v_person", 3), owned("w_person", 4)), (7, "c2")),
+    "union, the owner in different places": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
+                                             (owned("v_person", 3), owned("w_visit", 4)), (7, None)),
+    "union with a public part": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
+                                 (owned("v_person", 3), PUBLIC), (3, None)),
+    "union with an unlimited part": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
+                                     (owned("v_person"), owned("w_person", 3)), (None, "c2")),
+    "distinct with the owner": (Distinct(input=V), (owned("v_person", 3),), (3, "v_person")),
+    "distinct owners": (Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")),))), (owned("c1"),), (1, "c1")),
+    "distinct rows that nobody owns": (Distinct(input=V), (Stability(rows=3),), (3, None)),
+    "distinct public rows": (Distinct(input=T), (PUBLIC,), (0, None)),
+    "group by the owner": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (owned("v_person"),), (1, "v_person")),
+    "group by the owner and more": (GroupBy(input=V, keys=("v_town", "v_person"), folds=N_ROWS), (owned("v_person", 3),),
+                                    (3, "v_person")),
+    "group by the owner and more, unlimited": (GroupBy(input=V, keys=("v_town", "v_person"), folds=N_ROWS), (owned("v_person"),),
+                                               (None, "v_person")),
+    "group that mixes entities": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person", 3),), (None, None)),
+    "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person", 3),), (None, None)),
+    "group of rows that nobody owns": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (Stability(rows=3),), (None, None)),
+    "group of public rows": (GroupBy(input=T, keys=("t_land",), folds=N_ROWS), (PUBLIC,), (0, None)),
+    "truncate": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)), (owned("v_person"),), (3, "v_person")),
+    "truncate by all columns": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit", "v_town", "v_cost")),
+                                (owned("v_person"),), (3, "v_person")),
+    "truncate fewer rows than there are": (Truncate(input=V, rows=9, owner="v_person", order=("v_visit",)),
+                                           (owned("v_person", 3),), (3, "v_person")),
+    "truncate by what does not tell rows apart": (Truncate(input=V, rows=3, owner="v_person", order=("v_town",)),
+                                                  (owned("v_person"),), (None, None)),
+    "truncate by another owner": (Truncate(input=V, rows=3, owner="v_visit", order=("v_visit",)), (owned("v_person", 9),),
+                                  (None, None)),
+    "truncate public rows": (Truncate(input=T, rows=3, owner="t_town", order=()), (PUBLIC,), (0, None)),
+    "contributions": (ONE, (owned("v_person"),), (1, "v_person")),
+    "contributions by keys": (GIVEN, (owned("v_person", 3),), (3, "v_person")),
+    "contributions of others": (GIVEN, (owned("v_visit", 3),), (None, None)),
+    "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (owned("v_person", 3),), (3, "v_person")),
+    "clip others": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (Stability(rows=3),), (None, None)),
+    "tally": (Tally(input=V, keys=(), summands=(Count(),)), (owned("v_person", 3),), (None, None)),
+    "tally of public rows": (Tally(input=T, keys=(), summands=(Count(),)), (PUBLIC,), (0, None)),
+    "ranks": (Ranks(input=P, keys=(), column="p_age", grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)),
+              (owned("p_id", 1),), (None, None)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_and_owner(case: str) -> None:
+    node, below, expected = CASES[case]
+    _ = node.fields
+    assert says(node, *below) == expected
+
+
+def test_constants_are_public() -> None:
+    assert Constants(columns=(T.field("t_size"),), rows=((1,),)).stability((), NoPublicFacts()).public
+
+
+def test_public_rows_that_never_meet() -> None:
+    inner, outer = (Join(left=V, right=T, condition=LAND, keep_left=keep) for keep in (False, True))
+    assert says(inner, owned("v_person", 3), PUBLIC, meets=0) == (0, "v_person")
+    assert says(outer, owned("v_person", 3), PUBLIC, meets=0) == (3, "v_person")
+
+
+def test_a_key_beside_other_conditions_is_still_a_key() -> None:
+    for condition in (both(TOWN, LAND), both(TRUE, equal(ref(T, "t_town"), ref(V, "v_town")))):
+        assert says(Join(left=V, right=T, condition=condition), owned("v_person", 3), PUBLIC) == (3, "v_person")
+
+
+@pytest.mark.parametrize(("node", "norm"), [
+    (Filter(input=GIVEN, condition=TRUE), NORM),
+    (Truncate(input=GIVEN, rows=1, owner="v_person", order=("v_town",)), NORM),
+    (Project(input=GIVEN, columns=(("c1", "o", ref(GIVEN, "v_person")), ("c2", "n", ref(GIVEN, "e0_0")),
+                                   ("c3", "n", ref(GIVEN, "e0_0")))), Norm(order=1, bound=5, columns=("c2",))),
+    (Project(input=GIVEN, columns=(("c1", "o", ref(GIVEN, "v_person")),)), None),
+    (Project(input=GIVEN, columns=(("c1", "n", Call(function="abs", args=(ref(GIVEN, "e0_0"),), type=Type.BIGINT)),)), None),
+    (Distinct(input=GIVEN), None),
+    (GroupBy(input=GIVEN, keys=("v_person", "e0_0"), folds=N_ROWS), None),
+    (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=3), Norm(order=2, bound=3, columns=("e0_0",))),
+])
+def test_norms(node: Node, norm: Norm | None) -> None:
+    assert node.stability((owned("v_person", 3, NORM),), NoPublicFacts()).norm == norm
+
+
+def test_norms_of_two_inputs() -> None:
+    lookup = Lookup(input=GIVEN, listed=T, keys=((ref(GIVEN, "v_town"), "t_town"),), mark="c1")
+    join = Join(left=GIVEN, right=T, condition=TRUE)
+    assert lookup.stability((owned("v_person", 3, NORM), PUBLIC), NoPublicFacts()).norm == NORM
+    assert join.stability((owned("v_person", 3, NORM), PUBLIC), Meets(2)).norm is None
+
+
+UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
+    "scan": (V, {frozenset(["v_visit"])}),
+    "scan without the key": (visits("v", "town"), set()),
+    "project": (V2, {frozenset(["c0"])}),
+    "project without the key": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), set()),
+    "join, one partner right": (Join(left=V, right=T, condition=TOWN), {frozenset(["v_visit"])}),
+    "join, one partner left": (Join(left=T, right=V, condition=TOWN), {frozenset(["v_visit"])}),
+    "join, one partner each": (Join(left=T, right=towns("u"), condition=equal(ref(T, "t_town"), ref(towns("u"), "u_town"))),
+                               {frozenset(["t_town"]), frozenset(["u_town"])}),
+    "join, many partners": (Join(left=V, right=T, condition=LAND), set()),
+    "left join, one partner right": (Join(left=V, right=T, condition=TOWN, keep_left=True), {frozenset(["v_visit"])}),
+    "left join, one partner left": (Join(left=P, right=V, condition=OWNERS, keep_left=True), set()),
+    "union": (UnionAll(parts=(T, towns("u")), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"))), set()),
+    "distinct": (Distinct(input=visits("v", "town")), {frozenset(["v_person", "v_town"])}),
+    "group": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), {frozenset(["v_town"])}),
+    "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), {frozenset()}),
+    "truncate": (Truncate(input=V, rows=2, owner="v_person", order=("v_visit",)), {frozenset(["v_visit"])}),
+    "truncate to one row": (Truncate(input=V, rows=1, owner="v_person", order=("v_visit",)),
+                            {frozenset(["v_visit"]), frozenset(["v_person"])}),
+    "contributions": (GIVEN, {frozenset(["v_person", "v_town"])}),
+    "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), {frozenset(["v_person", "v_town"])}),
+    "clip what a key is made of": (
+        Clip(input=Distinct(input=GIVEN), owner="v_person", columns=("e0_0",), order=1, bound=5), set()),
+    "constants": (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), set()),
+}
+
+
+@pytest.mark.parametrize("case", UNIQUE)
+def test_what_tells_rows_apart(case: str) -> None:
+    node, expected = UNIQUE[case]
+    assert set(node.unique) == expected
+
+
+def test_a_chain_of_foreign_keys_multiplies_nothing() -> None:
+    """A person's visits, with notes on each: as many rows as there are notes."""
+    told = Truncate(input=N, rows=5, owner="n_owner", order=("n_visit", "n_word"))
+    first = Join(left=P, right=Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)), condition=OWNERS)
+    plan = Join(left=first, right=told, condition=both(equal(ref(V, "v_visit"), ref(N, "n_visit")),
+                                                       equal(ref(P, "p_id"), ref(N, "n_owner"))))
+    assert stability(plan, NoPublicFacts()).rows == 5
+
+
+def test_an_entity_of_a_clipped_sum_needs_no_limit_of_rows() -> None:
+    plan = Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5)
+    assert stability(plan, NoPublicFacts()) == Stability(rows=None, owner="v_person", norm=NORM,
+                                                         because="each entity's vector is scaled to an l1 norm of 5")
+
+
+def test_reasons_are_told() -> None:
+    for node, below, _ in CASES.values():
+        assert node.stability(below, Meets(2)).because
