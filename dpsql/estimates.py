@@ -34,7 +34,7 @@ class Error:
     def variance(self) -> float:
         if self.kind != "laplace":
             return self.scale**2
-        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 1e-3 else 0.0
+        return 0.5 / math.sinh(0.5 / self.scale) ** 2 if self.scale > 2e-3 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

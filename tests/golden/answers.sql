@@ -1,0 +1,166 @@
+-- Statements that are answered without noise and compared with DuckDB's own answers, over the world of dense.py.
+
+SELECT COUNT(*) FROM people;
+SELECT COUNT(*), COUNT(income), COUNT(sex), COUNT(1) FROM people;
+SELECT COUNT(*) FROM visits;
+SELECT COUNT(*), COUNT(points) FROM scores;
+SELECT SUM(age) FROM people;
+SELECT SUM(income) FROM people;
+SELECT SUM(cost) FROM visits;
+SELECT SUM(points) FROM scores;
+SELECT AVG(age) FROM people;
+SELECT AVG(income), COUNT(income) FROM people;
+SELECT AVG(cost), SUM(cost), COUNT(cost), COUNT(*) FROM visits;
+SELECT VAR_POP(age), VAR_SAMP(age), STDDEV_POP(age), STDDEV_SAMP(age) FROM people;
+SELECT VARIANCE(cost), STDDEV(cost), AVG(cost), SUM(cost), COUNT(*) FROM visits;
+SELECT VAR_SAMP(points), AVG(points), COUNT(points), COUNT(*) FROM scores;
+SELECT SUM(weight), AVG(weight), COUNT(weight) FROM people;
+SELECT STDDEV(weight) FROM people;
+SELECT SUM(weight * 2 + 1) FROM people;
+SELECT COUNT(DISTINCT sex), COUNT(DISTINCT nickname), COUNT(DISTINCT age) FROM people;
+SELECT COUNT(DISTINCT person_id), COUNT(DISTINCT clinic), COUNT(DISTINCT year), COUNT(DISTINCT cost) FROM visits;
+SELECT COUNT(DISTINCT points) FROM scores;
+SELECT COUNT(DISTINCT person_id) FROM scores;
+SELECT COUNT(DISTINCT born), COUNT(DISTINCT active) FROM people;
+SELECT SUM(age + 1), SUM(age * 2), SUM(-age), SUM(age * age), SUM(100 - age) FROM people;
+SELECT AVG(age / 2), SUM(age // 10), SUM(age % 10) FROM people;
+SELECT SUM(cost * 2), AVG(cost + year - 2000), SUM(cost / 4) FROM visits;
+SELECT SUM(LEAST(GREATEST(weight, 50), 100)), AVG(abs(age - 50)) FROM people;
+SELECT SUM(CASE WHEN active THEN 1 ELSE 0 END), SUM(CASE WHEN sex = 'f' THEN income END) FROM people;
+SELECT COUNT_IF(cost > 100), COUNT_IF(clinic = 'a') FROM visits;
+SELECT SUM(sqrt(age)), AVG(ln(age + 1)), SUM(round(cost)) FROM people JOIN visits USING (person_id);
+SELECT COUNT(*) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE age > 50), COUNT(*) FROM people;
+SELECT SUM(cost) FILTER (WHERE year = 2020), AVG(cost) FILTER (WHERE clinic IN ('a', 'b')) FROM visits;
+SELECT COUNT(income) FILTER (WHERE active), SUM(age) FILTER (WHERE active), AVG(age) FILTER (WHERE NOT active) FROM
+    people;
+SELECT COUNT(DISTINCT clinic) FILTER (WHERE cost > 250), COUNT(DISTINCT person_id) FILTER (WHERE year = 2019) FROM
+    visits;
+SELECT COUNT(*) FROM people WHERE age > 30;
+SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40 AND sex = 'f';
+SELECT COUNT(*) FROM people WHERE sex IS NULL OR nickname LIKE '%y';
+SELECT COUNT(*) FROM people WHERE NOT (active AND age > 10);
+SELECT COUNT(*) FROM people WHERE nickname IN ('al', '') AND born > DATE '1970-01-01';
+SELECT COUNT(*) FROM people WHERE nickname NOT IN ('al', 'bo');
+SELECT COUNT(*), SUM(cost) FROM visits WHERE extract(month FROM seen) IN (1, 2, 3) AND note = 'ill';
+SELECT COUNT(*) FROM visits WHERE seen >= TIMESTAMP '2020-01-01 00:00:00' AND cost < 100.5;
+SELECT AVG(income) FROM people WHERE income > 20000 AND regexp_matches(nickname, '^[a-c]');
+SELECT sex, COUNT(*) FROM people GROUP BY sex;
+SELECT sex, COUNT(*), AVG(age), SUM(income) FROM people GROUP BY sex ORDER BY sex;
+SELECT sex, STDDEV(age), VAR_POP(age) FROM people GROUP BY sex;
+SELECT active, sex, COUNT(*) FROM people GROUP BY active, sex;
+SELECT active, sex, COUNT(*), SUM(age) FROM people GROUP BY ALL;
+SELECT year, clinic, COUNT(*), SUM(cost), AVG(cost) FROM visits GROUP BY year, clinic;
+SELECT year, COUNT(DISTINCT person_id), COUNT(DISTINCT clinic) FROM visits GROUP BY year;
+SELECT clinic, SUM(cost) / COUNT(*), SUM(cost) FILTER (WHERE year = 2020) FROM visits GROUP BY clinic;
+SELECT points, COUNT(*) FROM scores GROUP BY points;
+SELECT age // 10 AS decade, COUNT(*) FROM people GROUP BY decade;
+SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS life, COUNT(*), AVG(income) FROM
+    people GROUP BY life;
+SELECT upper(sex) AS s, COUNT(*) FROM people GROUP BY s;
+SELECT coalesce(sex, 'none') AS s, COUNT(*) FROM people GROUP BY 1;
+SELECT age > 50 AS old, active, COUNT(*) FROM people GROUP BY 1, 2;
+SELECT year(born) // 30 AS span, COUNT(*) FROM people GROUP BY span;
+SELECT extract(month FROM seen) AS m, COUNT(*) FROM visits GROUP BY m;
+SELECT dayofweek(seen) AS d, COUNT(*), AVG(cost) FROM visits GROUP BY d ORDER BY d DESC;
+SELECT nickname, COUNT(*) FROM people GROUP BY nickname;
+SELECT nickname, sex, COUNT(*), AVG(age) FROM people GROUP BY nickname, sex;
+SELECT note, COUNT(*), COUNT(DISTINCT person_id), SUM(cost) FROM visits GROUP BY note;
+SELECT note, year, COUNT(*) FROM visits GROUP BY note, year;
+SELECT lower(nickname) || '!' AS n, COUNT(*) FROM people GROUP BY n;
+SELECT bracket, COUNT(*) FROM (SELECT person_id, age * 3 // 20 AS bracket FROM people) t GROUP BY bracket;
+SELECT DISTINCT sex FROM people;
+SELECT DISTINCT sex, active FROM people ORDER BY ALL;
+SELECT DISTINCT nickname FROM people;
+SELECT DISTINCT COUNT(*) FROM people;
+SELECT DISTINCT COUNT(*) > 10 AS many FROM visits GROUP BY clinic;
+SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING COUNT(*) > 50;
+SELECT year, AVG(cost) AS m FROM visits GROUP BY year HAVING m > 240 AND COUNT(*) > 20;
+SELECT clinic FROM visits GROUP BY clinic HAVING SUM(cost) > 1000 OR clinic IS NULL;
+SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING sex = 'f';
+SELECT COUNT(*) FROM people HAVING COUNT(*) > 1000000;
+SELECT year, COUNT(*) AS n FROM visits GROUP BY year ORDER BY n DESC, year;
+SELECT year, COUNT(*) AS n FROM visits GROUP BY year ORDER BY n DESC, year LIMIT 2;
+SELECT year, COUNT(*) AS n FROM visits GROUP BY year ORDER BY n, year LIMIT 2 OFFSET 1;
+SELECT year, clinic, SUM(cost) AS t FROM visits GROUP BY year, clinic ORDER BY t DESC NULLS LAST, 1, 2 LIMIT 5;
+SELECT year FROM visits GROUP BY year ORDER BY year NULLS FIRST;
+SELECT year FROM visits GROUP BY year ORDER BY year DESC NULLS LAST OFFSET 2;
+SELECT clinic, AVG(cost) FROM visits GROUP BY clinic ORDER BY 2 DESC;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic DESC;
+SELECT sex, active, COUNT(*) FROM people GROUP BY ALL ORDER BY ALL LIMIT 4;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY COUNT(*) % 7, sex;
+SELECT 2 * COUNT(*) + 1, COUNT(*) / 3, -COUNT(*), COUNT(*) - SUM(age) FROM people;
+SELECT AVG(income) - AVG(age), SUM(age) / COUNT(age), SUM(income) / SUM(age) FROM people;
+SELECT COUNT(*) FILTER (WHERE sex = 'f') * 100.0 / COUNT(*) AS percent FROM people;
+SELECT CASE WHEN COUNT(*) > 10 THEN 'many' ELSE 'few' END, COUNT(*) > 10, round(AVG(age), 1) > 1 FROM people;
+SELECT sqrt(VAR_POP(age)), abs(SUM(age)), ln(COUNT(*)), greatest(COUNT(*), SUM(age)), coalesce(AVG(age), 0) FROM people;
+SELECT sex, CASE WHEN AVG(age) > 50 THEN 'older' ELSE 'younger' END AS kind, COUNT(*) * 2 FROM people GROUP BY sex;
+SELECT 'people' AS what, 1 AS one, COUNT(*) FROM people;
+SELECT sex || '?' AS s, COUNT(*) FROM people GROUP BY sex;
+SELECT p.sex, COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id GROUP BY p.sex;
+SELECT sex, SUM(cost), AVG(age) FROM people JOIN visits USING (person_id) GROUP BY sex;
+SELECT p.sex, v.year, COUNT(*), SUM(v.cost) FROM people p, visits v WHERE p.person_id = v.person_id GROUP BY 1, 2;
+SELECT COUNT(*), COUNT(v.visit_id) FROM people p LEFT JOIN visits v ON p.person_id = v.person_id;
+SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.person_id = v.person_id AND v.year = 2020 WHERE v.visit_id IS NULL;
+SELECT COUNT(*) FROM visits v RIGHT JOIN people p USING (person_id);
+SELECT COUNT(*), SUM(points), SUM(cost) FROM visits v JOIN scores s ON v.person_id = s.person_id;
+SELECT COUNT(*) FROM people p JOIN visits v USING (person_id) JOIN scores s USING (person_id) WHERE p.age > 40;
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id AND a.visit_id < b.visit_id;
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id WHERE a.clinic = b.clinic AND a.year < b.year;
+SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic WHERE c.city = 'Oslo';
+SELECT c.city, COUNT(*), SUM(v.cost) FROM visits v JOIN clinics c ON v.clinic = c.clinic GROUP BY c.city;
+SELECT city, sex, COUNT(*) FROM visits JOIN people USING (person_id) JOIN clinics USING (clinic) GROUP BY city, sex;
+SELECT SUM(beds), COUNT(*) FROM visits v JOIN (SELECT clinic, CASE WHEN beds > 15 THEN 1 ELSE 0 END AS beds FROM
+    clinics) c USING (clinic);
+SELECT COUNT(*) FROM visits v LEFT JOIN clinics c ON v.clinic = c.clinic AND c.beds > 5 WHERE c.clinic IS NULL;
+SELECT COUNT(*) FROM people CROSS JOIN clinics;
+SELECT COUNT(*) FROM people p JOIN (VALUES ('f', 1), ('m', 2)) AS t(code, n) ON p.sex = t.code WHERE t.n = 2;
+SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo');
+SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT clinic FROM clinics WHERE beds > 5);
+SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT city FROM clinics);
+SELECT COUNT(*) FROM people WHERE person_id IN (SELECT person_id FROM visits WHERE cost > 400);
+SELECT COUNT(*) FROM people WHERE person_id NOT IN (SELECT person_id FROM visits);
+SELECT sex, COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.clinic =
+    'a') GROUP BY sex;
+SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM scores s WHERE s.person_id = p.person_id);
+SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM clinics c WHERE c.clinic = v.clinic AND c.beds >= 10);
+SELECT SUM(CASE WHEN person_id IN (SELECT person_id FROM scores WHERE points > 0) THEN age ELSE 0 END) FROM people;
+SELECT AVG(n), COUNT(*), SUM(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) t;
+SELECT n, COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) t GROUP BY n;
+SELECT AVG(m), SUM(t) FROM (SELECT person_id, MAX(cost) AS m, SUM(cost) AS t FROM visits GROUP BY person_id) x;
+SELECT AVG(a) FROM (SELECT person_id, AVG(cost) AS a FROM visits GROUP BY person_id) x;
+SELECT COUNT(*) FROM (SELECT person_id FROM visits GROUP BY person_id HAVING COUNT(*) >= 2 AND SUM(cost) > 300) t;
+SELECT sex, AVG(n) FROM people JOIN (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) v USING (person_id)
+    GROUP BY sex;
+SELECT sex, SUM(coalesce(n, 0)) FROM people LEFT JOIN (SELECT person_id, COUNT(DISTINCT clinic) AS n FROM visits GROUP
+    BY 1) v USING (person_id) GROUP BY sex;
+SELECT clinic, COUNT(*), AVG(top) FROM (SELECT person_id, clinic, MAX(cost) AS top FROM visits GROUP BY person_id,
+    clinic) t GROUP BY clinic;
+SELECT AVG(most) FROM (SELECT person_id, MAX(n) AS most FROM (SELECT person_id, year, COUNT(*) AS n FROM visits GROUP BY
+    1, 2) y GROUP BY 1) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT clinic, year FROM visits) t;
+SELECT clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) t GROUP BY clinic;
+WITH old AS (SELECT * FROM people WHERE age > 60) SELECT sex, COUNT(*) FROM old GROUP BY sex;
+WITH a AS (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id), b AS (SELECT * FROM a WHERE n > 1) SELECT
+    COUNT(*), SUM(n) FROM b;
+WITH v AS (SELECT person_id, cost FROM visits WHERE cost > 50), p AS (SELECT person_id, sex FROM people) SELECT p.sex,
+    SUM(v.cost) FROM v JOIN p ON v.person_id = p.person_id GROUP BY p.sex;
+SELECT COUNT(*) FROM (SELECT person_id, clinic AS w FROM visits UNION ALL SELECT person_id, nickname FROM people) u
+    WHERE w IN ('a', 'al');
+SELECT SUM(x), COUNT(*) FROM (SELECT person_id, age AS x FROM people UNION ALL SELECT person_id, points FROM scores) u;
+SELECT kind, COUNT(*) FROM (SELECT 'v' AS kind, person_id FROM visits UNION ALL SELECT 's', person_id FROM scores) u
+    GROUP BY kind;
+SELECT COUNT(*) FROM (SELECT * FROM (SELECT person_id, age FROM people WHERE age > 20) a WHERE age < 60) b;
+SELECT city, COUNT(*), SUM(beds), AVG(beds), MAX(clinic) FROM (SELECT city, beds, beds AS clinic FROM clinics) c GROUP
+    BY city;
+SELECT COUNT(*), MEDIAN(beds), STDDEV(beds), MIN(beds) FROM clinics;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 50) sex, COUNT(*), AVG(age), SUM(income) FROM people GROUP BY sex;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'laplace') COUNT(*), SUM(cost) FROM visits;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 50, mechanism = 'gaussian') year, COUNT(*), SUM(cost) FROM visits GROUP
+    BY year;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(age), COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (clip = 100000) SUM(cost) FROM visits;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip', clip = 1000) year, COUNT(*) FROM visits GROUP BY year;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 9) SUM(points), COUNT(*) FROM scores;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 3, max_groups = 3) note, COUNT(*) FROM visits GROUP BY note;

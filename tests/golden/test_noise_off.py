@@ -1,0 +1,214 @@
+"""Without noise, and where no limit bites, every statement has DuckDB's own answer to the same text.
+
+Counts, keys and texts are equal; numbers with a fraction agree to a relative 1e-6, as sums run over a grid; quantiles lie between
+the neighbours in rank of what DuckDB says. Declared groups are all shown, so the world has a row for each.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden.dense import dense
+from sessions import reader_of, session_of
+
+from dpsql.answer import Answer
+from dpsql.audit.exact import Exact
+from dpsql.audit.prepared import Prepared
+from dpsql.engine import Session, answer
+from dpsql.plan.question import Question
+from dpsql.sql.parse import parse
+from dpsql.sql.split import split
+from dpsql.sql.statement import Query
+
+HERE = Path(__file__).parent
+ACCEPTED = HERE.parents[1] / "grammar" / "accepted.sql"
+PLENTY: dict[str, object] = {"epsilon": 900, "delta": 0.01}
+
+
+def texts(path: Path) -> list[str]:
+    """The statements of a file."""
+    return split(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def short(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+# (rows that are ranked, the column, its grid step, the aggregate over them, the fraction, how many ranks it may be off)
+QUANTILES = [
+    ("people", "age", 1, "MEDIAN(age)", 0.5, 1),
+    ("people", "age", 1, "quantile_disc(age, 0.9)", 0.9, 1),
+    ("people", "age", 1, "MIN(age)", 0.0, 2),
+    ("people", "age", 1, "MAX(age)", 1.0, 2),
+    ("people", "income", 1e-3, "MEDIAN(income)", 0.5, 1),
+    ("people", "income", 1e-3, "quantile_cont(income, 0.05)", 0.05, 1),
+    ("people WHERE sex = 'f'", "income", 1e-3, "percentile_cont(0.75) WITHIN GROUP (ORDER BY income)", 0.75, 1),
+    ("people", "weight", 1e-3, "MEDIAN(weight)", 0.5, 1),
+    ("visits", "cost", 0.01, "MEDIAN(cost)", 0.5, 1),
+    ("visits", "cost", 0.01, "MAX(cost)", 1.0, 2),
+    ("visits WHERE year = 2020", "cost", 0.01, "quantile(cost, 0.3)", 0.3, 1),
+    ("scores", "points", 1, "MEDIAN(points)", 0.5, 1),
+    ("people", "born", 1, "quantile_disc(born, 0.5)", 0.5, 1),
+    ("people", "born", 1, "MIN(born)", 0.0, 2),
+]
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Session]]:
+    reader = reader_of(dense())
+    made = {budget: session_of(tmp_path_factory.mktemp(budget), reader=reader, noise=Exact(), budget=budget, at=PLENTY)
+            for budget in ("person", "household")}
+    yield made
+    made["person"].close()
+
+
+def plain(text: str) -> str:
+    """The statement without what DuckDB does not know."""
+    return re.sub(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", "", text, flags=re.IGNORECASE)
+
+
+def released(text: str, session: Session, parameters: Any = ()) -> tuple[Answer, Question | None]:
+    """The noise-free answer, uncharged; and the question, where it is about private rows."""
+    try:
+        prepared = Prepared(text, session, parameters)
+    except ValueError:
+        made = answer(text, session, parameters)
+        assert isinstance(made, Answer)
+        return made, None
+    return prepared.release(), prepared.program.question
+
+
+def compare(text: str, session: Session, parameters: Any = (), spelled: str | None = None) -> str:
+    """How the answer differs from DuckDB's; nothing where it does not.
+
+    Columns that rest on quantiles are left out, and so are declared groups that have no rows and show zeros.
+    """
+    made, question = released(text, session, parameters)
+    expected = [tuple(map(number, row)) for row in session.kernel._reader.rows(plain(spelled or text))]
+    rows = [tuple(map(number, row)) for row in made.rows]
+    unsure = ranked(question) if question is not None else set()
+    keys = [i for i, column in enumerate(made.columns) if column.exact]
+    if question is None or not question.ordering:
+        present = {tuple(row[i] for i in keys) for row in expected}
+        rows = [row for row in rows if tuple(row[i] for i in keys) in present or any(
+            part for i, part in enumerate(row) if i not in keys)]
+        rows.sort(key=lambda row: sortable(row, keys))
+        expected.sort(key=lambda row: sortable(row, keys))
+    if len(rows) != len(expected):
+        return f"{len(rows)} rows for {len(expected)}: {rows[:6]} for {expected[:6]}"
+    for ours, theirs in zip(rows, expected, strict=True):
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            if i not in unsure and not close(a, b):
+                return f"{ours} for {theirs}, in column {i + 1}"
+    return ""
+
+
+def number(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def ranked(question: Question) -> set[int]:
+    """The outputs that rest on a quantile, a minimum or a maximum."""
+    from dpsql.plan.expr.nodes import columns
+
+    places = {call.id for call in question.aggregates if call.function in ("quantile", "min", "max")}
+    return {i for i, output in enumerate(question.outputs) if columns(output.expr) & places}
+
+
+def sortable(row: tuple[Any, ...], keys: list[int]) -> list[tuple[bool, str, float]]:
+    """By the keys as texts, then by the numbers."""
+    rest = [row[i] for i in range(len(row)) if i not in keys]
+    return [*((row[i] is None, str(row[i]), 0.0) for i in keys),
+            *((part is None, "", round(part, 3) if isinstance(part, int | float) else 0.0) for part in rest)]
+
+
+def close(a: Any, b: Any) -> bool:
+    if isinstance(b, float) or isinstance(a, float):
+        return a is not None and b is not None and (math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (a != a and b != b))
+    return bool(a == b)
+
+
+@pytest.mark.parametrize("text", texts(HERE / "answers.sql"), ids=short)
+def test_an_answer_without_noise_is_duckdbs(text: str, sessions: dict[str, Session]) -> None:
+    assert compare(text, sessions["person"]) == "", text
+
+
+@pytest.mark.parametrize("text", texts(HERE / "answers_of_households.sql"), ids=short)
+def test_an_answer_about_another_entity_is_duckdbs(text: str, sessions: dict[str, Session]) -> None:
+    assert compare(text, sessions["household"]) == "", text
+
+
+def test_there_are_enough_statements() -> None:
+    found = texts(HERE / "answers.sql")
+    assert len(found) == len(set(found)) >= 120
+
+
+@pytest.mark.parametrize(("rows", "column", "step", "call", "fraction", "off"), QUANTILES)
+def test_a_quantile_lies_between_its_neighbours_in_rank(rows: str, column: str, step: float, call: str, fraction: float, off: int,
+                                                        sessions: dict[str, Session]) -> None:
+    made, _ = released(f"SELECT {call} FROM {rows}", sessions["person"])
+    ((value,),) = made.rows
+    source, _, condition = rows.partition(" WHERE ")
+    where = f"({condition or 'TRUE'}) AND {column} IS NOT NULL"
+    ordered = [day(found) for found, in sessions["person"].kernel._reader.rows(
+        f"SELECT {column} FROM {source} WHERE {where} ORDER BY {column}")]
+    place = fraction * len(ordered)
+    low, high = max(0, math.floor(place) - off), min(len(ordered) - 1, math.ceil(place) + off)
+    assert ordered[low] - step <= day(value) <= ordered[high] + step
+
+
+def day(value: Any) -> float:
+    return float(value.toordinal() if isinstance(value, dt.date) else value)
+
+
+def test_several_quantiles_of_one_column_are_in_order_and_in_place(sessions: dict[str, Session]) -> None:
+    fractions = [0.05, 0.1, 0.25, 0.5, 0.6, 0.75, 0.9, 0.95]
+    session = sessions["person"]
+    made, _ = released("SELECT " + ", ".join(f"quantile_cont(income, {f})" for f in fractions) + " FROM people", session)
+    (values,) = made.rows
+    ordered = sorted(value for value, in session.kernel._reader.rows("SELECT income FROM people WHERE income IS NOT NULL"))
+    for value, fraction in zip(values, fractions, strict=True):
+        assert isinstance(value, float)
+        assert bisect_left(ordered, value - 1e-3) - 2 <= fraction * len(ordered) <= bisect_right(ordered, value + 1e-3) + 2
+    assert list(values) == sorted(values)  # type: ignore[type-var]
+
+
+def test_declared_groups_without_rows_are_shown_with_zeros(sessions: dict[str, Session]) -> None:
+    made, _ = released("SELECT year, active, COUNT(*), SUM(cost), AVG(cost), COUNT(DISTINCT person_id) FROM visits "
+                       "JOIN people USING (person_id) WHERE year = 2020 AND active GROUP BY year, active", sessions["person"])
+    assert [row[:2] for row in made.rows] == [
+        (year, active) for year in (2018, 2019, 2020, 2021, None) for active in (False, True, None)]
+    for year, active, n, total, mean, entities in made.rows:
+        if (year, active) == (2020, True):
+            assert isinstance(n, int) and n > 5
+        else:
+            assert (n, total, mean, entities) == (0, 0, None, 0)
+
+
+def test_aggregates_of_no_rows(sessions: dict[str, Session]) -> None:
+    made, _ = released("SELECT COUNT(*), SUM(age), AVG(age), STDDEV(age), COUNT(DISTINCT sex) FROM people WHERE FALSE",
+                       sessions["person"])
+    assert made.rows == ((0, 0, None, None, 0),)
+
+
+LEFT_OUT = re.compile(r"\b(max_rows|clip|max_groups|LIMIT|OFFSET|EXPLAIN|SHOW|DESCRIBE|bin_floor)\b", re.IGNORECASE)
+
+
+def accepted() -> list[str]:
+    """The statements of the grammar that show all their rows and limit nobody's, and hold no parameter: those are tried above."""
+    chosen = [text for text in texts(ACCEPTED) if not LEFT_OUT.search(text)]
+    return [text for text in chosen if isinstance(query := parse(text), Query) and not query.parameters]
+
+
+@pytest.mark.parametrize("text", accepted(), ids=short)
+def test_what_the_grammar_accepts_means_what_duckdb_says(text: str, sessions: dict[str, Session]) -> None:
+    assert compare(text, sessions["person"]) == "", text
