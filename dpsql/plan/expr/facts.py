@@ -90,8 +90,9 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
         declared = _clip(iv.rounded(round)(below.declared), limits) if comparable else ANY_NUMBER
         return Facts(type=carrier, physical=limits, declared=declared, whole=True, search=below.search)
     step = Fraction(1, 10 ** int(target[len("DECIMAL(") : -1].split(",")[1])) if decimal else None
+    rule = iv.to_grid(step) if step is not None else iv.rounded(iv.single) if target == "FLOAT" else iv.first
     return Facts(type=carrier, nullable=below.nullable or target != "VARCHAR",
-                 declared=below.declared if comparable else ANY_NUMBER, step=step, search=below.search)
+                 declared=rule(below.declared) if comparable else ANY_NUMBER, step=step, search=below.search)
 
 
 def _clip(inner: Interval, outer: Interval) -> Interval:

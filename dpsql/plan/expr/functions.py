@@ -7,7 +7,7 @@ arguments that it cannot leave them; otherwise the binder takes the DOUBLE overl
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
 outside their domain are NULL; impossible casts are NULL; exp of more than 700 is NULL; dates outside the years 1 to 9999 are
-NULL under date functions.
+NULL under date functions; texts of more than 65536 characters are cut before they are joined.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 BOOLEAN, BIGINT, DOUBLE, VARCHAR = Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.VARCHAR
 DATE, TIMESTAMP = Type.DATE, Type.TIMESTAMP
+
+# Texts are cut to so many characters before they are joined: joined often enough, long ones would be too long for an engine.
+LONGEST = 2**16
 
 # One bit is left free, so that one more addition by a backend's own rewriting could not overflow either.
 SAFE_INTEGERS = Interval(-(2**62), 2**62)
@@ -174,7 +177,7 @@ def _diff_range(unit: str) -> iv.Rule:
         if per_day > 1:  # ends are days, so that times may lie almost a day further apart
             gap = Interval(gap.low - 1, gap.high + 1)
         low, high = gap.low / (longest if gap.low > 0 else shortest), gap.high / (shortest if gap.high > 0 else longest)
-        return Interval(low * per_day - 1, high * per_day + 1)
+        return iv.outward(Interval(low * per_day - 1, high * per_day + 1))
 
     return rule
 
@@ -223,11 +226,11 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "floor": _whole_number(iv.rounded(math.floor), "floor({0})"),
     "ceil": _whole_number(iv.rounded(math.ceil), "ceil({0})"),
     "trunc": _whole_number(iv.rounded(math.trunc), "trunc({0})"),
-    "round": (*_whole_number(lambda a: Interval(iv.rounded(math.floor)(a).low, iv.rounded(math.ceil)(a).high), "round({0})"),
+    "round": (*_whole_number(iv.outward, "round({0})"),
               Overload(args=(DOUBLE, BIGINT), result=DOUBLE, sql="round({0}, CAST({1} AS INTEGER))", range=iv.round_to,
                        constants=(1,), accepts=_bounded_integer(0, 15))),
     "sqrt": _real("(CASE WHEN {0} >= CAST(0 AS DOUBLE) THEN sqrt({0}) END)", iv.monotone(math.sqrt, 0), undefined=True),
-    "cbrt": _real("cbrt({0})", iv.monotone(lambda x: math.copysign(abs(x) ** (1 / 3), x))),
+    "cbrt": _real("cbrt({0})", iv.monotone(math.cbrt)),
     "ln": _real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN ln({0}) END)", iv.monotone(lambda x: math.log(x), 0), undefined=True),
     "log10": _real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN log10({0}) END)", iv.monotone(math.log10, 0), undefined=True),
     "log2": _real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN log2({0}) END)", iv.monotone(math.log2, 0), undefined=True),
@@ -261,7 +264,7 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "ilike": _text("({0} ILIKE {1})", VARCHAR, result=BOOLEAN, accepts=_no_null),
     "regexp_matches": _text("regexp_matches({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null),
     "regexp_full_match": _text("regexp_full_match({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null),
-    "||": (Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql="({0} || {1})"),),
+    "||": (Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
     # time
     "year": _part("year", 1, 9999), "quarter": _part("quarter", 1, 4), "month": _part("month", 1, 12),
     "week": _part("week", 1, 53), "day": _part("day", 1, 31), "dayofyear": _part("dayofyear", 1, 366),

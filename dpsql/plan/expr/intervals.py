@@ -8,7 +8,9 @@ accuracy, never privacy, as the clamp that is printed and the sensitivity that i
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
+from fractions import Fraction
 
 from dpsql.types import ANY_NUMBER, Interval
 
@@ -19,8 +21,15 @@ def _times(a: float, b: float) -> float:
     return 0 if a == 0 or b == 0 else a * b  # an end at infinity times zero is zero: the other factor is exactly zero
 
 
+LARGE = 2**1000  # beyond this an end is infinite, so that it can always be converted to a float
+
+
 def _span(*ends: float) -> Interval:
-    return ANY_NUMBER if any(math.isnan(end) for end in ends) else Interval(min(ends), max(ends))
+    if any(end != end for end in ends):
+        return ANY_NUMBER
+    low, high = min(ends), max(ends)
+    return Interval(low if abs(low) < LARGE else -math.inf if low < 0 else LARGE,
+                    high if abs(high) < LARGE else math.inf if high > 0 else -LARGE)
 
 
 def add(a: Interval, b: Interval) -> Interval:
@@ -76,13 +85,34 @@ def monotone(function: Callable[[float], float], low: float = -math.inf, high: f
     return rule
 
 
-def rounded(function: Callable[[float], int]) -> Rule:
+def rounded(function: Callable[[float], float]) -> Rule:
     """The rule of floor, ceil and their like; infinite ends stay."""
 
     def end(x: float) -> float:
-        return function(x) if math.isfinite(x) else x
+        return function(x) if abs(x) < LARGE else x
 
     return lambda a: Interval(end(a.low), end(a.high))
+
+
+def outward(a: Interval) -> Interval:
+    """The least range with whole ends around another one."""
+    return Interval(rounded(math.floor)(a).low, rounded(math.ceil)(a).high)
+
+
+def single(x: float) -> float:
+    """The nearest number of single precision, or an infinity."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def to_grid(step: Fraction) -> Rule:
+    """The rule of rounding to multiples of a step, halves either way."""
+    def end(x: float, rounding: Callable[[Fraction], int], half: Fraction) -> float:
+        return float(rounding(Fraction(x) / step + half) * step) if abs(x) < LARGE else x
+
+    return lambda a: Interval(end(a.low, math.ceil, Fraction(-1, 2)), end(a.high, math.floor, Fraction(1, 2)))
 
 
 def round_to(a: Interval, decimals: Interval) -> Interval:

@@ -25,9 +25,8 @@ def literal(value: Value, kind: Type) -> str:
         return f"CAST(NULL AS {kind.value})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if isinstance(value, float) and not math.isfinite(value):
-        name = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-        return f"CAST('{name}' AS DOUBLE)"
+    if isinstance(value, float) and (not math.isfinite(value) or repr(value) == "-0.0"):
+        return f"CAST('{value}' AS DOUBLE)"  # a number would lose the sign of zero
     if isinstance(value, int | float):
         return f"CAST({value!r} AS {kind.value})" if value >= 0 else f"CAST(({value!r}) AS {kind.value})"
     text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
