@@ -23,8 +23,8 @@ from dpsql.catalog.schema import fit
 from dpsql.errors import PolicyError
 from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Call, Literal
+from dpsql.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -243,6 +243,21 @@ def test_differences_of_dates_lie_in_their_range(unit: str) -> None:
             known = facts(call, {})
             assert known.declared.low <= found <= known.declared.high
             assert known.physical.low <= found <= known.physical.high
+
+
+def test_the_word_of_the_policy_is_no_proof() -> None:
+    """LEAST skips NULL, so it may exceed a column that is declared free of NULL and is not: the product could overflow."""
+    small, large = (Ref(column=name, type=Type.BIGINT) for name in "ab")
+    env = {"a": Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 127)),
+           "b": Facts(type=Type.BIGINT, physical=Interval(0, 2**32))}
+
+    def square(*args: Expr) -> Call:
+        least = Call(function="least", args=args, type=Type.BIGINT)
+        return Call(function="*", args=(least, least), type=Type.BIGINT)
+
+    assert facts(square(large, Literal(value=9, type=Type.BIGINT)), env).physical == Interval(0, 81)
+    with pytest.raises(NotTotal):
+        facts(square(small, large), env)
 
 
 def test_the_salt_is_the_one_that_laws_are_held_with() -> None:

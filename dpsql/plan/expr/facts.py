@@ -129,9 +129,10 @@ def _of_call(name: str, args: tuple[Expr, ...], known: tuple[Facts, ...]) -> Fac
     _check_constants(name, row, args)
     if row.proved is not None and not row.proved(*(part.physical for part in known)):
         raise NotTotal(f"{name} could leave 64 bits")
-    return Facts(type=row.result, nullable=_nullable(name, row, known), physical=_range(row, known, physical=True),
-                 declared=_range(row, known, physical=False), whole=row.whole or row.result is Type.BIGINT,
-                 search=any(part.search for part in known))
+    physical = _range(row, known, tuple(not _certain(arg) for arg in args), physical=True)
+    declared = _range(row, known, tuple(part.nullable for part in known), physical=False)
+    return Facts(type=row.result, nullable=_nullable(name, row, known), physical=physical, declared=declared,
+                 whole=row.whole or row.result is Type.BIGINT, search=any(part.search for part in known))
 
 
 def _check_constants(name: str, row: Overload, args: tuple[Expr, ...]) -> None:
@@ -152,10 +153,21 @@ def _nullable(name: str, row: Overload, known: tuple[Facts, ...]) -> bool:
     return any(part.nullable for part in known)
 
 
-def _range(row: Overload, known: tuple[Facts, ...], *, physical: bool) -> Interval:
+def _certain(expr: Expr) -> bool:
+    """Whether a value is not NULL, whatever the rows hold: a proof that rests on the policy's word would be none."""
+    match expr:
+        case Literal(value=value):
+            return value is not None
+        case Call(function="least" | "greatest" | "coalesce", args=args):
+            return any(_certain(arg) for arg in args)
+        case _:
+            return False
+
+
+def _range(row: Overload, known: tuple[Facts, ...], nullable: tuple[bool, ...], *, physical: bool) -> Interval:
     parts = tuple(part.physical if physical else part.declared for part in known)
     if physical and row.result is not Type.BIGINT:
         return ANY_NUMBER
     if row.null_skipping_range is not None:
-        return row.null_skipping_range(parts, tuple(part.nullable for part in known))
+        return row.null_skipping_range(parts, nullable)
     return row.range(*parts)
