@@ -24,12 +24,12 @@ from dpsql.errors import IntegrityError, OperationalError
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
 SETTINGS = {
     "autoload_known_extensions": "false", "autoinstall_known_extensions": "false", "allow_community_extensions": "false",
     "allow_persistent_secrets": "false", "python_enable_replacements": "false", "python_scan_all_frames": "false",
-    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "enable_progress_bar": "false",
-    "enable_external_access": "false",
+    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "enable_external_access": "false",
 }
 
 
@@ -110,6 +110,7 @@ def open_database(path: str | Path) -> DuckReader:
         raise OperationalError(f"there is no database {path}", code="no-database")
     try:
         connection = duckdb.connect(str(path), read_only=True, config={"temp_directory": _spill()})
+        group_densely(connection)
         lock_down(connection)
     except duckdb.Error:
         raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, close that "
@@ -129,6 +130,7 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     connection = duckdb.connect(":memory:", config={"temp_directory": _spill()})
     for table, path in sources.items():
         _load(connection, table, path, keys.get(table, ()), empty=empty)
+    group_densely(connection)
     lock_down(connection)
     return DuckReader(connection, _fingerprint([*sources.values()]))
 
@@ -167,9 +169,23 @@ def scratch() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let groups of whole numbers in a small range be summed in arrays in place of hash tables: three times as fast.
+
+    Keys of entities are often such numbers. An array costs its whole range even where few rows are read, and cannot be moved
+    to disk; so the range may be a quarter of the rows of the largest table, and the arrays of all threads an eighth of memory.
+    """
+    rows, memory, threads = connection.execute(
+        "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
+        "parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
+    most = min(rows // 4, memory // (8 * threads * GROUP_BYTES))
+    connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
+
+
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
+    """Set and lock what holds for the connection and for each of its cursors, which a SET without GLOBAL would not reach."""
     for name, value in SETTINGS.items():
-        connection.execute(f"SET {name} = {value}")
+        connection.execute(f"SET GLOBAL {name} = {value}")
     connection.execute("SET lock_configuration = true")
 
 

@@ -1,0 +1,48 @@
+"""What is set on a connection to DuckDB holds on the cursors that read, and cannot be changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, open_files, scratch
+
+
+def made(path: Path, rows: int) -> Path:
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE t AS SELECT i AS x FROM range({rows}) s(i)")
+    return path
+
+
+def setting(reader: DuckReader, name: str) -> str:
+    return reader.rows(f"SELECT value FROM duckdb_settings() WHERE name = '{name}'")[0][0]
+
+
+@pytest.mark.parametrize("kind", ["database", "files"])
+def test_every_setting_reaches_the_cursors(kind: str, tmp_path: Path) -> None:
+    if kind == "database":
+        reader = open_database(made(tmp_path / "d.duckdb", 5))
+    else:
+        (tmp_path / "t.csv").write_text("x\n1\n")
+        reader = open_files({"t": tmp_path / "t.csv"}, {})
+    assert {name: setting(reader, name) for name in SETTINGS} == dict(SETTINGS)
+    assert setting(reader, "lock_configuration") == "true"
+    assert reader.rows("SELECT 1 // 0, 1 % 0, CAST(1 AS DOUBLE) / 0") == [(None, None, float("inf"))]
+    reader.close()
+
+
+def test_the_scratch_engine_is_locked_too() -> None:
+    connection = scratch()
+    with pytest.raises(duckdb.InvalidInputException, match="locked"):
+        connection.cursor().execute("SET GLOBAL enable_external_access = true")
+    connection.close()
+
+
+@pytest.mark.parametrize(("rows", "bits"), [(10, 12), (100_000, 14)])
+def test_arrays_of_groups_grow_with_the_largest_table(rows: int, bits: int, tmp_path: Path) -> None:
+    reader = open_database(made(tmp_path / "d.duckdb", rows))
+    assert int(setting(reader, "perfect_ht_threshold")) == bits
+    assert reader.rows("SELECT COUNT(*), SUM(n) FROM (SELECT x % 1000, COUNT(*) AS n FROM t GROUP BY x % 1000)")[0][1] == rows
+    reader.close()
