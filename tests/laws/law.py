@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -249,3 +250,8 @@ def length(vector: Sequence[int], order: int) -> float:
 def longer(vector: Sequence[int], order: int, bound: int) -> bool:
     """Whether a norm exceeds a bound, in integers."""
     return sum(map(abs, vector)) > bound if order == 1 else sum(part * part for part in vector) > bound * bound
+
+
+def exact_rows(found: Sequence[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Rows as they were fetched, to the last bit."""
+    return Counter(tuple(struct.pack(">d", value) if isinstance(value, float) else value for value in row) for row in found)

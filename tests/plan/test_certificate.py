@@ -1,0 +1,133 @@
+"""Sensitivities of what is summed, and the place where a bound was lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from plan.operators.small_tables import TRUE, both, equal, people, ref, towns, visits
+
+from dpsql.plan.certificate import Unbounded, certify, first_unbounded, stabilities
+from dpsql.plan.node import InvalidPlan, Node, NoPublicFacts
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+
+P, V, T, W = people(), visits(), towns(), visits("w")
+THREE = Truncate(input=V, rows=3, owner="v_person", order=("v_visit",))
+TENTHS = Quantizer(low=-3.0, high=10.0, step=Fraction(1, 10), from_low=False)
+FROM_LOW = replace(TENTHS, from_low=True)
+GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(), Count(column="v_cost")))
+CLIP = Clip(input=GIVEN, owner="v_person", columns=("e0_0", "e1_0"), order=2, bound=5)
+
+
+def sums(plan: Tally) -> list[tuple[int | None, int]]:
+    return [(found.l1, found.l2) for found in certify(plan, NoPublicFacts()).summands]
+
+
+@pytest.mark.parametrize(("summand", "row"), [
+    (Count(), 1), (Count(column="v_town", when=None), 1),
+    (GridSum(column="v_cost", grid=TENTHS), 100), (GridSum(column="v_cost", grid=replace(TENTHS, low=-30.0)), 300),
+    (Moments(column="v_cost", grid=FROM_LOW, degree=1), 130), (Moments(column="v_cost", grid=FROM_LOW, degree=2), 130**2),
+    (Moments(column="v_cost", grid=FROM_LOW, degree=2, missing=True), 130**2),
+])
+def test_a_sum_moves_by_the_rows_of_an_entity(summand: Summand, row: int) -> None:
+    assert sums(Tally(input=THREE, keys=(), summands=(summand,))) == [(3 * row, 3 * row)]
+    assert sums(Tally(input=THREE, keys=("v_town",), summands=(summand, Count()))) == [(3 * row, 3 * row), (3, 3)]
+    assert sums(Tally(input=people(), keys=(), summands=(Count(),))) == [(1, 1)]
+
+
+def test_public_sums_do_not_move() -> None:
+    assert sums(Tally(input=T, keys=("t_land",), summands=(Count(),))) == [(0, 0)]
+
+
+def test_clipped_sums_move_by_their_bound() -> None:
+    both_columns = Clipped(clipped=("e0_0", "e1_0"))
+    assert sums(Tally(input=CLIP, keys=("v_town",), summands=(both_columns,))) == [(None, 5)]
+    assert sums(Tally(input=replace(CLIP, order=1), keys=("v_town",), summands=(both_columns,))) == [(5, 5)]
+    assert sums(Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e1_0",)),))) == [(None, 5)]
+
+
+def test_an_l1_norm_may_be_added_up_in_a_cell_and_an_l2_norm_may_not() -> None:
+    """Four ones in four towns have an l2 norm of two, and add up to four."""
+    summand = Clipped(clipped=("e0_0", "e1_0"))
+    assert sums(Tally(input=replace(CLIP, order=1), keys=(), summands=(summand,))) == [(5, 5)]
+    with pytest.raises(InvalidPlan):
+        certify(Tally(input=CLIP, keys=(), summands=(summand,)), NoPublicFacts())
+    one = Clip(input=replace(GIVEN, keys=()), owner="v_person", columns=("e0_0", "e1_0"), order=2, bound=5)
+    assert sums(Tally(input=one, keys=(), summands=(summand,))) == [(None, 5)]
+
+
+@pytest.mark.parametrize("plan", [
+    Tally(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    Tally(input=replace(CLIP, columns=("e0_0",)), keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e1_0")),)),
+    Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e0_0")),)),
+    Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",), when="e0_0"),)),
+    Tally(input=Distinct(input=CLIP), keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    Tally(input=Clip(input=GIVEN, owner="v_town", columns=("e0_0",), order=1, bound=5), keys=("v_town",),
+          summands=(Clipped(clipped=("e0_0",)),)),
+    Tally(input=UnionAll(parts=(replace(CLIP, order=1), replace(CLIP, order=1)),
+                         columns=(("c1", "a"), ("c2", "b"), ("e0_0", "c"), ("e1_0", "d"))),
+          keys=(), summands=(Clipped(clipped=("e0_0",)),)),
+    Tally(input=Project(input=CLIP, columns=(("c1", "o", ref(CLIP, "v_person")), ("e0_0", "t", ref(CLIP, "e1_0")))), keys=(),
+          summands=(Clipped(clipped=("e0_0",)),)),
+], ids=["not clipped", "clipped apart", "one column twice", "a condition", "after DISTINCT", "clipped by another owner",
+        "clipped twice", "one of the clipped columns under the name of another"])
+def test_what_was_not_clipped_is_not_summed_as_clipped(plan: Tally) -> None:
+    with pytest.raises(InvalidPlan):
+        certify(plan, NoPublicFacts())
+
+
+@pytest.mark.parametrize(("plan", "apart"), [
+    (Tally(input=Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")), ("c2", "t", ref(V, "v_town"))))),
+           keys=("c2",), summands=(Count(),)), True),
+    (Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)), True),
+    (Tally(input=people(), keys=(), summands=(Count(),)), True),
+    (Tally(input=people(), keys=("p_name",), summands=(Count(),)), True),
+    (Tally(input=THREE, keys=("v_town",), summands=(Count(),)), False),
+    (Tally(input=THREE, keys=("v_visit",), summands=(Count(),)), True),
+    (Tally(input=T, keys=("t_town",), summands=(Count(),)), False),
+])
+def test_whether_rows_of_an_entity_fall_into_different_cells(plan: Tally, apart: bool) -> None:
+    limited = replace(plan, input=Truncate(input=plan.input, rows=9, owner="c1", order=("c2",))) if (
+        "c1" in plan.input.env) else plan
+    assert certify(limited, NoPublicFacts()).apart is apart
+
+
+# -- where a bound was lost
+
+MEET = equal(ref(V, "v_town"), ref(W, "w_town"))
+LOST = Join(left=V, right=W, condition=MEET)
+MIXED = GroupBy(input=V, keys=("v_town",), folds=(Fold(id="n", name="n", function="count"),))
+KEPT = Join(left=T, right=V, keep_left=True, condition=equal(ref(T, "t_town"), ref(V, "v_town")))
+
+
+@pytest.mark.parametrize(("plan", "lost", "because"), [
+    (LOST, LOST, "rows of several entities meet"),
+    (Distinct(input=Filter(input=LOST, condition=TRUE)), LOST, "rows of several entities meet"),
+    (MIXED, MIXED, "a group mixes the rows of many entities"),
+    (Filter(input=MIXED, condition=TRUE), MIXED, "a group mixes the rows of many entities"),
+    (KEPT, KEPT, "an outer join keeps public rows, which belong to no entity"),
+    (V, V, "owned by visits.person; rows per entity not yet limited"),
+    (Join(left=P, right=LOST, condition=TRUE), LOST, "rows of several entities meet"),
+    (Join(left=P, right=V, condition=both(equal(ref(P, "p_id"), ref(V, "v_visit")), TRUE)), None,
+     "rows of several entities meet"),
+])
+def test_the_lowest_operator_that_lost_a_bound(plan: Node, lost: Node | None, because: str) -> None:
+    known = stabilities(plan, NoPublicFacts())
+    node, stability = first_unbounded(plan, known)
+    assert node is (lost or plan)
+    assert stability.because == because
+    with pytest.raises(Unbounded) as fault:
+        certify(Tally(input=plan, keys=(), summands=(Count(),)), NoPublicFacts())
+    assert (fault.value.node, str(fault.value)) == (lost or plan, because)
