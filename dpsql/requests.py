@@ -106,7 +106,7 @@ class Segment:
     target: Target
 
 
-ROUNDING = Fraction(1, 2**36)
+ROUNDING = Fraction(1, 2**40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,8 @@ class Select:
     moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 - p)
     / scale (McSherry and Talwar 2007; permute-and-flip: McKenna and Sheldon 2020). The exponential mechanism has bounded
     range, so it is (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021). Drawing by intervals weighs each value by exp(ln(width)),
-    rounded: each weight is off by a factor within exp(±2^-39), which adds less than `ROUNDING` to epsilon.
+    rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an
+    entity moves, and it moves k draws at most.
     """
 
     plan: Ranks
@@ -141,7 +142,7 @@ class Select:
         if rows == 0:
             return FREE
         worst = max(reach(segment.target) for segments in self.segments for segment in segments)
-        epsilon = Fraction(2 * rows * worst) / Fraction(self.scale) + (0 if self.flip else ROUNDING)
+        epsilon = Fraction(2 * rows * worst) / Fraction(self.scale) + (0 if self.flip else rows * ROUNDING)
         return pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
 
 

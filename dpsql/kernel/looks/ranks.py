@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,15 +41,15 @@ def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
         values, counts = (np.asarray(column, dtype=np.int64) for column in context.reader.arrays(sql))
         order = np.argsort(values, kind="stable")
         return [Ranked(values[order], counts[order])]
-    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {cell_of(key): [] for key in cells}
+    found: dict[tuple[Any, ...], Counter[int]] = {cell_of(key): Counter() for key in cells}
     if len(found) != len(cells):
         raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
     for row in context.reader.rows(sql):
-        pairs = found.get(cell_of(row[:-2]))
-        if pairs is not None:
-            pairs.append((row[-2], row[-1]))
+        cell = found.get(cell_of(row[:-2]))
+        if cell is not None:
+            cell[row[-2]] += row[-1]
     ranked = []
     for key in cells:
-        table = np.array(sorted(found[cell_of(key)]), dtype=np.int64).reshape(-1, 2)
+        table = np.array(sorted(found[cell_of(key)].items()), dtype=np.int64).reshape(-1, 2)
         ranked.append(Ranked(table[:, 0], table[:, 1]))
     return ranked

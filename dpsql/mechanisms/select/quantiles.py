@@ -74,7 +74,7 @@ def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
         if rows == 0:
             return 1e-9  # a public relation: nothing is hidden
         epsilon = purse.epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8
-        exact = Fraction(2 * rows * worst) / (epsilon - ROUNDING)
+        exact = Fraction(2 * rows * worst) / (epsilon - rows * ROUNDING)
         return math.nextafter(float(exact), math.inf)
 
     return scale
