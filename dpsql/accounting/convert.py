@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.accounting.cost import NANO, Charge
 
@@ -39,6 +40,7 @@ def delta_of(rho: float, epsilon: float) -> float:
     return min(1.0, math.exp(min(0.0, log_delta((low + high) / 2))))
 
 
+@lru_cache(maxsize=256)  # statements of one connection have one price
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho such that rho-zCDP implies (epsilon, delta)-DP, to a relative margin of 1e-9 on the safe side."""
     if delta <= 0:
