@@ -155,3 +155,6 @@ class Incident(InternalError):
     def __init__(self) -> None:
         super().__init__("the statement failed after it was charged; the charge is kept", try_="another statement; the "
                          "reason is not told, as it may depend on private rows")
+
+    def __reduce__(self) -> tuple[type[Incident], tuple[()]]:
+        return Incident, ()  # the same wherever it is sent
