@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,12 +85,11 @@ def _first_is_owner(original: Callable[..., Stability], self: Any, below: tuple[
 
 
 def _across_entities(original: Callable[..., str], self: Truncate, *args: Any) -> str:
-    return original(self, *args).replace(f'PARTITION BY t0."{self.owner}" ', "")
+    return re.sub(r"PARTITION BY .*? ORDER BY", "ORDER BY", original(self, *args))
 
 
 def _by_arrival(original: Callable[..., str], self: Truncate, *args: Any) -> str:
-    text = original(self, *args)
-    return text[: text.index("OVER (PARTITION")] + "OVER ()" + text[text.index(') AS "#"') + 1 :]
+    return re.sub(r'OVER \(PARTITION .*?\) AS "#"', 'OVER () AS "#"', original(self, *args))
 
 
 def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind: Any) -> str:

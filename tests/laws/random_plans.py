@@ -159,9 +159,10 @@ class Builder:
         ours, theirs = self.known(left).owner, self.known(right).owner
         if ours is not None and theirs is not None and left.env[ours].type is right.env[theirs].type and self.draw.random() < 0.9:
             parts.append(equal(left.field(ours).ref, right.field(theirs).ref))
-        pairs = [(a, b) for a in left.fields for b in right.fields if a.facts.type is b.facts.type]
-        if pairs and (not parts or self.draw.random() < 0.3):
-            a, b = self.draw.choice(pairs)
+        side_public = self.known(left).public != self.known(right).public
+        pair = self.pair(left, right)
+        if pair is not None and self.draw.random() < (0.3 if parts else 0.6 if side_public else 0.9):
+            a, b = pair
             parts.append(equal(a.ref, b.ref) if self.draw.random() < 0.8 else equal(b.ref, a.ref))
         if self.draw.random() < 0.2:
             parts.append(self.expr(side_by_side, Type.BOOLEAN, 1))
@@ -170,14 +171,22 @@ class Builder:
             condition = part if condition is TRUE else Call(function="and", args=(condition, part), type=Type.BOOLEAN)
         return Join(left=left, right=right, condition=condition, keep_left=self.draw.random() < 0.35)
 
+    def pair(self, left: Node, right: Node) -> tuple[Field, Field] | None:
+        """Two columns that can be compared; half of the time of one name, so that rows do meet."""
+        pairs = [(a, b) for a in left.fields for b in right.fields if a.facts.type is b.facts.type]
+        alike = [(a, b) for a, b in pairs if a.name == b.name]
+        return self.draw.choice(alike if alike and self.draw.random() < 0.5 else pairs) if pairs else None
+
     def lookup(self, node: Node, listed: Node) -> Node:
         keys: list[tuple[Expr, str]] = []
         ours, theirs = self.known(node).owner, self.known(listed).owner
-        if ours is not None and theirs is not None and self.draw.random() < 0.9:
+        if ours is not None and theirs is not None and self.draw.random() < 0.75:
             keys.append((node.field(ours).ref, theirs))
         if not keys or self.draw.random() < 0.5:
-            column = self.draw.choice(listed.fields)
-            keys.append((self.expr(node, column.facts.type, 1), column.id))
+            pair = self.pair(node, listed)
+            column = pair[1] if pair is not None else self.draw.choice(listed.fields)
+            keys.append((pair[0].ref if pair is not None and self.draw.random() < 0.7
+                         else self.expr(node, column.facts.type, 1), column.id))
         return Lookup(input=node, listed=listed, keys=tuple(keys), mark=self.fresh())
 
     def union(self, first: Node, second: Node) -> Node:
