@@ -74,8 +74,12 @@ def printed(node: Node) -> str:
 
 def unclamped(node: Node) -> Node:
     """The plan with exact sums and averages: no grid, no clamp to declared bounds."""
-    return rebuild(node, lambda part: _Exact(**{name: getattr(part, name) for name in ("input", "keys", "folds", "most_rows")})
-                   if isinstance(part, GroupBy) else part)
+    def change(part: Node) -> Node:
+        if not isinstance(part, GroupBy):
+            return part
+        return _Exact(input=part.input, keys=part.keys, folds=part.folds, most_rows=part.most_rows)
+
+    return rebuild(node, change)
 
 
 class _Exact(GroupBy):

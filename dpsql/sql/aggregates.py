@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.sql import typing
-from dpsql.sql.expressions import Binder, is_aggregate
+from dpsql.sql.expressions import Binder, has_aggregate, is_aggregate
 from dpsql.sql.places import span_of
 from dpsql.types import Span, Type
 
@@ -52,6 +52,11 @@ class Reader:
             if isinstance(inner, exp.Filter) or not is_aggregate(inner):
                 raise SqlError("FILTER stands after an aggregate", code="filter", span=span, try_="COUNT(*) FILTER (WHERE ...)")
             node, when = inner, self._rows.condition(node.expression.this, "FILTER")
+        below = [*node.this.iter_expressions(), node.expression] if isinstance(node, exp.WithinGroup) else node.iter_expressions()
+        nested = next((part for part in below if has_aggregate(part)), None)
+        if nested is not None:
+            raise SqlError("an aggregate inside an aggregate is not answered", code="aggregate-here", span=span_of(nested),
+                           try_="a subquery that computes the inner one for each entity")
         match node:
             case exp.WithinGroup():
                 return self._within_group(node, when, span)

@@ -16,7 +16,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql import lists, typing
-from dpsql.sql.expressions import Binder, is_aggregate, operands
+from dpsql.sql.expressions import Binder, has_aggregate, operands
 from dpsql.sql.owners import say_owners
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Scope
@@ -64,7 +64,7 @@ class Body:
 
     def _alias(self, name: str, span: Span | None) -> Expr:
         item = self._aliases[name.lower()]
-        if any(is_aggregate(part) for part in item.walk()):
+        if has_aggregate(item):
             raise SqlError(f"{name} is an aggregate, known only after rows are grouped", code="aggregate-here", span=span,
                            subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
         del self._aliases[name.lower()]  # so that an alias cannot be made of itself

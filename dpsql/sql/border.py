@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.places import span_of
-from dpsql.sql.refusals import ARGUMENTS, REASONS
+from dpsql.sql.refusals import ARGUMENTS, OTHERS, REASONS
 from dpsql.sql.scope import closest
 from dpsql.sql.statement import PARAMETER
 from dpsql.sql.syntax import RESERVED, WORDS
@@ -107,7 +107,8 @@ def _check_name(node: exp.Identifier, text: str) -> None:
     name, above, span = str(node.this), node.parent, span_of(node)
     if name.startswith(PARAMETER):
         if above is None or parameter_of(above) is None:
-            raise SqlError("a parameter stands for a value, not for a name", code="parameter", span=span)
+            raise SqlError("a parameter stands for a value, not for a name", code="parameter", span=span,
+                           try_="the name itself, or a comma before the parameter")
     elif name.upper() in RESERVED and not node.args.get("quoted") and isinstance(above, exp.Alias | exp.TableAlias):
         before = text[: span.start].split() if span is not None else []
         if isinstance(above, exp.TableAlias) or not before or before[-1].upper() != "AS":
@@ -123,8 +124,9 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
     if isinstance(node, exp.Func):
         word = _word(text, span)
         what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
+        others = "COUNT, SUM, AVG, VAR_POP, STDDEV, MIN, MAX, MEDIAN or a quantile" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
-                           try_=closest(word, WORDS))
+                           try_=closest(word, WORDS, cutoff=0.75) or others)
     return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=type(node).__name__)
 
 

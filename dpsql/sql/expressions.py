@@ -15,6 +15,7 @@ from dpsql.sql import typing
 from dpsql.sql.border import parameter_of
 from dpsql.sql.constants import constant
 from dpsql.sql.places import span_of
+from dpsql.sql.refusals import NAMES, OTHERS
 from dpsql.sql.scope import closest
 from dpsql.sql.syntax import AGGREGATES, NAMED, PARTS, SIMPLE, TYPES, WORDS
 from dpsql.sql.typing import Env
@@ -200,7 +201,7 @@ class Binder:
         name = "regexp_full_match" if isinstance(node, exp.RegexpFullMatch) else "regexp_matches"
         pattern = self.bind(node.expression)
         if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self._host.compiles(pattern.value):
-            raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span)
+            raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
         return self._apply(name, [self.bind(node.this), pattern], span)
 
     def _add(self, node: exp.Expr, span: Span | None) -> Expr:
@@ -218,7 +219,7 @@ class Binder:
         if a.type is Type.DATE and b.type is Type.BIGINT:
             days = _opposite(b) if minus else b
             if days is None:
-                raise Unsupported("only a constant number of days can be taken from a date", code="not-accepted", span=span,
+                raise Unsupported("only a constant number of days can be taken from a date", code="type", span=span,
                                   try_="a constant, or date_diff('day', a, b)")
             return self._apply("add_to_date", [a, days], span)
         return self._apply("-" if minus else "+", [a, b], span)
@@ -233,7 +234,8 @@ class Binder:
                               span=span_of(interval), try_="INTERVAL 3 DAY")
         if not moment.type.temporal:
             raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span)
-        return self._apply(f"add_{unit}s", [moment, Literal(value=sign * steps.value, type=Type.BIGINT)], span)
+        number = Literal(value=sign * steps.value, type=Type.BIGINT, span=span_of(interval))
+        return self._apply(f"add_{unit}s", [moment, number], span_of(interval))
 
     def _case(self, node: exp.Expr, span: Span | None) -> Expr:
         subject = self.bind(node.this) if node.this is not None else None
@@ -260,6 +262,9 @@ class Binder:
             return Literal(value=None, type=carrier, span=span)
         if isinstance(expr, Literal) and isinstance(expr.value, str) and carrier in (Type.DATE, Type.TIMESTAMP):
             return typing.to(expr, carrier, span)
+        if expr.type is not carrier and Type.VARCHAR not in (expr.type, carrier) and expr.type.temporal != carrier.temporal:
+            raise SqlError(f"{expr.type.value} cannot be turned into {target}", code="cast", span=span,
+                           try_="year(x), or another part of the time" if expr.type.temporal else "CAST(x AS VARCHAR)")
         return Cast(input=expr, target=target, type=carrier, span=span)
 
     def _variadic(self, node: exp.Expr, span: Span | None) -> Expr:
@@ -321,8 +326,8 @@ class Binder:
         name = str(node.this).lower()
         known = NAMED.get(name)
         if known is None:
-            raise Unsupported(f"the function {name} is not answered", code="unknown-function", span=span, subject=name,
-                              try_=closest(name, WORDS))
+            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.75) or OTHERS))
+            raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
             return self._host.bins(node)
         if known == "date_part":
@@ -340,12 +345,16 @@ class Binder:
         raise Unsupported("a subquery as a value is not answered", code="scalar-subquery", span=span,
                           try_="its value as a parameter, after asking for it in a statement of its own")
 
+    def _array(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
+
     def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
         raise Unsupported("several values in brackets are not answered", code="tuple", span=span, try_="a = 1 AND b = 2")
 
 
 _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] = {
-    exp.And: Binder._and_or, exp.Or: Binder._and_or, exp.Tuple: Binder._tuple, exp.DPipe: Binder._double_pipe,
+    exp.And: Binder._and_or, exp.Or: Binder._and_or, exp.Tuple: Binder._tuple, exp.Array: Binder._array,
+    exp.DPipe: Binder._double_pipe,
     exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
     exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
     exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
@@ -368,6 +377,18 @@ def _opposite(expr: Expr) -> Literal | None:
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is an aggregate, with its FILTER if it has one."""
     return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean")
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate stands in an expression, outside of subqueries."""
+    def outside(part: exp.Expr) -> bool:
+        while part is not node and part.parent is not None:
+            part = part.parent
+            if isinstance(part, exp.Query):
+                return False
+        return True
+
+    return any(is_aggregate(part) and outside(part) for part in node.walk())
 
 
 def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
@@ -394,7 +415,10 @@ def sql_type(node: exp.Expr, span: Span | None) -> str:
         width, scale = (digits[0], digits[1] if len(digits) > 1 else 0)
         if 1 <= width <= 38 and 0 <= scale <= min(width, 9):
             return f"DECIMAL({width},{scale})"
+        raise Unsupported("a DECIMAL has up to 38 digits, up to 9 of them after the point", code="cast", span=span,
+                          try_="DECIMAL(18, 3)")
     if name in TYPES:
         return TYPES[name]
-    raise Unsupported(f"casts to {name} are not answered", code="cast", span=span_of(node) or span,
+    name = {"INT128": "HUGEINT", "UINT128": "UHUGEINT"}.get(name, name)
+    raise Unsupported(f"casts to {name} are not answered", code="cast", span=span,
                       try_="one of " + ", ".join(sorted(set(TYPES.values()))))

@@ -14,7 +14,7 @@ from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
 from dpsql.sql.aggregates import Aggregated, Reader
 from dpsql.sql.border import parameter_of
-from dpsql.sql.expressions import Binder, Host, is_aggregate
+from dpsql.sql.expressions import Binder, Host, has_aggregate
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh
 from dpsql.types import Interval, Span, Type
@@ -173,18 +173,6 @@ class Grouping:
                                try_="the same test in WHERE, or as a key of GROUP BY")
         return SqlError(f"{name} is neither a key of GROUP BY nor inside an aggregate", code="group-by", span=part.span or span,
                         subject=name, try_=f"GROUP BY {name}, or an aggregate such as COUNT({name})")
-
-
-def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in an expression, outside of subqueries."""
-    def outside(part: exp.Expr) -> bool:
-        while part is not node and part.parent is not None:
-            part = part.parent
-            if isinstance(part, exp.Query):
-                return False
-        return True
-
-    return any(is_aggregate(part) and outside(part) for part in node.walk())
 
 
 def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:

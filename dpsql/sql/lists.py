@@ -18,7 +18,7 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql import typing
-from dpsql.sql.grouping import has_aggregate
+from dpsql.sql.expressions import has_aggregate
 from dpsql.sql.owners import same_owner
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin

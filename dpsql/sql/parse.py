@@ -35,9 +35,11 @@ _WITHOUT_CONDITION = ("CROSS", "NATURAL", "POSITIONAL")
 
 
 class Words(DuckDB.Tokenizer):
-    """DuckDB's tokens, without sqlglot's habit of taking the rest of a text after EXPLAIN or CALL as one word."""
+    """DuckDB's tokens, without sqlglot's habits of taking the rest of a text after EXPLAIN or CALL as one word, and of reading
+    `$1,$2` as a text between dollar signs."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
+    HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
 
 
 def parse(text: str) -> Statement:
@@ -56,14 +58,14 @@ def _parse(text: str) -> Statement:
         raise SqlError("there is no statement", code="empty", span=Span(0, len(text)))
     if words[0] == "EXPLAIN":
         if len(words) < 2 or words[1] != "PRIVACY":
-            raise Unsupported("EXPLAIN shows the plan of private rows", code="explain", span=_span(tokens[0]),
-                              try_="EXPLAIN PRIVACY SELECT ...")
+            raise Unsupported("EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost", code="explain",
+                              span=_span(tokens[0]), try_="EXPLAIN PRIVACY SELECT ...")
         return Explain(query=_query(text, tokens[2:], tokens[1]))
     if words[0] == "SHOW":
         return _show(tokens)
     if words[0] in ("DESCRIBE", "DESC"):
         if len(tokens) != 2 or tokens[1].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
-            raise SqlError("DESCRIBE takes the name of one table", span=_span(tokens[-1]), try_="DESCRIBE people")
+            raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=_span(tokens[-1]), try_="DESCRIBE people")
         return Describe(table=tokens[1].text, span=_span(tokens[1]))
     return _query(text, tokens, tokens[0])
 
@@ -79,7 +81,7 @@ def _tokens(text: str) -> list[Token]:
     try:
         tokens = list(Words(dialect=DuckDB()).tokenize(text))
     except TokenError:
-        fault = "a text or a quoted name is not closed"
+        fault = "a text, a quoted name or a comment is not closed"
     if fault:
         raise SqlError(fault, code="syntax", span=_unclosed(text))
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -104,6 +106,9 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
         if token.token_type is TokenType.CARET:
             raise Unsupported("^ means different things in different engines", code="operator", span=_span(token),
                               try_="pow(a, b)")
+        if token.text == "$" and following is not None and following.start == token.end + 1 and following.text == "$":
+            raise Unsupported("texts between dollar signs are not accepted", code="literal", span=_span(token),
+                              try_="'text', with '' for a quote")
         if token.text.upper() == "U" and following is not None and following.token_type is TokenType.AMP and (
                 following.start == token.end + 1):
             raise Unsupported("texts with Unicode escapes are not accepted", code="literal", span=_span(token),
@@ -139,13 +144,13 @@ def _show(tokens: Sequence[Token]) -> Show:
     known = {"BUDGET": "budget", "RELEASES": "releases", "TABLES": "tables"}
     word = tokens[1].text.upper() if len(tokens) == 2 else ""
     if word not in known:
-        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", span=_span(tokens[-1]), try_="SHOW BUDGET")
+        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", code="syntax", span=_span(tokens[-1]), try_="SHOW BUDGET")
     return Show(what=known[word])
 
 
 def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if not tokens:
-        raise SqlError("a query is missing here", span=_span(before), try_="SELECT ...")
+        raise SqlError("a query is missing here", code="syntax", span=_span(before), try_="SELECT ...")
     if tokens[0].token_type not in _QUERIES:
         raise _not_a_query(tokens[0])
     rest, options = _take_options(list(tokens))
@@ -192,6 +197,8 @@ def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
     elif description.startswith(("Required keyword", "Expected")):
         reason = f"something is missing after {_shown(tokens[at])}"
     hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))), "")
+    if at and tokens[at - 1].text.upper() in ("GROUP", "ORDER"):
+        hint = f"{tokens[at - 1].text.upper()} BY"
     return SqlError(reason, code="syntax", span=_span(tokens[at]), try_=hint)
 
 
@@ -213,17 +220,29 @@ def _take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]
     found = [i for i, token in enumerate(tokens) if token.text.upper() == "DIFFERENTIAL_PRIVACY" and i >= 2
              and tokens[i - 1].token_type is TokenType.WITH and tokens[i - 2].token_type is TokenType.SELECT]
     if not found:
+        _check_mistyped(tokens)
         return tokens, ()
     at = found[0]
     if len(found) > 1:
-        raise SqlError("a statement has one clause of options", span=_span(tokens[found[1]]))
-    if _depth(tokens[:at]) > 0:
-        raise SqlError("options belong to the outermost SELECT: a statement has one price", span=_span(tokens[at]))
+        raise SqlError("a statement has one clause of options", code="options", span=_span(tokens[found[1]]),
+                       try_="all options after the first SELECT")
+    leading = next(i for i, token in enumerate(tokens) if token.token_type is not TokenType.L_PAREN)
+    if _depth(tokens[:at]) > leading:
+        raise SqlError("options belong to the outermost SELECT: a statement has one price", code="options",
+                       span=_span(tokens[at]), try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ... FROM (SELECT ...)")
     end = at + 1
     options: list[Option] = []
     if end < len(tokens) and tokens[end].text.upper() == "OPTIONS":
         end, options = _option_list(tokens, end + 1)
     return tokens[: at - 1] + tokens[end:], tuple(options)
+
+
+def _check_mistyped(tokens: Sequence[Token]) -> None:
+    for i, token in enumerate(tokens[2:], start=2):
+        if tokens[i - 1].token_type is TokenType.WITH and tokens[i - 2].token_type is TokenType.SELECT and (
+                difflib.get_close_matches(token.text.upper(), ["DIFFERENTIAL_PRIVACY"])):
+            raise SqlError(f"{_shown(token)} is not expected here", code="options", span=_span(token),
+                           try_="DIFFERENTIAL_PRIVACY")
 
 
 def _depth(tokens: Sequence[Token]) -> int:
@@ -308,9 +327,10 @@ def _span(token: Token) -> Span:
 
 
 def _unclosed(text: str) -> Span:
-    """Where a text that is never closed begins: the last quote of an odd number of them, or the last letter."""
+    """Where what is never closed begins: the last quote of an odd number of them, or the last sign of a comment."""
     for quote in ("'", '"'):
         if text.count(quote) % 2:
             at = text.rfind(quote)
             return Span(at, at + 1)
-    return Span(max(0, len(text) - 1), len(text))
+    at = max(text.rfind("/*"), 0)
+    return Span(at, at + 2)

@@ -18,7 +18,7 @@ _WINDOW = ("window functions are not answered", "an aggregate with GROUP BY")
 _DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: _WINDOW, exp.RowNumber: _WINDOW, exp.IgnoreNulls: _WINDOW, exp.RespectNulls: _WINDOW,
+    exp.Window: _WINDOW, exp.RowNumber: _WINDOW, exp.IgnoreNulls: _SOME_ROW, exp.RespectNulls: _SOME_ROW,
     exp.Except: ("EXCEPT is not answered", "NOT EXISTS against a public table"),
     exp.Intersect: ("INTERSECT is not answered", "IN against a public table"),
     exp.Rollup: ("ROLLUP is not answered", _LEVELS), exp.Cube: ("CUBE is not answered", _LEVELS),
@@ -52,15 +52,27 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
-    exp.RawString: ("texts between dollar signs are not answered", "'text', with '' for a quote"),
     exp.CurrentDate: _NOW, exp.CurrentTime: _NOW, exp.CurrentTimestamp: _NOW, exp.CurrentDatetime: _NOW, exp.Localtime: _NOW,
     exp.Localtimestamp: _NOW, exp.Rand: _CHANCE, exp.Randn: _CHANCE, exp.Uuid: _CHANCE,
     exp.CurrentUser: ("who asks is not a part of the question", "a constant or a parameter"),
     exp.AtTimeZone: ("time zones are not answered", "moments in one zone"),
     exp.ToDays: _DURATION, exp.Insert: _CHANGE, exp.Update: _CHANGE, exp.Delete: _CHANGE, exp.Merge: _CHANGE, exp.Create: _CHANGE,
     exp.Drop: _CHANGE, exp.Command: _CHANGE, exp.Copy: _CHANGE,
+    exp.Parameter: ("this is not a parameter", "?, $1, $name or :name"), exp.Placeholder: ("this is not a parameter",
+                                                                                         "?, $1, $name or :name"),
     exp.Columns: ("COLUMNS(...) is not answered", "the names of the columns"),
     exp.PositionalColumn: ("columns are called by their names", "the name of the column"),
+}
+
+OTHERS = "one of the functions listed in grammar/README.md"
+
+# The same for functions that sqlglot knows by name only.
+NAMES: dict[str, tuple[str, str]] = {
+    "now": _NOW, "get_current_timestamp": _NOW, "random": _CHANCE, "setseed": _CHANCE, "gen_random_uuid": _CHANCE,
+    "getenv": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
+    "current_setting": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
+    "error": ("a function that fails would tell that a row is there", "a condition in WHERE"),
+    "today": _NOW, "age": ("an age depends on the time now", "date_diff('year', born, DATE '2020-12-31')"),
 }
 
 ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {

@@ -17,7 +17,8 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.union import UnionAll
 from dpsql.sql import typing
 from dpsql.sql.body import Body
-from dpsql.sql.grouping import aliases_of, has_aggregate, inner_of, item_name
+from dpsql.sql.expressions import has_aggregate
+from dpsql.sql.grouping import aliases_of, inner_of, item_name
 from dpsql.sql.inner_groups import bind_groups
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin, Scope
@@ -128,7 +129,7 @@ def _bind_union(tree: exp.Expr, world: World, names: Names) -> Relation:
     left, right = (world.relation(part, names) for part in (tree.this, tree.expression))
     if len(left.columns) != len(right.columns):
         raise SqlError(f"the parts of a UNION ALL have {len(left.columns)} and {len(right.columns)} columns", code="union",
-                       span=span)
+                       span=span, try_="as many columns in each of them")
     sides: list[list[tuple[str, str, Expr]]] = [[], []]
     shown = []
     for (name, a), (_, b) in zip(left.columns, right.columns, strict=True):
@@ -165,7 +166,7 @@ def _bind_values(tree: exp.Expr, world: World) -> Relation:
     rows = [[body.binder.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
             for row in tree.expressions]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
-        raise SqlError("the rows of VALUES differ in length", code="values", span=span)
+        raise SqlError("the rows of VALUES differ in length", code="values", span=span, try_="VALUES (1, 'a'), (2, 'b')")
     for row in rows:
         for part in row:
             if not isinstance(part, Literal):

@@ -95,10 +95,10 @@ class Scope:
         return any(source.alias.lower() == name.lower() for source in self.sources)
 
 
-def closest(name: str, known: Sequence[str]) -> str:
+def closest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     """The known name that a mistyped one is most like, or nothing."""
     lowered = {item.lower(): item for item in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1)
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else ""
 
 

@@ -69,7 +69,8 @@ def _named(relation: Relation, alias: exp.Expr | None, default: str) -> Scope:
     renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
     if len(renamed) > len(relation.columns):
         raise SqlError(f"{name} has {len(relation.columns)} column{'s' if len(relation.columns) != 1 else ''}, and "
-                       f"{len(renamed)} names are given", code="alias", span=span_of(alias), subject=name)
+                       f"{len(renamed)} names are given", code="alias", span=span_of(alias), subject=name,
+                       try_=f"up to {len(relation.columns)} names")
     labels = distinct_names([*renamed, *(column for column, _ in relation.columns[len(renamed):])])
     shown = tuple((label, found) for label, (_, found) in zip(labels, relation.columns, strict=True))
     return Scope(node=relation.node, sources=(Source(alias=name, columns=shown, origins=relation.origins),))

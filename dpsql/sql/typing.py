@@ -37,7 +37,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
             return expr
     shown = written(name)
     if problem:
-        raise SqlError(f"{shown}: {problem.replace(name, 'this')}", code="type", span=span, subject=shown)
+        raise _not_total(problem, shown, agreed, rows=FUNCTIONS.get(name, ()), span=span)
     rows = FUNCTIONS.get(name, ())
     if not any(len(row.args) == len(agreed) or row.variadic for row in rows):
         counts = sorted({len(row.args) for row in rows})
@@ -45,6 +45,18 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
         raise SqlError(f"{shown} takes {wanted}, and {len(agreed)} are given", code="type", span=span, subject=shown)
     types = " and ".join(arg.type.value for arg in agreed)
     raise SqlError(f"{shown} cannot be applied to {types}", code="type", span=span, subject=shown, try_=_cast_hint(rows, agreed))
+
+
+def _not_total(problem: str, shown: str, args: Sequence[Expr], *, rows: Sequence[Overload], span: Span | None) -> SqlError:
+    """Why an overload that fits cannot be printed safely."""
+    places = {place for row in rows if len(row.args) == len(args) for place in row.constants}
+    variable = next((arg for i, arg in enumerate(args) if i in places and not isinstance(arg, Literal)), None)
+    if variable is not None:
+        return SqlError(f"{shown} takes a constant here", code="type", span=variable.span or span, subject=shown,
+                        try_="a constant or a parameter")
+    if "64 bits" in problem:
+        return SqlError(f"{shown} could overflow 64 bits", code="type", span=span, subject=shown, try_="CAST(... AS DOUBLE)")
+    return SqlError(f"{shown}: {problem}", code="type", span=span, subject=shown, try_="another constant")
 
 
 def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
@@ -60,8 +72,10 @@ def written(name: str) -> str:
     for prefix in ("date_trunc", "date_diff"):
         if name.startswith(prefix + "_"):
             return f"{prefix}('{name[len(prefix) + 1:]}', ...)"
-    return {"negate": "-", "add_to_date": "+", "days_between": "-", "add_days": "INTERVAL", "add_weeks": "INTERVAL",
-            "add_months": "INTERVAL", "add_years": "INTERVAL"}.get(name, name.upper() if " " in name else name)
+    if name in ("add_days", "add_weeks", "add_months", "add_years"):
+        return "INTERVAL"
+    other = {"negate": "-", "add_to_date": "+", "days_between": "-", "like": "LIKE", "ilike": "ILIKE"}
+    return other.get(name, name.upper() if " " in name else name)
 
 
 def weight(expr: Expr) -> int:
@@ -140,8 +154,8 @@ def _mismatch(part: Expr, wanted: Type, span: Span | None) -> SqlError:
     if isinstance(part, Literal) and isinstance(part.value, str):
         return SqlError(f"this text is not {_THINGS[wanted]}", code="type", span=part.span or span, try_=_EXAMPLES[wanted])
     hint = f"CAST(... AS {wanted.value})"
-    if isinstance(part, Literal) and wanted is Type.VARCHAR:
-        hint = f"'{part.value}'"
+    if isinstance(part, Literal):
+        hint = _EXAMPLES.get(wanted, f"'{part.value}'")
     return SqlError(f"{part.type.value} and {wanted.value} do not go together", code="type", span=part.span or span, try_=hint)
 
 

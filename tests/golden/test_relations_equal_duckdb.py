@@ -7,139 +7,16 @@ guards give NULL where DuckDB raises or gives NaN and infinities, and numbers wi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import worlds
 from binding import Bench, bench, printed, table, unclamped
 
-SUBQUERIES = """
-SELECT * FROM people
-SELECT p.*, 1 AS one FROM people AS p
-SELECT person_id, age AS a, income AS "the income" FROM people
-FROM people SELECT sex, age
-SELECT age + 1, age - 2 * 3, -age, age * age, age / 7, age // 7, age % 7, age % 0, age // 0 FROM people
-SELECT -7 // 2, -7 % 2, 7 // -2, 7 % -2, 5 / 2, 1 + 2 * 3, (1 + 2) * 3, 2 - 3 - 4, 100 // 7 // 2 FROM people
-SELECT cost * 2, cost + 0.5, cost / 4, -cost, abs(cost), sign(cost), cost % 7 FROM visits
-SELECT income + age, weight - age, weight * 0.5, income > weight FROM people
-SELECT floor(weight), ceil(weight), ceiling(weight), round(weight), round(weight, 2), trunc(weight), round(age), floor(age) FROM people
-SELECT sqrt(abs(weight)), cbrt(weight), exp(age / 100), ln(weight), log(weight), log10(weight), log2(weight), pow(weight, 2) FROM people
-SELECT log(2, weight), log(10, weight), log(3, weight), power(age, 3), age ** 2, pow(2.5, 2) FROM people
-SELECT sin(age), cos(age), tan(age), atan(weight), radians(age), degrees(age) FROM people
-SELECT isnan(income), isinf(income), isfinite(weight) FROM people
-SELECT lower(sex), upper(nickname), length(nickname), reverse(nickname), trim(' ' || nickname || ' '), ltrim(nickname), rtrim(nickname) FROM people
-SELECT substring(nickname, 1, 1), substr(nickname, 2), left(nickname, 1), right(nickname, 1), left(nickname, -1) FROM people
-SELECT contains(nickname, 'o'), starts_with(nickname, 'a'), ends_with(nickname, 'i'), prefix(nickname, 'c'), suffix(nickname, 'y') FROM people
-SELECT strpos(nickname, 'o'), position('i' IN nickname), instr(nickname, '''') FROM people
-SELECT nickname LIKE '_o%', nickname ILIKE 'A%', nickname NOT LIKE '%y', nickname NOT ILIKE 'B%', nickname ~~ '%''%', nickname !~~ 'x' FROM people
-SELECT regexp_matches(nickname, '^[a-c]'), regexp_full_match(nickname, '[a-z]+'), nickname ~ 'al|bo' FROM people
-SELECT sex || '-' || nickname, sex || age, concat(sex, '-', nickname), concat(sex, age, active), concat(NULL, 'x') FROM people
-SELECT coalesce(sex, nickname, '?'), coalesce(age, 0), ifnull(income, 0), nullif(sex, 'f'), nullif(age, 30) FROM people
-SELECT least(age, 40), greatest(age, 40, 50), least(weight, age), greatest(sex, nickname), least(NULL, age) FROM people
-SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END, CASE sex WHEN 'f' THEN 1 WHEN 'm' THEN 2 END FROM people
-SELECT CASE WHEN sex IS NULL THEN NULL WHEN active THEN age ELSE 0.5 END, if(active, age, 0), CASE WHEN income > 0 THEN income END FROM people
-SELECT CASE WHEN active THEN born ELSE '2000-01-01' END, CASE nickname WHEN '' THEN 'empty' ELSE nickname END FROM people
-SELECT sex = 'f', sex <> 'f', sex != 'f', age < 30, age <= 30, age > 30, age >= 30, sex == 'm', active = TRUE, active FROM people
-SELECT sex IS NULL, sex IS NOT NULL, active IS TRUE, active IS FALSE, active IS NOT TRUE, active IS NOT FALSE, active IS UNKNOWN FROM people
-SELECT sex IS DISTINCT FROM 'f', sex IS NOT DISTINCT FROM 'f', income IS DISTINCT FROM weight, sex IS NOT DISTINCT FROM NULL FROM people
-SELECT active AND sex = 'f', active OR sex = 'f', NOT active, NOT (sex = 'f' OR active), active AND NULL, active OR NULL FROM people
-SELECT age BETWEEN 20 AND 40, age NOT BETWEEN 20 AND 40, weight BETWEEN age AND 100, sex BETWEEN 'a' AND 'g', age BETWEEN NULL AND 40 FROM people
-SELECT sex IN ('f', 'x'), sex NOT IN ('f'), age IN (1, 2, 30), sex IN ('f', NULL), sex NOT IN ('f', NULL), age IN ('30', 2.5) FROM people
-SELECT CAST(age AS DOUBLE), CAST(age AS VARCHAR), age::VARCHAR, CAST(weight AS INTEGER), TRY_CAST(nickname AS INTEGER), CAST(active AS INTEGER) FROM people
-SELECT CAST(weight AS BIGINT), CAST(weight AS DECIMAL(10, 1)), CAST(age AS BOOLEAN), CAST(born AS TIMESTAMP), CAST(sex AS VARCHAR) FROM people
-SELECT CAST('12' AS INTEGER), '3.5'::DOUBLE, DATE '2020-02-29', TIMESTAMP '2020-02-29 12:30:00', CAST(NULL AS INTEGER), CAST('true' AS BOOLEAN) FROM people
-SELECT year(born), month(born), day(born), quarter(born), week(born), dayofweek(born), weekday(born), isodow(born), dayofyear(born) FROM people
-SELECT extract(year FROM seen), extract(dow FROM seen), date_part('hour', seen), hour(seen), minute(seen), second(seen), extract(doy FROM seen) FROM visits
-SELECT date_trunc('month', born), date_trunc('year', seen), date_trunc('hour', seen), date_trunc('week', born), date_trunc('day', seen) FROM people JOIN visits USING (person_id)
-SELECT date_diff('day', born, DATE '2020-01-01'), date_diff('month', born, '2020-01-01'), datediff('year', born, seen) FROM people JOIN visits USING (person_id)
-SELECT born + 7, born - 7, 7 + born, born + INTERVAL 1 DAY, born - INTERVAL 2 MONTH, born + INTERVAL 3 YEAR, seen + INTERVAL 2 WEEK FROM people JOIN visits USING (person_id)
-SELECT born - DATE '1990-01-01', born > '1990-01-01', born = DATE '1990-1-1', seen < '2020-06-01', seen >= TIMESTAMP '2019-01-01 10:00:00', born < seen FROM people JOIN visits USING (person_id)
-SELECT * FROM people WHERE age > 30
-SELECT * FROM people WHERE age > 30 AND (sex = 'f' OR active) AND NOT nickname = 'al'
-SELECT * FROM people WHERE active
-SELECT * FROM people WHERE NOT active OR active IS NULL
-SELECT * FROM people WHERE sex = NULL
-SELECT * FROM people WHERE TRUE
-SELECT * FROM visits WHERE clinic IN ('a', 'b') AND year BETWEEN 2018 AND 2020
-SELECT person_id, cost FROM visits WHERE cost > 100 AND note IS NOT NULL
-SELECT age + 1 AS older, older * 2 AS twice FROM people WHERE older > 50
-SELECT p.person_id, v.cost FROM people p JOIN visits v ON p.person_id = v.person_id
-SELECT p.person_id, v.cost FROM people p, visits v WHERE p.person_id = v.person_id AND v.cost > p.age
-SELECT * FROM people JOIN visits USING (person_id)
-SELECT p.*, v.* FROM people p INNER JOIN visits v USING (person_id)
-SELECT * FROM people p LEFT JOIN visits v USING (person_id)
-SELECT p.person_id, v.visit_id, v.note FROM people p LEFT OUTER JOIN visits v ON p.person_id = v.person_id AND v.cost > 300
-SELECT person_id, visit_id, age FROM visits RIGHT JOIN people USING (person_id)
-SELECT * FROM visits v RIGHT JOIN people p ON v.person_id = p.person_id
-SELECT * FROM visits LEFT JOIN clinics USING (clinic)
-SELECT v.clinic, clinic, c.clinic, city FROM visits v LEFT JOIN clinics c USING (clinic)
-SELECT v.clinic, clinic, c.clinic, city FROM clinics c RIGHT JOIN visits v USING (clinic)
-SELECT * FROM clinics RIGHT JOIN visits USING (clinic)
-SELECT * FROM visits JOIN clinics c ON visits.clinic = c.clinic WHERE c.city = 'Oslo'
-SELECT * FROM visits, clinics WHERE visits.clinic = clinics.clinic AND beds > 5
-SELECT * FROM visits CROSS JOIN clinics
-SELECT v.visit_id, c.clinic FROM visits v JOIN clinics c ON v.cost > c.beds
-SELECT v.visit_id, c.city FROM visits v LEFT JOIN clinics c ON v.clinic = c.clinic AND c.beds > 5 AND v.year = 2019
-SELECT * FROM people p JOIN visits v USING (person_id) JOIN scores s USING (person_id)
-SELECT p.age, v.cost, s.points FROM people p JOIN visits v ON v.person_id = p.person_id LEFT JOIN scores s ON s.person_id = v.person_id
-SELECT * FROM (people JOIN visits USING (person_id)) JOIN clinics USING (clinic)
-SELECT a.person_id, b.visit_id FROM visits a JOIN visits b ON a.person_id = b.person_id AND a.visit_id < b.visit_id
-SELECT a.clinic, b.clinic FROM clinics a CROSS JOIN clinics b WHERE a.city = b.city
-SELECT x + 1, y FROM (SELECT age AS x, sex AS y FROM people) t WHERE x > 20
-SELECT x, y FROM (SELECT age, sex, active FROM people) AS t(x, y)
-SELECT age, age_1, "t"."age_2" FROM (SELECT age, age, age + 1 AS age FROM people) AS t
-SELECT z FROM (SELECT y AS z FROM (SELECT x AS y FROM (SELECT age AS x FROM people) a) b) c
-WITH young AS (SELECT * FROM people WHERE age < 50) SELECT sex, age FROM young
-WITH a AS (SELECT person_id, age FROM people), b(person_id, old) AS (SELECT person_id, age > 50 FROM a) SELECT * FROM a JOIN b USING (person_id)
-WITH people AS (SELECT * FROM people WHERE active) SELECT * FROM people
-SELECT * FROM (WITH t AS (SELECT 1 AS x FROM visits) SELECT x FROM t) u
-SELECT age FROM people UNION ALL SELECT points FROM scores
-SELECT person_id, age AS value FROM people UNION ALL SELECT person_id, cost FROM visits UNION ALL SELECT person_id, points FROM scores
-SELECT born FROM people UNION ALL SELECT seen FROM visits
-SELECT sex, NULL AS note FROM people UNION ALL SELECT NULL, note FROM visits
-SELECT clinic FROM clinics UNION ALL SELECT clinic FROM visits
-SELECT * FROM (SELECT 1 AS x UNION ALL SELECT 2) t
-SELECT DISTINCT sex FROM people
-SELECT DISTINCT person_id, clinic FROM visits
-SELECT DISTINCT year, note FROM visits WHERE cost > 50
-SELECT DISTINCT active AND sex = 'f' FROM people
-SELECT person_id, count(*), count(cost), count(DISTINCT clinic), sum(year), min(cost), max(cost) FROM visits GROUP BY person_id
-SELECT person_id, sum(cost), avg(cost), avg(year), sum(cost) / count(*) FROM visits GROUP BY person_id
-SELECT person_id, year, count(*) AS n FROM visits GROUP BY person_id, year HAVING n > 1
-SELECT person_id, clinic, max(seen::DATE) AS last FROM visits GROUP BY ALL
-SELECT person_id AS p, clinic = 'a' AS a, count(*) FROM visits GROUP BY 1, 2
-SELECT person_id, count(*) FILTER (WHERE year = 2019), sum(cost) FILTER (WHERE clinic = 'a'), count_if(clinic IS NULL) FROM visits GROUP BY person_id
-SELECT p.person_id, p.sex, count(v.visit_id), max(v.cost) FROM people p LEFT JOIN visits v USING (person_id) GROUP BY p.person_id, p.sex
-SELECT person_id, max(cost) - min(cost) AS spread FROM visits GROUP BY person_id HAVING count(*) > 1 AND max(cost) > 10
-SELECT person_id, count(*) + 1, CASE WHEN count(*) > 2 THEN 'often' ELSE 'seldom' END FROM visits GROUP BY person_id
-SELECT visit_id, count(*) FROM visits GROUP BY visit_id
-SELECT person_id, -max(year), abs(min(year)), max(year) // 2, max(note), min(clinic), max(seen), min(note = 'ill') FROM visits GROUP BY person_id
-SELECT city, count(*), sum(beds), avg(beds), min(city) IS NULL, max(clinic) FROM clinics GROUP BY city
-SELECT count(*), max(beds) FROM clinics
-SELECT n, count(*) AS people FROM (SELECT person_id, count(*) AS n FROM visits GROUP BY person_id) t GROUP BY n, person_id
-SELECT * FROM visits WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo')
-SELECT * FROM visits WHERE clinic NOT IN (SELECT clinic FROM clinics WHERE city = 'Oslo')
-SELECT clinic IN (SELECT city FROM clinics), clinic NOT IN (SELECT city FROM clinics) FROM visits
-SELECT note IN (SELECT city FROM clinics WHERE beds > 100), note NOT IN (SELECT city FROM clinics WHERE beds > 100) FROM visits
-SELECT visit_id FROM visits WHERE cost IN (SELECT beds FROM clinics) OR year - 2009 IN (SELECT beds FROM clinics)
-SELECT * FROM people WHERE person_id IN (SELECT person_id FROM visits)
-SELECT * FROM people WHERE person_id NOT IN (SELECT person_id FROM visits WHERE cost > 100)
-SELECT * FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.year = 2019)
-SELECT * FROM people p WHERE NOT EXISTS (SELECT * FROM visits v WHERE v.person_id = p.person_id)
-SELECT p.age FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.cost = p.age) OR p.active
-SELECT * FROM visits v WHERE EXISTS (SELECT 1 FROM clinics c WHERE c.clinic = v.clinic AND c.beds > 5)
-SELECT visit_id, NOT EXISTS (SELECT 1 FROM clinics WHERE clinics.clinic = visits.clinic) FROM visits
-SELECT * FROM visits WHERE EXISTS (SELECT 1 FROM clinics WHERE city = 'Oslo') AND NOT EXISTS (FROM clinics WHERE city = 'Bern')
-SELECT * FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.person_id = v.person_id AND w.year = v.year AND w.clinic = 'a')
-SELECT v.* FROM people p, visits v WHERE p.person_id = v.person_id AND v.clinic IN (SELECT clinic FROM clinics) AND p.age > 20
-SELECT * FROM (VALUES (1, 'a', NULL), (2, 'b', 2.5)) AS t(x, y, z)
-SELECT col0 + 1, col1 FROM (VALUES (1, DATE '2020-01-01'), (NULL, '2020-02-02'))
-SELECT visits.clinic, w FROM visits JOIN (VALUES ('a', 1), ('b', 2), (NULL, 3)) AS weights(clinic, w) USING (clinic)
-SELECT bonus * points FROM scores, (VALUES (10)) AS b(bonus)
-SELECT 1 AS x, 'a' AS y, NULL AS z
-SELECT person_id FROM people WHERE age > (3 + 4) * 5 AND 'x' || 'y' = 'xy' AND 3 > 2.5 AND 1 = 1.0
-""".strip().splitlines()
+SUBQUERIES = (Path(__file__).parent / "relations.sql").read_text().splitlines()[1:]
 
-WORLDS = {"several": worlds.world(3), "other": worlds.world(8, people=20), "alone": worlds.world(5, people=1), "empty": worlds.World()}
+WORLDS = {"several": worlds.world(3), "other": worlds.world(8, people=20), "alone": worlds.world(5, people=1),
+          "empty": worlds.World()}
 
 
 @pytest.fixture(scope="module", params=WORLDS)

@@ -1,0 +1,278 @@
+-- Statements that are accepted, by the production of dpsql.lark or expr.lark that each shows.
+--
+-- They are asked over the schema and the policy of tests/worlds.py: people (one row for each person), their visits and scores,
+-- and the public table clinics. Tests parse each with the grammar, bind it, and answer it. A parameter that is named after a
+-- column gets a value of its type, :fraction is 0.25, and any other is the number 30.
+
+-- # statement
+
+SELECT COUNT(*) FROM people;
+select count(*) from people;
+SELECT COUNT(*) -- a comment may end a line
+FROM people;
+/* or come first */ SELECT COUNT(*) /* or stand inside */ FROM people;
+EXPLAIN PRIVACY SELECT COUNT(*) FROM people;
+explain privacy select sex, avg(income) from people group by sex;
+EXPLAIN PRIVACY WITH t AS (SELECT * FROM visits) SELECT COUNT(*) FROM t;
+SHOW BUDGET;
+SHOW RELEASES;
+show tables;
+DESCRIBE people;
+DESCRIBE "clinics";
+(SELECT COUNT(*) FROM people);
+
+-- # options
+
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, confidence = 0.9) sex, COUNT(*) FROM people GROUP BY sex;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.05, delta = 1e-7) AVG(income) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, mechanism = 'laplace') COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'rows', max_rows = 2) SUM(cost) FROM visits;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'clip', clip = 800) SUM(cost) FROM visits;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups = 2) year, COUNT(*) FROM visits GROUP BY year;
+WITH t AS (SELECT * FROM people) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM t;
+
+-- # aggregate
+
+SELECT COUNT(*), COUNT(), COUNT(1) FROM people;
+SELECT COUNT(income), COUNT(ALL sex) FROM people;
+SELECT COUNT(DISTINCT person_id) FROM visits;
+SELECT COUNT(DISTINCT clinic), COUNT(DISTINCT (year)) FROM visits;
+SELECT COUNT_IF(cost > 100) FROM visits;
+SELECT SUM(age) FROM people;
+SELECT SUM(cost), SUM(cost * 2), SUM(cost + year) FROM visits;
+SELECT AVG(income), MEAN(income), AVG(age) FROM people;
+SELECT VAR_POP(age), VAR_SAMP(age), VARIANCE(age) FROM people;
+SELECT STDDEV_POP(income), STDDEV_SAMP(income), STDDEV(income) FROM people;
+SELECT MIN(age), MAX(age) FROM people;
+SELECT MIN(born), MAX(born) FROM people;
+SELECT MEDIAN(income) FROM people;
+SELECT QUANTILE_CONT(age, 0.25), QUANTILE_DISC(age, 0.75), QUANTILE(age, 0.5) FROM people;
+SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY cost) FROM visits;
+SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age ASC), PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people;
+SELECT COUNT(*) FILTER (WHERE sex = 'f') FROM people;
+SELECT SUM(cost) FILTER (WHERE year = 2020), AVG(cost) FILTER (WHERE clinic IN ('a', 'b')) FROM visits;
+SELECT MEDIAN(age) FILTER (WHERE active), COUNT(DISTINCT clinic) FILTER (WHERE cost > 10) FROM people JOIN visits USING (person_id);
+SELECT SUM(CASE WHEN active THEN 1 ELSE 0 END) FROM people;
+SELECT SUM(LEAST(GREATEST(weight, 0), 200)) FROM people;
+
+-- # select_item: arithmetic over aggregates
+
+SELECT SUM(cost) / COUNT(*) FROM visits;
+SELECT 100.0 * COUNT(*) FILTER (WHERE sex = 'f') / COUNT(*) AS percent FROM people;
+SELECT ROUND(AVG(income), 2) AS "average income" FROM people;
+SELECT COUNT(*) + 1, -COUNT(*), COUNT(*) * 2 - 3, COUNT(*) // 10, COUNT(*) % 10 FROM people;
+SELECT SQRT(VAR_POP(age)) - STDDEV_POP(age) FROM people;
+SELECT COALESCE(AVG(income), 0), NULLIF(COUNT(*), 0), GREATEST(COUNT(*), 0) FROM people;
+SELECT CASE WHEN COUNT(*) > 100 THEN 'many' ELSE 'few' END FROM people;
+SELECT COUNT(*) AS n, n + 1 AS more, more * n FROM people;
+SELECT 'people' AS what, COUNT(*) AS n FROM people;
+SELECT COUNT(*) > 10 AND AVG(age) < 50 AS old_and_many FROM people;
+SELECT COUNT(*) n, AVG(age) mean_age FROM people;
+SELECT MAX(age) - MIN(age) AS spread FROM people;
+SELECT COUNT(*) AS "limit" FROM people;
+
+-- # where
+
+SELECT COUNT(*) FROM people WHERE age > 40;
+SELECT COUNT(*) FROM people WHERE sex = 'f' AND (age < 18 OR age >= 65);
+SELECT COUNT(*) FROM people WHERE NOT active;
+SELECT COUNT(*) FROM people WHERE active IS TRUE AND sex IS NOT NULL;
+SELECT COUNT(*) FROM people WHERE active IS NOT FALSE OR nickname IS NULL;
+SELECT COUNT(*) FROM people WHERE sex IS DISTINCT FROM 'f' AND active IS NOT DISTINCT FROM TRUE;
+SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40 AND income NOT BETWEEN 0 AND 1000;
+SELECT COUNT(*) FROM people WHERE sex IN ('f', 'm') AND age NOT IN (0, 99);
+SELECT COUNT(*) FROM people WHERE nickname LIKE 'a%' OR nickname NOT LIKE '_o' OR nickname ILIKE '%Y' OR nickname NOT ILIKE 'b%';
+SELECT COUNT(*) FROM people WHERE nickname ~ '^[ab]' OR regexp_full_match(nickname, '[a-z]+');
+SELECT COUNT(*) FROM people WHERE age <> 30 AND age != 31 AND age == 32;
+SELECT COUNT(*) FROM people WHERE age + 1 > income / 1000;
+SELECT COUNT(*) AS n, age + 1 > 50 AS older FROM people WHERE older GROUP BY older;
+SELECT COUNT(*) FROM people WHERE (((age > 3)));
+SELECT COUNT(*) FROM people WHERE TRUE;
+SELECT COUNT(*) FROM people WHERE NULL;
+
+-- # parameter
+
+SELECT COUNT(*) FROM people WHERE age > ?;
+SELECT COUNT(*) FROM people WHERE age BETWEEN ? AND ? AND income < ?;
+SELECT COUNT(*) FROM people WHERE age > $1 AND age < $2;
+SELECT COUNT(*) FROM people WHERE sex = :sex AND born > :born;
+SELECT COUNT(*) FROM people WHERE sex = $sex OR active = $active;
+SELECT SUM(LEAST(cost, :most)) FROM visits LIMIT ?;
+SELECT QUANTILE_CONT(age, :fraction) FROM people WHERE age IN (?, ?);
+
+-- # group_by
+
+SELECT sex, COUNT(*) FROM people GROUP BY sex;
+SELECT sex, active, COUNT(*) FROM people GROUP BY sex, active;
+SELECT sex FROM people GROUP BY sex;
+SELECT COUNT(*) FROM people GROUP BY sex;
+SELECT age, COUNT(*) FROM people GROUP BY 1;
+SELECT sex AS s, active AS a, AVG(income) FROM people GROUP BY s, 2;
+SELECT sex, active, MEDIAN(age) FROM people GROUP BY ALL;
+SELECT people.sex, COUNT(*) FROM people GROUP BY people.sex;
+SELECT age // 10 AS decade, COUNT(*) FROM people GROUP BY decade;
+SELECT age // 10 * 10, COUNT(*) FROM people GROUP BY age // 10;
+SELECT floor(income / 10000) * 10000 AS bracket, COUNT(*) FROM people GROUP BY bracket;
+SELECT bin_floor(age) AS band, AVG(income) FROM people GROUP BY band;
+SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS band, COUNT(*) FROM people GROUP BY band;
+SELECT age > 40 AS older, COUNT(*) FROM people GROUP BY older;
+SELECT upper(sex), COUNT(*) FROM people GROUP BY upper(sex);
+SELECT year(born), COUNT(*) FROM people GROUP BY year(born);
+SELECT date_trunc('year', born) AS y, COUNT(*) FROM people GROUP BY y;
+SELECT clinic, year, COUNT(*), SUM(cost), AVG(cost) FROM visits GROUP BY clinic, year;
+SELECT note, COUNT(*) FROM visits GROUP BY note;
+SELECT nickname, COUNT(*) FROM people GROUP BY nickname;
+SELECT clinic IN (SELECT clinic FROM clinics WHERE beds > 5) AS big, COUNT(*) FROM visits GROUP BY big;
+SELECT 1 AS one, COUNT(*) FROM people GROUP BY ALL;
+SELECT DISTINCT sex FROM people;
+SELECT DISTINCT sex, age > 50 FROM people;
+SELECT DISTINCT COUNT(*) FROM people GROUP BY sex;
+
+-- # having
+
+SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING COUNT(*) > 10;
+SELECT sex, COUNT(*) AS n FROM people GROUP BY sex HAVING n > 10 AND AVG(age) > 20;
+SELECT sex FROM people GROUP BY sex HAVING sex = 'f' OR COUNT(*) BETWEEN 1 AND 5;
+SELECT COUNT(*) FROM people HAVING COUNT(*) > 10;
+SELECT SUM(age) AS age FROM people GROUP BY sex HAVING age > 50;
+
+-- # order_by and limit
+
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY 2 DESC, 1;
+SELECT sex, COUNT(*) AS n FROM people GROUP BY sex ORDER BY n DESC NULLS LAST, sex ASC NULLS FIRST;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY ALL;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY ALL DESC NULLS FIRST;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY AVG(income) / COUNT(*) DESC;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY COUNT(*) DESC LIMIT 3;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic ORDER BY clinic LIMIT 3 OFFSET 1;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic OFFSET 2;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic LIMIT ALL;
+SELECT clinic, COUNT(*) FROM visits GROUP BY clinic LIMIT 0;
+
+-- # from: tables, subqueries, CTEs
+
+SELECT COUNT(*) FROM people AS p;
+SELECT COUNT(*) FROM people p WHERE p.age > 3;
+SELECT AVG(a) FROM people AS p(id, h, s, a);
+FROM people SELECT COUNT(*);
+FROM people SELECT sex, COUNT(*) WHERE age > 3 GROUP BY sex;
+SELECT COUNT(*) FROM (people);
+SELECT COUNT(*) FROM (SELECT * FROM people);
+SELECT AVG(a) FROM (SELECT age AS a, sex FROM people WHERE active) AS t WHERE sex = 'f';
+SELECT SUM(x) FROM (SELECT age, income FROM people) AS t(x, y);
+SELECT MAX(double_age) FROM (SELECT p.*, age * 2 AS double_age FROM people p);
+SELECT COUNT(*) FROM (SELECT x FROM (SELECT age AS x FROM people) AS t) AS u;
+SELECT COUNT(*) FROM (FROM people SELECT age, sex) AS t WHERE age > 3;
+WITH adults AS (SELECT * FROM people WHERE age >= 18) SELECT sex, COUNT(*) FROM adults GROUP BY sex;
+WITH a AS (SELECT * FROM people), b(x) AS (SELECT age FROM a) SELECT AVG(x) FROM b;
+WITH people AS (SELECT * FROM people WHERE active) SELECT COUNT(*) FROM people;
+SELECT COUNT(*) FROM (WITH t AS (SELECT age FROM people) SELECT * FROM t) AS u;
+SELECT COUNT(*) FROM (SELECT sex FROM people ORDER BY age) AS t;
+SELECT COUNT(*) FROM (SELECT DISTINCT clinic FROM visits) AS t;
+SELECT COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) AS t;
+SELECT SUM(w) FROM visits JOIN (VALUES ('a', 1), ('b', 2.5)) AS weights(clinic, w) USING (clinic);
+SELECT COUNT(*) FROM visits, (VALUES (2019), (2020)) AS years(y) WHERE year = y;
+SELECT COUNT(*), MAX(beds) FROM clinics;
+SELECT city, COUNT(*) FROM clinics GROUP BY city;
+SELECT COUNT(*);
+
+-- # from: what one entity has, first summed up
+
+SELECT AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t;
+SELECT MEDIAN(total) FROM (SELECT person_id, SUM(cost) AS total FROM visits GROUP BY person_id) AS t;
+SELECT n, COUNT(*) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t GROUP BY n;
+SELECT COUNT(*) FROM (SELECT person_id FROM visits GROUP BY person_id HAVING COUNT(*) > 1 AND MAX(cost) > 100) AS t;
+SELECT sex, AVG(best) FROM people JOIN (SELECT person_id, MAX(cost) AS best FROM visits GROUP BY person_id) AS t USING (person_id) GROUP BY sex;
+SELECT SUM(c) FROM (SELECT person_id, clinic, AVG(cost) AS c FROM visits GROUP BY person_id, clinic) AS t;
+SELECT COUNT(*) FROM (SELECT p.person_id, COUNT(v.visit_id) AS n FROM people p LEFT JOIN visits v USING (person_id) GROUP BY p.person_id) AS t WHERE n = 0;
+WITH last AS (SELECT person_id, MAX(year) AS year FROM visits GROUP BY ALL) SELECT year, COUNT(*) FROM last GROUP BY year;
+SELECT AVG(kinds) FROM (SELECT person_id, COUNT(DISTINCT clinic) AS kinds, MIN(note) AS note FROM visits GROUP BY 1) AS t;
+
+-- # join
+
+SELECT COUNT(*) FROM people JOIN visits USING (person_id);
+SELECT sex, SUM(cost) FROM people p JOIN visits v ON p.person_id = v.person_id GROUP BY sex;
+SELECT COUNT(*) FROM people p INNER JOIN visits v ON v.person_id = p.person_id AND v.year > 2018;
+SELECT COUNT(v.visit_id) FROM people p LEFT JOIN visits v USING (person_id);
+SELECT COUNT(*) FROM visits v RIGHT OUTER JOIN people p ON p.person_id = v.person_id;
+SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) GROUP BY city;
+SELECT city, AVG(cost) FROM visits v LEFT OUTER JOIN clinics c ON v.clinic = c.clinic GROUP BY city;
+SELECT c.city, COUNT(*) FROM clinics c RIGHT JOIN visits v USING (clinic) GROUP BY c.city;
+SELECT COUNT(*) FROM people p, visits v WHERE p.person_id = v.person_id;
+SELECT city, COUNT(*) FROM people p, visits v, clinics c WHERE p.person_id = v.person_id AND v.clinic = c.clinic AND p.age > 30 GROUP BY city;
+SELECT COUNT(*) FROM visits CROSS JOIN clinics;
+SELECT SUM(points) FROM people JOIN visits USING (person_id) JOIN scores USING (person_id);
+SELECT COUNT(*) FROM (people JOIN visits USING (person_id)) JOIN clinics USING (clinic);
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id AND a.visit_id < b.visit_id;
+SELECT COUNT(*) FROM (SELECT * FROM visits WHERE year = 2020) AS v JOIN (SELECT * FROM people WHERE age > 20) AS p USING (person_id);
+SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city AND a.clinic <> b.clinic;
+
+-- # union
+
+SELECT COUNT(*) FROM (SELECT person_id FROM visits UNION ALL SELECT person_id FROM scores) AS t;
+SELECT SUM(x) FROM (SELECT age AS x FROM people UNION ALL SELECT points FROM scores UNION ALL SELECT year FROM visits) AS t;
+WITH all_rows AS (SELECT 'visit' AS kind, person_id FROM visits UNION ALL SELECT 'score', person_id FROM scores)
+SELECT kind, COUNT(*) FROM all_rows GROUP BY kind;
+SELECT AVG(x) FROM ((SELECT beds AS x FROM clinics) UNION ALL (SELECT 5)) AS t;
+
+-- # in_subquery and exists
+
+SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo');
+SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT clinic FROM clinics WHERE beds > 5);
+SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM clinics c WHERE c.clinic = v.clinic AND c.city = 'Rome');
+SELECT COUNT(*) FROM visits WHERE NOT EXISTS (SELECT * FROM clinics WHERE clinics.clinic = visits.clinic);
+SELECT COUNT(*) FROM people WHERE person_id IN (SELECT person_id FROM visits WHERE year = 2020);
+SELECT COUNT(*) FROM people WHERE person_id NOT IN (SELECT person_id FROM visits);
+SELECT sex, COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.cost > 100) GROUP BY sex;
+SELECT AVG(age) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id);
+SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM clinics WHERE city = 'Oslo');
+SELECT COUNT(*) FILTER (WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo')) FROM visits;
+SELECT COUNT(*) FROM visits v, people p WHERE v.person_id = p.person_id AND v.clinic IN (SELECT clinic FROM clinics);
+
+-- # expr: numbers
+
+SELECT AVG(age + 1 - 2 * 3), SUM(age / 2), SUM(age // 2), SUM(age % 2) FROM people;
+SELECT SUM(abs(points)), SUM(sign(points)), SUM(points ** 2), SUM(pow(points, 2)) FROM scores;
+SELECT SUM(floor(cost)), SUM(ceil(cost)), SUM(ceiling(cost)), SUM(round(cost)), SUM(round(cost, 1)), SUM(trunc(cost)) FROM visits;
+SELECT AVG(sqrt(cost)), AVG(cbrt(cost)), AVG(ln(cost + 1)), AVG(log(cost + 1)), AVG(log2(cost + 1)), AVG(log10(cost + 1)) FROM visits;
+SELECT AVG(exp(cost / 100)), AVG(log(3, cost + 1)), AVG(power(age, 2)), AVG(mod(age, 7)) FROM people JOIN visits USING (person_id);
+SELECT AVG(sin(age)), AVG(cos(age)), AVG(atan(age)), AVG(radians(age)), AVG(degrees(age)) FROM people;
+SELECT COUNT(*) FROM people WHERE isnan(income) OR isinf(income) OR NOT isfinite(income);
+SELECT SUM(least(age, 50)), SUM(greatest(age, 50, 20)), SUM(coalesce(income, 0)), SUM(ifnull(income, 0)), AVG(nullif(age, 0)) FROM people;
+SELECT COUNT(*) FROM people WHERE age = 1_0 OR income > 1e4 OR income < .5 OR income = 5. OR age > 99999999999999999999;
+SELECT COUNT(*) FROM people WHERE -age < +3 AND - -age > 2;
+
+-- # expr: texts
+
+SELECT COUNT(*) FROM people WHERE lower(nickname) = 'al' OR upper(nickname) = 'BO' OR length(nickname) > 1 OR reverse(nickname) = 'yc';
+SELECT COUNT(*) FROM people WHERE trim(nickname) = '' OR ltrim(nickname) = 'x''y' OR rtrim(nickname) = 'a' OR trim(LEADING FROM nickname) = 'b';
+SELECT COUNT(*) FROM people WHERE substring(nickname, 1, 1) = 'a' OR substr(nickname, 2) = 'b' OR substring(nickname FROM 1 FOR 1) = 'c';
+SELECT COUNT(*) FROM people WHERE left(nickname, 1) = 'a' OR right(nickname, 1) = 'b' OR contains(nickname, 'o');
+SELECT COUNT(*) FROM people WHERE starts_with(nickname, 'a') OR prefix(nickname, 'a') OR ends_with(nickname, 'b') OR suffix(nickname, 'b');
+SELECT COUNT(*) FROM people WHERE strpos(nickname, 'o') > 0 OR position('o' IN nickname) > 0 OR instr(nickname, 'o') > 0;
+SELECT COUNT(*) FROM people WHERE sex || nickname = 'fal' OR concat(sex, '-', nickname, age) = 'f-al3';
+SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '[aeiou]');
+
+-- # expr: times
+
+SELECT COUNT(*) FROM people WHERE born >= DATE '1980-01-01' AND born < '2000-1-1';
+SELECT COUNT(*) FROM visits WHERE seen BETWEEN TIMESTAMP '2019-01-01 00:00:00' AND '2019-06-30 23:59:59.5';
+SELECT COUNT(*) FROM people WHERE year(born) = 1980 AND month(born) = 2 AND day(born) = 29 AND quarter(born) = 1;
+SELECT COUNT(*) FROM visits WHERE hour(seen) = 12 AND minute(seen) = 30 AND second(seen) = 0;
+SELECT COUNT(*) FROM visits WHERE week(seen) = 1 OR dayofweek(seen) = 0 OR weekday(seen) = 6 OR isodow(seen) = 7 OR dayofyear(seen) = 1;
+SELECT extract(year FROM seen), COUNT(*) FROM visits GROUP BY extract(year FROM seen);
+SELECT date_part('month', seen) AS m, COUNT(*) FROM visits GROUP BY m;
+SELECT COUNT(*) FROM visits WHERE date_trunc('month', seen) = TIMESTAMP '2020-01-01';
+SELECT AVG(date_diff('year', born, DATE '2020-01-01')), AVG(datediff('day', born, '2020-01-01')) FROM people;
+SELECT COUNT(*) FROM people WHERE born + 30 > '2000-01-01' AND born - 7 < '2000-01-01' AND born - DATE '2000-01-01' > 5;
+SELECT COUNT(*) FROM visits WHERE seen + INTERVAL 3 DAY > '2020-01-01' AND seen - INTERVAL '2' MONTH < '2020-01-01' AND seen > DATE '2019-01-01' + INTERVAL 1 YEAR;
+
+-- # expr: CASE and casts
+
+SELECT SUM(CASE sex WHEN 'f' THEN 1 WHEN 'm' THEN 2 END), AVG(CASE WHEN age > 30 THEN age END), SUM(if(active, 1, 0)) FROM people;
+SELECT AVG(CAST(age AS DOUBLE)), SUM(age::BIGINT), SUM(CAST(active AS INTEGER)), AVG(CAST(cost AS DECIMAL(6, 1))) FROM people JOIN visits USING (person_id);
+SELECT COUNT(*) FROM people WHERE TRY_CAST(nickname AS INTEGER) > 3 OR CAST(age AS VARCHAR) = '3' OR CAST(born AS TIMESTAMP) > '2000-01-01';
+SELECT COUNT(*) FROM visits WHERE CAST(seen AS DATE) = DATE '2020-01-01' OR cost::INT = 5 OR CAST(cost AS REAL) > 5.5;

@@ -1,0 +1,1004 @@
+-- Statements that are refused, each after its refusal: class and code of the error, and the reason.
+--
+-- They are asked over the schema and the policy of tests/worlds.py, like those of accepted.sql. A blank line ends a block. Tests
+-- check that each is refused with exactly this class and code and with a reason that begins like this, at a place in the text.
+
+-- # what is not a query
+
+-- Unsupported not-a-query: only queries are answered
+INSERT INTO people VALUES (1)
+
+-- Unsupported not-a-query: only queries are answered
+UPDATE people SET age = 3
+
+-- Unsupported not-a-query: only queries are answered
+DELETE FROM people
+
+-- Unsupported not-a-query: only queries are answered
+CREATE TABLE t AS SELECT * FROM people
+
+-- Unsupported not-a-query: only queries are answered
+DROP TABLE people
+
+-- Unsupported not-a-query: only queries are answered
+COPY people TO 'people.csv'
+
+-- Unsupported not-a-query: only queries are answered
+ATTACH 'other.duckdb' AS other
+
+-- Unsupported not-a-query: only queries are answered
+PRAGMA database_list
+
+-- Unsupported not-a-query: only queries are answered
+SET threads = 1
+
+-- Unsupported not-a-query: only queries are answered
+INSTALL httpfs
+
+-- Unsupported not-a-query: only queries are answered
+LOAD httpfs
+
+-- Unsupported not-a-query: only queries are answered
+CALL pragma_version()
+
+-- Unsupported not-a-query: only queries are answered
+EXPORT DATABASE 'folder'
+
+-- Unsupported not-a-query: only queries are answered
+CHECKPOINT
+
+-- Unsupported not-a-query: only queries are answered
+BEGIN TRANSACTION
+
+-- Unsupported not-a-query: only queries are answered
+PREPARE q AS SELECT COUNT(*) FROM people
+
+-- Unsupported not-a-query: only queries are answered
+VACUUM
+
+-- Unsupported not-a-query: only queries are answered
+SUMMARIZE people
+
+-- Unsupported not-a-query: only queries are answered
+PIVOT visits ON year USING SUM(cost)
+
+-- Unsupported not-a-query: only queries are answered
+SELCT COUNT(*) FROM people
+
+-- Unsupported not-a-query: only queries are answered
+42
+
+-- Unsupported explain: EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost
+EXPLAIN SELECT COUNT(*) FROM people
+
+-- Unsupported explain: EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost
+EXPLAIN ANALYZE SELECT COUNT(*) FROM people
+
+-- SqlError syntax: a query is missing here
+EXPLAIN PRIVACY
+
+-- Unsupported not-a-query: only queries are answered
+EXPLAIN PRIVACY DELETE FROM people
+
+-- SqlError syntax: SHOW takes BUDGET, RELEASES or TABLES
+SHOW COLUMNS
+
+-- SqlError syntax: SHOW takes BUDGET, RELEASES or TABLES
+SHOW
+
+-- SqlError syntax: DESCRIBE takes the name of one table
+DESCRIBE SELECT COUNT(*) FROM people
+
+-- SqlError syntax: DESCRIBE takes the name of one table
+DESCRIBE
+
+-- Unsupported not-a-query: only queries are answered
+VALUES (1), (2)
+
+-- # one statement at a time, without tricks
+
+-- Unsupported many-statements: one statement at a time
+SELECT COUNT(*) FROM people; SELECT COUNT(*) FROM visits
+
+-- Unsupported many-statements: one statement at a time
+SELECT COUNT(*) FROM people; DROP TABLE people
+
+-- SqlError syntax: a text, a quoted name or a comment is not closed
+SELECT COUNT(*) /* FROM people
+
+-- SqlError syntax: a text, a quoted name or a comment is not closed
+SELECT COUNT(*) FROM people WHERE sex = 'f
+
+-- SqlError syntax: a text, a quoted name or a comment is not closed
+SELECT COUNT(*) FROM "people
+
+-- Unsupported literal: texts with Unicode escapes are not accepted
+SELECT COUNT(*) FROM people WHERE sex = U&'\0066'
+
+-- Unsupported literal: texts between dollar signs are not accepted
+SELECT COUNT(*) FROM people WHERE sex = $$f$$
+
+-- Unsupported not-accepted: texts with escapes are not answered
+SELECT COUNT(*) FROM people WHERE sex = E'f\n'
+
+-- SqlError syntax: 66 is not expected here
+SELECT COUNT(*) FROM people WHERE sex = x'66'
+
+-- SqlError syntax: xFF is not expected here
+SELECT COUNT(*) FROM people WHERE age = 0xFF
+
+-- # syntax
+
+-- SqlError syntax: people is not expected here
+SELECT COUNT(*) FORM people
+
+-- SqlError syntax: ) is expected here
+SELECT COUNT(* FROM people
+
+-- SqlError syntax: ) is not expected here
+SELECT COUNT(*)) FROM people
+
+-- SqlError syntax: something is missing after WHERE
+SELECT COUNT(*) FROM people WHERE
+
+-- SqlError syntax: something is missing after >
+SELECT COUNT(*) FROM people WHERE age >
+
+-- SqlError syntax: something is missing after =
+SELECT COUNT(*) FROM people WHERE age = = 3
+
+-- SqlError syntax: sex is not expected here
+SELECT COUNT(*) FROM people GROUP sex
+
+-- SqlError syntax: a key is missing here
+SELECT COUNT(*) FROM people GROUP BY
+
+-- SqlError syntax: sex is not expected here
+SELECT COUNT(*) FROM people ORDER sex
+
+-- SqlError syntax: age is not expected here
+SELECT COUNT(*) FROM people WERE age > 3
+
+-- SqlError syntax: FROM is not expected here
+SELECT COUNT(*) people WHERE age > 3 FROM people
+
+-- SqlError syntax: what to SELECT is missing here
+SELECT FROM people
+
+-- SqlError syntax: something is missing after FROM
+SELECT COUNT(*) FROM
+
+-- SqlError syntax: limit is a word of SQL, not a name
+SELECT COUNT(*) limit FROM people
+
+-- SqlError syntax: something is missing after where
+SELECT COUNT(*) FROM people where
+
+-- SqlError syntax: FROM is not expected here
+SELECT SUM(age) FILTER WHERE active FROM people
+
+-- SqlError syntax: something is missing after 1
+SELECT CASE WHEN active THEN 1 FROM people
+
+-- SqlError syntax: something is missing after INTEGER
+SELECT CAST(age INTEGER) FROM people
+
+-- SqlError syntax: the list of IN is missing here
+SELECT COUNT(*) FROM people WHERE age IN
+
+-- SqlError syntax: the list of IN is missing here
+SELECT COUNT(*) FROM people WHERE age IN ()
+
+-- SqlError syntax: IS is followed by NULL, TRUE, FALSE or [NOT] DISTINCT FROM
+SELECT COUNT(*) FROM people WHERE sex IS 'f'
+
+-- SqlError parameter: a parameter stands for a value, not for a name
+SELECT COUNT(*) ? FROM people
+
+-- SqlError join-condition: JOIN needs a condition
+SELECT COUNT(*) FROM people p JOIN visits v
+
+-- SqlError join-condition: JOIN needs a condition
+SELECT COUNT(*) FROM people p JOIN visits v ON
+
+-- SqlError join-condition: JOIN needs a condition
+SELECT COUNT(*) FROM people LEFT JOIN visits WHERE age > 3
+
+-- SqlError syntax: ( is expected here
+WITH t AS SELECT * FROM people SELECT COUNT(*) FROM t
+
+-- Unsupported not-accepted: a chain of comparisons is read differently by different engines
+SELECT COUNT(*) FROM people WHERE 1 < age < 30
+
+-- Unsupported not-accepted: a chain of comparisons is read differently by different engines
+SELECT COUNT(*) FROM people WHERE age = income = 3
+
+-- # options
+
+-- SqlError options: ( is expected here
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS COUNT(*) FROM people
+
+-- SqlError options: = is expected here
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon 0.5) COUNT(*) FROM people
+
+-- SqlError options: the value of an option is a constant
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ) COUNT(*) FROM people
+
+-- SqlError options: , or ) is expected here
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5 COUNT(*) FROM people
+
+-- Unsupported many-statements: one statement at a time
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5; delta = 1) COUNT(*) FROM people
+
+-- SqlError options: the value of an option is a constant
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = age) COUNT(*) FROM people
+
+-- SqlError options: the value of an option is a constant
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = -'x') COUNT(*) FROM people
+
+-- SqlError options: options belong to the outermost SELECT: a statement has one price
+SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) * FROM people) AS t
+
+-- SqlError syntax: WITH is not expected here
+SELECT WITH DIFFERENTIAL_PRIVACY WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people
+
+-- SqlError options: a statement has one clause of options
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY * FROM people) AS t
+
+-- SqlError options: DIFERENTIAL_PRIVACY is not expected here
+SELECT WITH DIFERENTIAL_PRIVACY COUNT(*) FROM people
+
+-- # rows are never shown
+
+-- Unsupported star: rows are never shown, only aggregates over them
+SELECT * FROM people
+
+-- Unsupported star: rows are never shown, only aggregates over them
+SELECT people.* FROM people
+
+-- Unsupported no-aggregate: rows are never shown, only aggregates over them
+SELECT age FROM people
+
+-- SqlError group-by: age is neither a key of GROUP BY nor inside an aggregate
+SELECT age, COUNT(*) FROM people
+
+-- Unsupported star: rows are never shown, only aggregates over them
+SELECT DISTINCT * FROM people
+
+-- Unsupported star: rows are never shown, only aggregates over them
+FROM people
+
+-- Unsupported star: rows are never shown, only aggregates over them
+SELECT COUNT(*), * FROM people
+
+-- Unsupported no-aggregate: rows are never shown, only aggregates over them
+SELECT 1 FROM people
+
+-- Unsupported table-as-column: people is a table, and rows are never shown
+SELECT people FROM people
+
+-- Unsupported table-as-column: p is a table, and rows are never shown
+SELECT COUNT(p) FROM people AS p
+
+-- Unsupported star: rows are never shown
+SELECT COUNT(p.*) FROM people AS p
+
+-- Unsupported not-accepted: EXCLUDE is not answered
+SELECT * EXCLUDE (age) FROM people
+
+-- Unsupported not-accepted: COLUMNS(...) is not answered
+SELECT COLUMNS('a.*') FROM people
+
+-- Unsupported not-accepted: columns are called by their names
+SELECT #1 FROM people
+
+-- SqlError unknown-column: there is no column rowid
+SELECT rowid, COUNT(*) FROM people GROUP BY rowid
+
+-- # what could change data or outlive the statement
+
+-- Unsupported not-accepted: a query cannot make a table
+SELECT COUNT(*) INTO t FROM people
+
+-- Unsupported not-accepted: a statement cannot change data
+WITH d AS (DELETE FROM people RETURNING *) SELECT COUNT(*) FROM d
+
+-- Unsupported not-accepted: a statement cannot change data
+WITH d AS (INSERT INTO people SELECT * FROM people RETURNING *) SELECT COUNT(*) FROM d
+
+-- Unsupported not-accepted: a statement cannot change data
+WITH d AS (UPDATE people SET age = 3 RETURNING *) SELECT COUNT(*) FROM d
+
+-- Unsupported not-accepted: FOR UPDATE is not answered
+SELECT COUNT(*) FROM people FOR UPDATE
+
+-- Unsupported unknown-function: the function nextval is not answered
+SELECT nextval('seq') FROM people
+
+-- # queries that cannot be bounded, or are left out
+
+-- Unsupported outer-union: the outermost query is one SELECT
+SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM visits
+
+-- Unsupported union: UNION without ALL is not answered
+SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT year FROM visits) AS t
+
+-- Unsupported not-accepted: UNION BY NAME is not answered
+SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL BY NAME SELECT year FROM visits) AS t
+
+-- Unsupported not-accepted: EXCEPT is not answered
+SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits) AS t
+
+-- Unsupported not-accepted: INTERSECT is not answered
+SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits) AS t
+
+-- SqlError union: the parts of a UNION ALL have 2 and 1 columns
+SELECT COUNT(*) FROM (SELECT age, sex FROM people UNION ALL SELECT year FROM visits) AS t
+
+-- SqlError type: BIGINT and VARCHAR do not go together
+SELECT COUNT(*) FROM (SELECT sex FROM people UNION ALL SELECT year FROM visits) AS t
+
+-- Unsupported not-accepted: recursive queries have no bound
+WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT COUNT(*) FROM t
+
+-- Unsupported not-accepted: MATERIALIZED has no meaning here
+WITH t AS MATERIALIZED (SELECT * FROM people) SELECT COUNT(*) FROM t
+
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 10) AS t
+
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT * FROM people ORDER BY age OFFSET 2) AS t
+
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits LIMIT 3) AS t
+
+-- Unsupported inner-group: a group of this subquery mixes the rows of many entities
+SELECT AVG(n) FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t
+
+-- Unsupported inner-group: a group of this subquery mixes the rows of many entities
+SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits) AS t
+
+-- Unsupported inner-aggregate: quantile inside a query is not answered
+SELECT AVG(m) FROM (SELECT person_id, MEDIAN(cost) AS m FROM visits GROUP BY person_id) AS t
+
+-- Unsupported no-bounds: the values that SUM adds up have no declared bounds
+SELECT AVG(s) FROM (SELECT person_id, SUM(weight) AS s FROM people GROUP BY person_id) AS t
+
+-- SqlError group-by: * cannot stand beside GROUP BY
+SELECT COUNT(*) FROM (SELECT *, COUNT(*) FROM visits GROUP BY person_id) AS t
+
+-- Unsupported not-accepted: DISTINCT ON is not answered
+SELECT COUNT(*) FROM (SELECT DISTINCT ON (person_id) * FROM visits) AS t
+
+-- Unsupported not-accepted: window functions are not answered
+SELECT sex, ROW_NUMBER() OVER () FROM people GROUP BY sex
+
+-- Unsupported not-accepted: window functions are not answered
+SELECT SUM(age) OVER (PARTITION BY sex) FROM people
+
+-- Unsupported not-accepted: window functions are not answered
+SELECT COUNT(*) FROM (SELECT person_id, LAG(cost) OVER w FROM visits WINDOW w AS (ORDER BY seen)) AS t
+
+-- Unsupported not-accepted: QUALIFY is not answered
+SELECT sex, COUNT(*) FROM people GROUP BY sex QUALIFY ROW_NUMBER() OVER () = 1
+
+-- Unsupported not-accepted: samples are not answered
+SELECT COUNT(*) FROM people TABLESAMPLE 10%
+
+-- Unsupported not-accepted: samples are not answered
+SELECT COUNT(*) FROM people USING SAMPLE 10
+
+-- Unsupported not-accepted: ROLLUP is not answered
+SELECT sex, COUNT(*) FROM people GROUP BY ROLLUP (sex)
+
+-- Unsupported not-accepted: CUBE is not answered
+SELECT sex, COUNT(*) FROM people GROUP BY CUBE (sex, active)
+
+-- Unsupported not-accepted: GROUPING SETS are not answered
+SELECT sex, COUNT(*) FROM people GROUP BY GROUPING SETS ((sex), ())
+
+-- Unsupported group-by: GROUP BY takes a list of keys without brackets
+SELECT sex, active, COUNT(*) FROM people GROUP BY (sex, active)
+
+-- Unsupported not-accepted: LIMIT takes a number of rows
+SELECT COUNT(*) FROM people LIMIT 10%
+
+-- SqlError limit: LIMIT takes a number of rows
+SELECT COUNT(*) FROM people LIMIT -1
+
+-- SqlError limit: LIMIT takes a number of rows
+SELECT COUNT(*) FROM people LIMIT 2.5
+
+-- SqlError limit: LIMIT takes a number of rows
+SELECT COUNT(*) FROM people LIMIT 'x'
+
+-- Unsupported not-accepted: FETCH is not answered
+SELECT COUNT(*) FROM people FETCH FIRST 3 ROWS ONLY
+
+-- Unsupported not-accepted: PIVOT is not answered
+SELECT COUNT(*) FROM (PIVOT visits ON year USING SUM(cost)) AS t
+
+-- Unsupported not-accepted: PIVOT is not answered
+SELECT COUNT(*) FROM visits PIVOT (SUM(cost) FOR year IN (2018, 2019))
+
+-- # FROM
+
+-- SqlError unknown-table: there is no table peple
+SELECT COUNT(*) FROM peple
+
+-- Unsupported undeclared-table: table unlisted is not declared in the policy, so it is private and unusable
+SELECT COUNT(*) FROM unlisted
+
+-- Unsupported outside-table: table households cannot be used: it is private, and no foreign key leads from it to the protected person (people.person_id)
+SELECT COUNT(*) FROM households
+
+-- Unsupported not-accepted: tables are named without a schema
+SELECT COUNT(*) FROM main.people
+
+-- Unsupported file: files are not read by statements
+SELECT COUNT(*) FROM 'people.csv'
+
+-- Unsupported not-accepted: functions in FROM are not answered
+SELECT COUNT(*) FROM read_csv('people.csv')
+
+-- Unsupported not-accepted: functions in FROM are not answered
+SELECT COUNT(*) FROM read_parquet('people.parquet')
+
+-- Unsupported not-accepted: functions in FROM are not answered
+SELECT COUNT(*) FROM range(10)
+
+-- Unsupported table-function: functions in FROM are not answered
+SELECT COUNT(*) FROM query('SELECT 1')
+
+-- Unsupported table-function: functions in FROM are not answered
+SELECT COUNT(*) FROM duckdb_settings()
+
+-- Unsupported not-accepted: LATERAL is not answered
+SELECT COUNT(*) FROM people, LATERAL (SELECT people.age) AS t
+
+-- Unsupported not-accepted: functions in FROM are not answered
+SELECT COUNT(*) FROM people, UNNEST([1, 2]) AS t
+
+-- SqlError alias: people is named twice in FROM
+SELECT COUNT(*) FROM people, people
+
+-- SqlError alias: p is named twice in FROM
+SELECT COUNT(*) FROM people p JOIN visits p USING (person_id)
+
+-- Unsupported join-kind: FULL JOIN is not answered
+SELECT COUNT(*) FROM people FULL JOIN visits USING (person_id)
+
+-- Unsupported join-kind: SEMI JOIN is not answered
+SELECT COUNT(*) FROM people SEMI JOIN visits USING (person_id)
+
+-- Unsupported join-kind: ANTI JOIN is not answered
+SELECT COUNT(*) FROM people ANTI JOIN visits USING (person_id)
+
+-- Unsupported not-accepted: this kind of join is not answered
+SELECT COUNT(*) FROM people NATURAL JOIN visits
+
+-- Unsupported not-accepted: this kind of join is not answered
+SELECT COUNT(*) FROM people ASOF JOIN visits USING (person_id)
+
+-- Unsupported not-accepted: this kind of join is not answered
+SELECT COUNT(*) FROM people POSITIONAL JOIN visits
+
+-- SqlError unknown-column: there is no column age
+SELECT COUNT(*) FROM people JOIN visits USING (age)
+
+-- SqlError type: ON needs a condition, and this is BIGINT
+SELECT COUNT(*) FROM people p JOIN visits v ON p.age
+
+-- Unsupported join-condition: a subquery in ON is not answered
+SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id IN (SELECT beds FROM clinics)
+
+-- SqlError alias: p has 9 columns, and 11 names are given
+SELECT COUNT(*) FROM people AS p(a, b, c, d, e, f, g, h, i, j, k)
+
+-- Unsupported not-accepted: a join in brackets has no name
+SELECT COUNT(*) FROM (people JOIN visits USING (person_id)) AS t
+
+-- SqlError values: the rows of VALUES differ in length
+SELECT COUNT(*) FROM (VALUES (1), (2, 3)) AS t
+
+-- Unsupported values: VALUES takes constants
+SELECT COUNT(*) FROM (VALUES (1 + 1)) AS t
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM (VALUES (1), ('x')) AS t
+
+-- Unsupported not-accepted: times of a table are not answered
+SELECT COUNT(*) FROM people AT (TIMESTAMP => now())
+
+-- # names
+
+-- SqlError unknown-column: there is no column agee
+SELECT AVG(agee) FROM people
+
+-- SqlError unknown-column: there is no column agee in p
+SELECT AVG(p.agee) FROM people AS p
+
+-- SqlError unknown-table: there is no table q in FROM
+SELECT AVG(q.age) FROM people AS p
+
+-- Unsupported undeclared-column: column secret of people is not declared in the policy, so it is private and unusable
+SELECT AVG(secret) FROM people
+
+-- Unsupported undeclared-column: column secret of people is not declared in the policy, so it is private and unusable
+SELECT COUNT(people.secret) FROM people
+
+-- SqlError unknown-column: there is no column cost in FROM; visits has one
+SELECT AVG(cost) FROM people
+
+-- SqlError unknown-column: there is no column name
+SELECT COUNT(*) FROM people JOIN visits USING (person_id) JOIN clinics USING (clinic) WHERE note = city AND name = 'x'
+
+-- SqlError ambiguous-column: person_id could be a column of p or v
+SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id WHERE person_id = 3
+
+-- SqlError unknown-table: there is no table people in FROM
+SELECT COUNT(*) FROM people AS p WHERE people.age > 3
+
+-- Unsupported not-accepted: columns are named by table and column
+SELECT COUNT(*) FROM people WHERE main.people.age > 3
+
+-- SqlError aggregate-here: n is an aggregate, known only after rows are grouped
+SELECT COUNT(*) AS n FROM people WHERE n > 3
+
+-- SqlError aggregate-here: n is an aggregate, known only after rows are grouped
+SELECT COUNT(*) AS n FROM people GROUP BY n
+
+-- SqlError position: there is no item 3 in the SELECT list
+SELECT sex, COUNT(*) FROM people GROUP BY 3
+
+-- SqlError position: there is no item 0 in the SELECT list
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY 0
+
+-- SqlError group-by: age is neither a key of GROUP BY nor inside an aggregate
+SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY age
+
+-- SqlError group-by: age is neither a key of GROUP BY nor inside an aggregate
+SELECT COUNT(*) FROM people HAVING age > 3
+
+-- SqlError group-by: sex is neither a key of GROUP BY nor inside an aggregate
+SELECT UPPER(sex), COUNT(*) FROM people GROUP BY LOWER(sex)
+
+-- Unsupported group-by: a subquery over groups is not answered
+SELECT clinic IN (SELECT clinic FROM clinics), COUNT(*) FROM visits GROUP BY clinic
+
+-- # types
+
+-- SqlError type: SUM needs numbers, and this is VARCHAR
+SELECT SUM(sex) FROM people
+
+-- SqlError type: AVG needs numbers, and this is BOOLEAN
+SELECT AVG(active) FROM people
+
+-- SqlError type: AVG needs numbers, and this is DATE
+SELECT AVG(born) FROM people
+
+-- Unsupported type: quantiles of DATE are not answered
+SELECT MEDIAN(born) FROM people
+
+-- Unsupported type: MIN of VARCHAR is not answered
+SELECT MIN(nickname) FROM people
+
+-- SqlError type: WHERE needs a condition, and this is BIGINT
+SELECT COUNT(*) FROM people WHERE age
+
+-- SqlError type: WHERE needs a condition, and this is VARCHAR
+SELECT COUNT(*) FROM people WHERE sex
+
+-- SqlError type: NOT needs a condition, and this is BIGINT
+SELECT COUNT(*) FROM people WHERE NOT age
+
+-- SqlError type: WHERE needs a condition, and this is BIGINT
+SELECT COUNT(*) FROM people WHERE active AND age
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM people WHERE age = 'old'
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM people WHERE age = '99999999999999999999'
+
+-- SqlError type: BIGINT and VARCHAR do not go together
+SELECT COUNT(*) FROM people WHERE sex = 1
+
+-- SqlError type: BIGINT and BOOLEAN do not go together
+SELECT COUNT(*) FROM people WHERE active = 1
+
+-- SqlError type: BIGINT and DATE do not go together
+SELECT COUNT(*) FROM people WHERE born > 1990
+
+-- SqlError type: this text is not a date
+SELECT COUNT(*) FROM people WHERE born > '31.12.1990'
+
+-- SqlError type: this text is not a date
+SELECT COUNT(*) FROM people WHERE born = DATE '2021-02-29'
+
+-- SqlError type: this text is not a moment
+SELECT COUNT(*) FROM visits WHERE seen > '2020'
+
+-- SqlError type: + cannot be applied to VARCHAR and BIGINT
+SELECT COUNT(*) FROM people WHERE sex + 1 = 2
+
+-- SqlError type: lower cannot be applied to BIGINT
+SELECT COUNT(*) FROM people WHERE lower(age) = 'x'
+
+-- SqlError type: year cannot be applied to BIGINT
+SELECT COUNT(*) FROM people WHERE year(age) = 3
+
+-- SqlError type: + cannot be applied to DATE and DOUBLE
+SELECT COUNT(*) FROM people WHERE born + income > '2000-01-01'
+
+-- Unsupported type: only a constant number of days can be taken from a date
+SELECT COUNT(*) FROM people WHERE born - age > '2000-01-01'
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM people WHERE age IN (1, 'x')
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM people WHERE coalesce(age, 'x') = 3
+
+-- SqlError type: WHEN needs a condition, and this is BIGINT
+SELECT COUNT(*) FROM people WHERE CASE WHEN age THEN 1 END = 1
+
+-- SqlError type: this text is not a whole number
+SELECT COUNT(*) FROM people WHERE CASE WHEN active THEN 1 ELSE 'x' END = 1
+
+-- SqlError type: || cannot be applied to VARCHAR and DOUBLE
+SELECT COUNT(*) FROM people WHERE sex || income = 'x'
+
+-- SqlError type: // cannot be applied to DOUBLE and DOUBLE
+SELECT COUNT(*) FROM people WHERE income // 2 = 3
+
+-- SqlError type: FILTER needs a condition, and this is BIGINT
+SELECT COUNT(*) FILTER (WHERE age) FROM people
+
+-- # aggregates
+
+-- SqlError aggregate-here: an aggregate is not allowed here
+SELECT COUNT(*) FROM people WHERE COUNT(*) > 3
+
+-- SqlError aggregate-here: an aggregate inside an aggregate is not answered
+SELECT SUM(COUNT(*)) FROM people
+
+-- SqlError aggregate-here: an aggregate inside an aggregate is not answered
+SELECT SUM(AVG(age) + 1) FROM people
+
+-- SqlError group-by: an aggregate cannot be a key
+SELECT COUNT(*) FROM people GROUP BY COUNT(*)
+
+-- SqlError group-by: an aggregate cannot be a key
+SELECT COUNT(*), sex FROM people GROUP BY 1
+
+-- SqlError type: SUM needs an argument
+SELECT SUM(*) FROM people
+
+-- SqlError syntax: something is missing after )
+SELECT SUM() FROM people
+
+-- SqlError type: AVG takes one argument
+SELECT MEAN() FROM people
+
+-- SqlError syntax: ) is not expected here
+SELECT AVG(age, income) FROM people
+
+-- Unsupported not-accepted: COUNT takes one expression
+SELECT COUNT(age, sex) FROM people
+
+-- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
+SELECT COUNT(DISTINCT age, sex) FROM people
+
+-- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
+SELECT COUNT(DISTINCT *) FROM people
+
+-- Unsupported distinct-aggregate: SUM(DISTINCT ...) is not answered
+SELECT SUM(DISTINCT age) FROM people
+
+-- Unsupported not-accepted: ORDER BY inside an aggregate is not answered
+SELECT SUM(age ORDER BY income) FROM people
+
+-- SqlError filter: FILTER stands after an aggregate
+SELECT ABS(age) FILTER (WHERE active) FROM people
+
+-- SqlError syntax: ( is not expected here
+SELECT COUNT(*) FILTER (WHERE active) FILTER (WHERE age > 3) FROM people
+
+-- SqlError quantile: the place of a quantile is a constant between 0 and 1
+SELECT QUANTILE_CONT(age, 2) FROM people
+
+-- SqlError quantile: the place of a quantile is a constant between 0 and 1
+SELECT QUANTILE_CONT(age, income) FROM people
+
+-- SqlError quantile: quantile_cont needs a place between 0 and 1
+SELECT QUANTILE_CONT(age) FROM people
+
+-- Unsupported quantile: a list of quantiles is not answered
+SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM people
+
+-- Unsupported quantile: percentile_disc with DESC is not answered
+SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people
+
+-- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
+SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people
+
+-- Unsupported not-accepted: MODE is not answered
+SELECT MODE() WITHIN GROUP (ORDER BY age) FROM people
+
+-- Unsupported not-accepted: MODE is not answered
+SELECT MODE(age) FROM people
+
+-- Unsupported not-accepted: a value of some row is not answered
+SELECT ANY_VALUE(age) FROM people
+
+-- Unsupported not-accepted: a value of some row is not answered
+SELECT FIRST(age) FROM people
+
+-- Unsupported not-accepted: a value of some row is not answered
+SELECT ARG_MAX(sex, age) FROM people
+
+-- Unsupported not-accepted: lists of values are not answered
+SELECT LIST(age) FROM people
+
+-- Unsupported not-accepted: lists of values are not answered
+SELECT STRING_AGG(sex, ',') FROM people
+
+-- Unsupported not-accepted: approximate counts are not needed
+SELECT APPROX_COUNT_DISTINCT(sex) FROM people
+
+-- Unsupported not-accepted: correlations are not answered
+SELECT CORR(age, income) FROM people
+
+-- Unsupported not-accepted: BOOL_AND is not answered
+SELECT BOOL_AND(active) FROM people
+
+-- Unsupported unknown-function: the aggregate kurtosis is not answered
+SELECT KURTOSIS(age) FROM people
+
+-- Unsupported unknown-function: the function product is not answered
+SELECT PRODUCT(age) FROM people
+
+-- Unsupported unknown-function: the function histogram is not answered
+SELECT HISTOGRAM(age) FROM people
+
+-- # bounds
+
+-- Unsupported no-bounds: tan(age) has no declared bounds, so one row could change the answer without limit
+SELECT AVG(tan(age)) FROM people
+
+-- # functions
+
+-- Unsupported unknown-function: the function frobnicate is not answered
+SELECT COUNT(*) FROM people WHERE frobnicate(age) = 3
+
+-- Unsupported unknown-function: the function lowr is not answered
+SELECT COUNT(*) FROM people WHERE lowr(sex) = 'f'
+
+-- Unsupported unknown-function: the function cuont is not answered
+SELECT CUONT(*) FROM people
+
+-- Unsupported not-accepted: random numbers are not answered
+SELECT COUNT(*) FROM people WHERE random() < 0.5
+
+-- Unsupported not-accepted: random numbers are not answered
+SELECT COUNT(*) FROM people WHERE uuid() = 'x'
+
+-- Unsupported unknown-function: the time now is not a part of the question
+SELECT COUNT(*) FROM people WHERE born < now()
+
+-- Unsupported not-accepted: the time now is not a part of the question
+SELECT COUNT(*) FROM people WHERE born < current_date
+
+-- Unsupported not-accepted: the time now is not a part of the question
+SELECT COUNT(*) FROM people WHERE born < today()
+
+-- Unsupported not-accepted: who asks is not a part of the question
+SELECT COUNT(*) FROM people WHERE nickname = current_user
+
+-- Unsupported unknown-function: a function that fails would tell that a row is there
+SELECT COUNT(*) FROM people WHERE error('x') = 'x'
+
+-- Unsupported unknown-function: the function hash is not answered
+SELECT COUNT(*) FROM people WHERE hash(nickname) = 3
+
+-- Unsupported unknown-function: the function md5 is not answered
+SELECT COUNT(*) FROM people WHERE md5(nickname) = 'x'
+
+-- Unsupported unknown-function: what surrounds the engine is not a part of the question
+SELECT COUNT(*) FROM people WHERE getenv('HOME') = 'x'
+
+-- Unsupported unknown-function: the function sleep_ms is not answered
+SELECT COUNT(*) FROM people WHERE sleep_ms(100) = 1
+
+-- Unsupported unknown-function: the function format is not answered
+SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
+
+-- Unsupported unknown-function: the function regexp_replace is not answered
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b') = 'b'
+
+-- SqlError pattern: this is not a regular expression
+SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '(')
+
+-- SqlError type: regexp_matches takes a constant here
+SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, sex)
+
+-- Unsupported not-accepted: flags of regular expressions are not answered
+SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a', 'i')
+
+-- SqlError type: LIKE takes a constant here
+SELECT COUNT(*) FROM people WHERE nickname LIKE sex
+
+-- Unsupported not-accepted: LIKE with ESCAPE is not answered
+SELECT COUNT(*) FROM people WHERE nickname LIKE 'a!%' ESCAPE '!'
+
+-- Unsupported not-accepted: SIMILAR TO is not answered
+SELECT COUNT(*) FROM people WHERE nickname SIMILAR TO 'a+'
+
+-- Unsupported not-accepted: GLOB is not answered
+SELECT COUNT(*) FROM people WHERE nickname GLOB 'a*'
+
+-- SqlError type: contains takes a constant here
+SELECT COUNT(*) FROM people WHERE contains(nickname, sex)
+
+-- SqlError type: left takes a constant here
+SELECT COUNT(*) FROM people WHERE left(nickname, age) = 'a'
+
+-- SqlError type: round takes a constant here
+SELECT COUNT(*) FROM people WHERE round(income, age) = 3
+
+-- SqlError type: pow takes a constant here
+SELECT COUNT(*) FROM people WHERE pow(age, income) = 3
+
+-- Unsupported operator: ^ means different things in different engines
+SELECT COUNT(*) FROM people WHERE age ^ 2 = 9
+
+-- Unsupported not-accepted: bit operators are not answered
+SELECT COUNT(*) FROM people WHERE age & 1 = 1
+
+-- Unsupported not-accepted: bit operators are not answered
+SELECT COUNT(*) FROM people WHERE age << 1 = 2
+
+-- Unsupported not-accepted: lists and slices are not answered
+SELECT COUNT(*) FROM people WHERE nickname[1] = 'a'
+
+-- Unsupported not-accepted: lists are not answered
+SELECT COUNT(*) FROM people WHERE [age, 1] = [2, 1]
+
+-- Unsupported not-accepted: lists, structs and maps are not answered
+SELECT COUNT(*) FROM people WHERE {'a': age} = {'a': 1}
+
+-- Unsupported unknown-function: the function list_transform is not answered
+SELECT COUNT(*) FROM people WHERE list_transform([1], x -> x + 1) = [2]
+
+-- Unsupported not-accepted: JSON is not answered
+SELECT COUNT(*) FROM people WHERE nickname -> 'a' = 'b'
+
+-- Unsupported not-accepted: collations are not answered
+SELECT COUNT(*) FROM people WHERE nickname COLLATE NOCASE = 'a'
+
+-- Unsupported not-accepted: trim takes off blanks only
+SELECT COUNT(*) FROM people WHERE trim(nickname, 'x') = 'a'
+
+-- SqlError type: substring cannot be applied to VARCHAR and VARCHAR
+SELECT COUNT(*) FROM people WHERE substring(nickname, 'a') = 'b'
+
+-- SqlError syntax: ) is not expected here
+SELECT COUNT(*) FROM people WHERE abs(age, 2) = 3
+
+-- Unsupported not-accepted: ANY is not answered
+SELECT COUNT(*) FROM people WHERE age = ANY (SELECT beds FROM clinics)
+
+-- Unsupported not-accepted: ALL is not answered
+SELECT COUNT(*) FROM people WHERE age > ALL (SELECT beds FROM clinics)
+
+-- Unsupported not-accepted: BETWEEN SYMMETRIC is not answered
+SELECT COUNT(*) FROM people WHERE age BETWEEN SYMMETRIC 30 AND 20
+
+-- Unsupported time-part: the unit decade is not answered
+SELECT COUNT(*) FROM people WHERE date_trunc('decade', born) = '1990-01-01'
+
+-- Unsupported time-part: the unit sex is not answered
+SELECT COUNT(*) FROM people WHERE date_trunc(sex, born) = '1990-01-01'
+
+-- Unsupported time-part: the part epoch of a time is not answered
+SELECT COUNT(*) FROM people WHERE extract(epoch FROM born) > 3
+
+-- Unsupported time-part: the part eon of a time is not answered
+SELECT COUNT(*) FROM people WHERE date_part('eon', born) > 3
+
+-- SqlError type: hour cannot be applied to DATE
+SELECT COUNT(*) FROM people WHERE hour(born) > 3
+
+-- Unsupported interval: intervals are a whole number of days, weeks, months or years
+SELECT COUNT(*) FROM people WHERE born + INTERVAL 3 HOUR > '2000-01-01'
+
+-- Unsupported interval: intervals are a whole number of days, weeks, months or years
+SELECT COUNT(*) FROM people WHERE born + INTERVAL '1 month 2 days' > '2000-01-01'
+
+-- Unsupported interval: intervals are a whole number of days, weeks, months or years
+SELECT COUNT(*) FROM people WHERE born + INTERVAL (age) DAY > '2000-01-01'
+
+-- SqlError type: INTERVAL: a whole number between -1200 and 1200 is needed here
+SELECT COUNT(*) FROM people WHERE born + INTERVAL 99999 DAY > '2000-01-01'
+
+-- Unsupported not-accepted: time zones are not answered
+SELECT COUNT(*) FROM people WHERE born AT TIME ZONE 'UTC' > '2000-01-01'
+
+-- Unsupported cast: casts to HUGEINT are not answered
+SELECT COUNT(*) FROM people WHERE CAST(age AS HUGEINT) = 3
+
+-- Unsupported cast: casts to ARRAY are not answered
+SELECT COUNT(*) FROM people WHERE CAST(age AS INTEGER[]) = [3]
+
+-- Unsupported cast: a DECIMAL has up to 38 digits, up to 9 of them after the point
+SELECT COUNT(*) FROM people WHERE CAST(income AS DECIMAL(50, 2)) = 3
+
+-- SqlError cast: DATE cannot be turned into BOOLEAN
+SELECT COUNT(*) FROM people WHERE CAST(born AS BOOLEAN)
+
+-- Unsupported unknown-function: the function strptime is not answered
+SELECT COUNT(*) FROM people WHERE strptime(nickname, '%Y') > '2000-01-01'
+
+-- Unsupported bins: the policy declares no bins for this column
+SELECT bin_floor(income) AS b, COUNT(*) FROM people GROUP BY b
+
+-- SqlError bins: bin_floor takes one column
+SELECT bin_floor(age + 1) AS b, COUNT(*) FROM people GROUP BY b
+
+-- # subqueries in conditions
+
+-- Unsupported scalar-subquery: a subquery as a value is not answered
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(beds) FROM clinics)
+
+-- Unsupported scalar-subquery: a subquery as a value is not answered
+SELECT (SELECT COUNT(*) FROM visits) FROM people
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM people WHERE age IN (SELECT points FROM scores)
+
+-- SqlError in-list: a subquery after IN has one column
+SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic, city FROM clinics)
+
+-- Unsupported tuple: several values in brackets are not answered
+SELECT COUNT(*) FROM visits WHERE (clinic, year) IN (SELECT clinic, beds FROM clinics)
+
+-- SqlError type: BIGINT and VARCHAR do not go together
+SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT beds FROM clinics)
+
+-- Unsupported in-list: IN takes a list of constants, or a subquery
+SELECT COUNT(*) FROM visits WHERE clinic IN ('a', note)
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits)
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.year = p.age)
+
+-- Unsupported exists: a subquery of EXISTS is linked to the query around it by equalities only
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id < p.person_id)
+
+-- Unsupported exists: a subquery of EXISTS is linked to the query around it by equalities only
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics WHERE p.age > 3)
+
+-- Unsupported exists: EXISTS takes a plain SELECT
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id)
+
+-- Unsupported exists: EXISTS takes a plain SELECT
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT v.person_id FROM visits v GROUP BY v.person_id)
+
+-- SqlError unknown-column: there is no column nothing
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT nothing FROM clinics)
+
+-- Unsupported exists: EXISTS takes a plain SELECT
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics UNION ALL SELECT 1)
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)
+
+-- SqlError parameter: no value is given for ?
+SELECT COUNT(*) FROM people WHERE age = ?
