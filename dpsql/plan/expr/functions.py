@@ -121,10 +121,19 @@ def _guard_time(kind: Type, body: str, *positions: int) -> str:
     return f"CASE WHEN {test} THEN {body} END"
 
 
+def _weekly(unit: str, kind: Type) -> str:
+    """The argument of a function of weeks.
+
+    DuckDB works such a function out for the least date of a column while it plans, beyond any guard, and it raises for the
+    first dates there are. It knows no least moment where that date is none.
+    """
+    return "CAST({0} AS TIMESTAMP)" if unit == "week" and kind is DATE else "{0}"
+
+
 def _part(name: str, low: int, high: int, *, of: tuple[Type, ...] = (DATE, TIMESTAMP)) -> tuple[Overload, ...]:
     rule = _year_range if name == "year" else iv.constant(low, high)
     return tuple(Overload(args=(kind,), result=BIGINT, undefined=True, range=rule,
-                          sql="(" + _guard_time(kind, f"CAST({name}({{0}}) AS BIGINT)", 0) + ")") for kind in of)
+                          sql="(" + _guard_time(kind, f"CAST({name}({_weekly(name, kind)}) AS BIGINT)", 0) + ")") for kind in of)
 
 
 def day_number(value: dt.date) -> int:
@@ -147,7 +156,7 @@ def _truncations() -> dict[str, tuple[Overload, ...]]:
     for unit in UNITS:
         table[f"date_trunc_{unit}"] = tuple(
             Overload(args=(kind,), result=TIMESTAMP, undefined=True, range=_trunc_range,
-                     sql="(" + _guard_time(kind, f"CAST(date_trunc('{unit}', {{0}}) AS TIMESTAMP)", 0) + ")")
+                     sql="(" + _guard_time(kind, f"CAST(date_trunc('{unit}', {_weekly(unit, kind)}) AS TIMESTAMP)", 0) + ")")
             for kind in (DATE, TIMESTAMP))
         table[f"date_diff_{unit}"] = tuple(
             Overload(args=(kind, kind), result=BIGINT, undefined=True, range=_diff_range(unit),
