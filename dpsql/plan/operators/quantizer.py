@@ -77,9 +77,10 @@ class Quantizer:
         x = printed if kind is Type.DOUBLE else f"CAST({printed} AS DOUBLE)"
         low, high, inverse = (f"CAST(({float(number)!r}) AS DOUBLE)" for number in (self.low, self.high, 1 / self.step))
         shifted = f"({x} - CAST(({float(self.origin)!r}) AS DOUBLE))" if self.origin else x
-        missing = f"WHEN isnan({x}) THEN CAST(NULL AS BIGINT) " if kind is Type.DOUBLE else ""
-        return (f"(CASE {missing}WHEN {x} >= {high} THEN CAST(({self.most}) AS BIGINT) "
-                f"WHEN {x} <= {low} THEN CAST(({self.least}) AS BIGINT) "
+        most = f"CAST(({self.most}) AS BIGINT)"
+        if kind is Type.DOUBLE:
+            most = f"(CASE WHEN isnan({x}) THEN CAST(NULL AS BIGINT) ELSE {most} END)"  # NaN is above all numbers
+        return (f"(CASE WHEN {x} >= {high} THEN {most} WHEN {x} <= {low} THEN CAST(({self.least}) AS BIGINT) "
                 f"ELSE CAST(round({shifted} * {inverse}) AS BIGINT) END)")
 
 

@@ -79,6 +79,11 @@ class Scan(Node):
         """Whether the database guarantees that an entity has one row at most."""
         return any(key == {self.owner} for key in self.unique)
 
+    @property
+    def owner_in_row(self) -> bool:
+        """Whether the owner is read in the row itself."""
+        return self.table.owner is not None and not self.table.owner.steps
+
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         parts = [f"{self._carried(name)} AS {quote(column)}" for column, name in self.columns]
         source = f"{quote(self.table.name)} AS t0"

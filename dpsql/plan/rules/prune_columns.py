@@ -28,7 +28,9 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
         needed = frozenset([node.fields[0].id])  # rows may be all that is asked of a relation, but it has a column
     match node:
         case Scan():
-            keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
+            keys: frozenset[str] = frozenset()
+            if needed & node.env.keys() - {node.owner}:  # rows that only tell their owner need no telling apart
+                keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
             return replace(node, columns=tuple((column, name) for column, name in node.columns
                                                if column in needed or column == node.owner or name in keys))
         case Filter():

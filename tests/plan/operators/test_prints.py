@@ -1,4 +1,7 @@
-"""What each operator prints, to the letter: `prints.sql`. Inputs are printed as <0>, <1>."""
+"""What each operator prints, to the letter: `prints.sql`. Inputs are printed as <0>, <1>.
+
+After a change of printing, `PYTHONPATH=.:tests python tests/plan/operators/test_prints.py` writes it anew, for review.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ PLANS: dict[str, Node] = {
     "group, no keys": GroupBy(input=T, keys=(), folds=(Fold(id="c1", name="n", function="count", column="t_town"),)),
     "truncate": Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)),
     "truncate, by all columns": Truncate(input=N, rows=2, owner="n_owner", order=("n_word",)),
-    "truncate, one row": Truncate(input=P, rows=1, owner="p_id", order=()),
+    "truncate, a number in the order": Truncate(input=P, rows=1, owner="p_id", order=("p_x", "p_active")),
+    "truncate, names only": Truncate(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")),)), rows=2, owner="c1",
+                                     order=()),
     "contributions": GIVEN,
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
@@ -98,5 +103,5 @@ def test_nothing_else_was_reviewed() -> None:
     assert list(read()) == list(PLANS)
 
 
-if __name__ == "__main__":  # after a change of printing: write the prints anew, and read the difference
+if __name__ == "__main__":
     GOLDEN.write_text("\n".join(f"-- {name}\n{text_of(plan)}\n" for name, plan in PLANS.items()))
