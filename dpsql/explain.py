@@ -115,11 +115,17 @@ def explained_public(question: Question, view: Node, public: PublicFacts, *, ent
 def _steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:
     here = known[id(node)]
     moved = "public" if here.public else "no limit" if here.rows is None else f"{here.rows} row{'s' if here.rows > 1 else ''}"
-    owned = "" if here.public else f", owned by one {entity} each" if here.owner is not None else ", without an owner"
+    owned = "" if here.public else _owned(here, entity)
     found = [Step(depth=depth, label=node.label(), stability=moved + owned, because=here.because)]
     for below in node.inputs:
         found += _steps(below, known, depth + 1, entity)
     return found
+
+
+def _owned(here: Stability, entity: str) -> str:
+    if not here.owners:
+        return ", without an owner"
+    return f", owned by one {entity} each" if here.owner is not None else f", owned by {len(here.owners)} of {entity} each"
 
 
 def _rewrites(program: Program, entity: str) -> list[str]:

@@ -92,7 +92,7 @@ def tally(input: Node, *keys: str, **summand: Any) -> Tally:
 
 
 def below(rows: int, *sensitivities: Sensitivity) -> Certificate:
-    return Certificate(below=Stability(rows=rows, owner="p"), summands=sensitivities)
+    return Certificate(below=Stability(rows=rows, owners=("p",)), summands=sensitivities)
 
 
 def certified(plan: Tally) -> Certificate:

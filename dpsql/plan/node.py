@@ -47,20 +47,25 @@ class Stability:
 
     rows     the most rows that differ when one entity is added or removed (multiset symmetric difference);
              0 for a public relation, None where no bound is known
-    owner    the column that names the one entity each row belongs to: removing an entity removes exactly the rows that
-             carry its name and changes no other. None where rows are not owned
+    owners   the columns that name the entities each row belongs to: removing an entity removes exactly the rows in which
+             one of them names it, and changes no other. None of them where rows are not owned
     norm     a bound on the vector an entity contributes, if the rows were clipped
     because  the reason, for people
     """
 
     rows: int | None
-    owner: str | None = None
+    owners: tuple[str, ...] = ()
     norm: Norm | None = None
     because: str = ""
 
     @property
     def public(self) -> bool:
         return self.rows == 0
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of rows that belong to one entity each; None where they have several owners, or none."""
+        return self.owners[0] if len(self.owners) == 1 else None
 
 
 class PublicFacts(Protocol):

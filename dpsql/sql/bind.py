@@ -138,7 +138,7 @@ class _Top:
         return value
 
     def _view(self) -> tuple[Node, dict[Expr, str]]:
-        """The rows that are aggregated: keys, arguments and conditions, and the owner."""
+        """The rows that are aggregated: keys, arguments and conditions, and the owners."""
         fresh, body = self._world.fresh, self._body
         carried: list[tuple[str, str, Expr]] = [(key.id, key.name or "key", key.expr) for key in self._grouping.keys]
         slots: dict[Expr, str] = {}
@@ -147,9 +147,10 @@ class _Top:
                 if expr not in slots:
                     slots[expr] = fresh.column()
                     carried.append((slots[expr], self._text(expr.span), expr))
-        owner = self._world.owner(body.node)
-        if owner is not None and not any(isinstance(expr, Ref) and expr.column == owner for _, _, expr in carried):
-            carried.append((fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
+        owners = self._world.owners(body.node)
+        seen = {expr.column for _, _, expr in carried if isinstance(expr, Ref)}
+        carried += [(fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type))
+                    for owner in owners if owner not in seen]
         if not carried:
             carried.append((fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
         return push_equalities(Project(input=body.node, columns=tuple(carried))), slots

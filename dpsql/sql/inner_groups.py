@@ -45,13 +45,14 @@ def _grouped(grouping: Grouping, body: Body, span: Span | None) -> Node:
     known = world.stability(body.node)
     keys = [key.id for key in grouping.keys]
     if not known.public:
-        owner = known.owner
-        if owner is None or not _names_entity(grouping, body, owner):
+        if not known.owners or not all(_names_entity(grouping, body, owner, known.owners) for owner in known.owners):
             raise Unsupported("a group of this subquery mixes the rows of many entities", code="inner-group", span=span,
                               try_=f"GROUP BY {world.catalog.entity.key} inside, or the aggregate in the outermost query")
-        if not any(isinstance(key.expr, Ref) and key.expr.column == owner for key in grouping.keys):
-            carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
-            keys.append(carried[-1][0])
+        named = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
+        for owner in known.owners:
+            if owner not in named:
+                carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
+                keys.append(carried[-1][0])
     if not carried:
         carried.append((world.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
     below = Project(input=body.node, columns=tuple(carried))
@@ -59,11 +60,14 @@ def _grouped(grouping: Grouping, body: Body, span: Span | None) -> Node:
     return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
 
 
-def _names_entity(grouping: Grouping, body: Body, owner: str) -> bool:
-    """Whether the keys determine the entity: the owner itself, another copy of its name, or a key of a private table."""
+def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str, ...]) -> bool:
+    """Whether the keys determine the entity: the owner itself; for a single owner, another copy of its name, or a key of a
+    private table."""
     refs = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
     if owner in refs:
         return True
+    if len(owners) > 1:
+        return False
     world, origins = body.world, body.scope.origins
     readings: dict[tuple[int, str], set[str]] = {}
     for column in refs:

@@ -117,8 +117,7 @@ def exists(body: Body, inner: Body, select: exp.Select, span: Span | None) -> Ex
 def _keyed(world: World, node: Node, links: list[tuple[Expr, Expr]], origins: Mapping[str, Origin]) -> List:
     """The list of a linked subquery: the inner sides of its links, with the owner."""
     ids = [world.fresh.column() for _ in links]
-    owner = world.owner(node)
-    extra = ((world.fresh.column(), "owner", Ref(column=owner, type=node.env[owner].type)),) if owner is not None else ()
+    extra = tuple((world.fresh.column(), "owner", Ref(column=owner, type=node.env[owner].type)) for owner in world.owners(node))
     inner = Project(input=node, columns=(
         *((column, "key", theirs) for column, (_, theirs) in zip(ids, links, strict=True)), *extra))
     known = {column: origins[theirs.column] for column, (_, theirs) in zip(ids, links, strict=True)
@@ -149,7 +148,7 @@ def _look_up(body: Body, found: List, span: Span | None) -> Expr:
     keys = _with_owner(body, found)
     mark = world.fresh.column()
     node = Lookup(input=body.node, listed=found.node, keys=keys, mark=mark)
-    if not world.stability(found.node).public and world.stability(node).owner is None:
+    if not world.stability(found.node).public and not world.stability(node).owners:
         raise _private(world, span)
     body.node = node
     return Ref(column=mark, type=Type.BOOLEAN, span=span)
@@ -157,9 +156,10 @@ def _look_up(body: Body, found: List, span: Span | None) -> Expr:
 
 def _with_owner(body: Body, found: List) -> tuple[tuple[Expr, str], ...]:
     """The keys, with the equality of the owners where they imply it."""
-    ours, theirs = body.world.owner(body.node), body.world.owner(found.node)
-    if ours is None or theirs is None:
+    owners = body.world.owners(body.node), body.world.owners(found.node)
+    if len(owners[0]) != 1 or len(owners[1]) != 1:
         return found.keys
+    (ours,), (theirs,) = owners
     pair = (Ref(column=ours, type=body.node.env[ours].type), theirs)
     if pair in found.keys or body.node.env[ours].type is not found.node.env[theirs].type:
         return found.keys

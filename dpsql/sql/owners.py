@@ -23,9 +23,10 @@ def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
     pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
     if not same_owner(pairs, world):
         return join
-    ours, theirs = world.owner(join.left), world.owner(join.right)
-    if ours is None or theirs is None or (ours, theirs) in join.equated:
+    owners = world.owners(join.left), world.owners(join.right)
+    if len(owners[0]) != 1 or len(owners[1]) != 1 or (owners[0][0], owners[1][0]) in join.equated:
         return join
+    (ours,), (theirs,) = owners
     kinds = join.left.env[ours].type, join.right.env[theirs].type
     equal = Call(function="=", type=Type.BOOLEAN, args=(Ref(column=ours, type=kinds[0]), Ref(column=theirs, type=kinds[1])))
     condition = all_of([join.condition, equal]) if kinds[0] is kinds[1] else None

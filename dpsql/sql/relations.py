@@ -97,12 +97,11 @@ def _star(node: exp.Expr, body: Body) -> list[tuple[str, Expr]] | None:
 
 
 def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str, Origin], world: World) -> Relation:
-    """The relation of named expressions, with the owner carried along unseen."""
+    """The relation of named expressions, with the owners carried along unseen."""
     shown = [(world.fresh.column(), name or f"col{i}", expr) for i, (name, expr) in enumerate(items)]
-    owner = world.owner(node)
-    hidden = []
-    if owner is not None and not any(isinstance(expr, Ref) and expr.column == owner for _, _, expr in shown):
-        hidden.append((world.fresh.column(), node.names[owner], Ref(column=owner, type=node.env[owner].type)))
+    seen = {expr.column for _, _, expr in shown if isinstance(expr, Ref)}
+    hidden = [(world.fresh.column(), node.names[owner], Ref(column=owner, type=node.env[owner].type))
+              for owner in world.owners(node) if owner not in seen]
     result = Project(input=node, columns=(*shown, *hidden))
     kept = {column: origins[expr.column] for column, _, expr in shown if isinstance(expr, Ref) and expr.column in origins}
     return Relation(node=result, columns=tuple((name, result.field(column)) for column, name, _ in shown), origins=kept)
@@ -137,24 +136,22 @@ def _bind_union(tree: exp.Expr, world: World, names: Names) -> Relation:
         for side, expr in zip(sides, typing.common([a.ref, b.ref], span), strict=True):
             side.append((world.fresh.column(), name, expr))
     owned = _carry_owners(left, right, sides, world)
-    if owned:
-        shown.append((world.fresh.column(), "(owner)"))
+    shown += [(world.fresh.column(), "(owner)") for _ in range(owned)]
     node = UnionAll(parts=tuple(Project(input=relation.node, columns=tuple(side))
                                 for relation, side in zip((left, right), sides, strict=True)), columns=tuple(shown))
-    visible = node.fields[:-1] if owned else node.fields
+    visible = node.fields[: len(node.fields) - owned]
     return Relation(node=node, columns=tuple((field.name, field) for field in visible))
 
 
-def _carry_owners(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]], world: World) -> bool:
-    """Add the owners of both parts as a last column, where both have one of one type."""
-    owners = [world.owner(relation.node) for relation in (left, right)]
-    found = [Ref(column=owner, type=relation.node.env[owner].type)
-             for relation, owner in zip((left, right), owners, strict=True) if owner is not None]
-    if len(found) != 2 or found[0].type is not found[1].type:
-        return False
-    for side, ref in zip(sides, found, strict=True):
-        side.append((world.fresh.column(), "(owner)", ref))
-    return True
+def _carry_owners(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]], world: World) -> int:
+    """Add the owners of both parts as last columns, where both have as many of the same types; returns how many."""
+    found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in world.owners(relation.node)]
+             for relation in (left, right)]
+    if [ref.type for ref in found[0]] != [ref.type for ref in found[1]]:
+        return 0
+    for side, refs in zip(sides, found, strict=True):
+        side += [(world.fresh.column(), "(owner)", ref) for ref in refs]
+    return len(found[0])
 
 
 # -- VALUES

@@ -80,8 +80,8 @@ class World:
         """What is known of a relation once declared limits are enforced."""
         return stability(limit_rows(push_equalities(node)), self.public)
 
-    def owner(self, node: Node) -> str | None:
-        return self.stability(node).owner
+    def owners(self, node: Node) -> tuple[str, ...]:
+        return self.stability(node).owners
 
     def names_owner(self, origin: Origin | None) -> bool:
         """Whether a column is, in its table, the column that names the row's entity."""

@@ -238,7 +238,7 @@ def test_no_draw_tells_more_than_it_costs(flip: bool, effort: float, people: Sca
         segments = (Segment(low=0, high=cut, target=targets[0]), Segment(low=cut + 1, high=most, target=targets[1]))
         scale = draw.uniform(0.5, 6)
         request = Select(plan=plan, cells=((),), segments=(segments,), scale=scale, flip=flip)
-        cost = request.cost(Certificate(below=Stability(rows=k, owner="p"), summands=()))
+        cost = request.cost(Certificate(below=Stability(rows=k, owners=("p",)), summands=()))
         loss, opposite = 0.0, 0.0
         for segment in segments:
             one, two = (distribution(found, segment, scale, flip=flip) for found in (rows, rows + moved))

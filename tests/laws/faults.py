@@ -81,7 +81,7 @@ def _largest_part(original: Callable[..., Stability], self: UnionAll, below: tup
 
 def _first_is_owner(original: Callable[..., Stability], self: Any, below: tuple[Stability, ...], public: Any) -> Stability:
     found = original(self, below, public)
-    return found if below[0].public else replace(found, owner=self.fields[0].id)
+    return found if below[0].public else replace(found, owners=(self.fields[0].id,))
 
 
 def _across_entities(original: Callable[..., str], self: Truncate, *args: Any) -> str:
@@ -151,7 +151,7 @@ FAULTS = (
           _method(Join, "_with_public", lambda original, self, private, *rest: private), frozenset({"rows"}),
           "SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic < c.clinic"),
     Fault("a join of private rows claims the rows of one side",
-          _method(Join, "_own_rows", lambda original, self, left, right: Stability(rows=left.rows, owner=left.owner)),
+          _method(Join, "_own_rows", lambda original, self, left, right: Stability(rows=left.rows, owners=left.owners)),
           frozenset({"rows"}), "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id"),
     Fault("a join does not ask for equal owners",
           _method(Join, "stability", _any_owners), frozenset({"owner", "rows"}),

@@ -114,16 +114,17 @@ def _broken(node: Node, seen: Evaluation, tame: bool) -> Iterator[tuple[str, str
     for key in node.unique:
         if _agree(node, rows, sorted(key)):
             yield "unique", f"rows agree on {sorted(key)}"
-    at = _place(node, claimed.owner) if claimed.owner is not None else None
-    if at is not None and any(row[at] is None for row in rows):
+    owners = [_place(node, owner) for owner in claimed.owners]
+    if any(row[at] is None for row in rows for at in owners):
         yield "owner", "a row has no owner"
-    if claimed.norm is not None and at is not None:
-        yield from _broken_norm(claimed.norm, node, rows, at)
+    if claimed.norm is not None and len(owners) == 1:
+        yield from _broken_norm(claimed.norm, node, rows, owners[0])
     for key, tables in seen.without.items():
         after = tables[id(node)]
         if claimed.rows is not None and moved(rows, after) > claimed.rows:
             yield "rows", f"without {key}, {moved(rows, after)} rows differ; claimed are {claimed.rows}"
-        if at is not None and after != Counter({row: count for row, count in rows.items() if row[at] != str(key)}):
+        left = Counter({row: count for row, count in rows.items() if str(key) not in [row[at] for at in owners]})
+        if owners and after != left:
             yield "owner", f"without {key}, other rows than its own change"
 
 

@@ -98,9 +98,9 @@ class Builder:
     def project(self, node: Node) -> Node:
         columns = [(self.fresh(), "x", self.expr(node, self.draw.choice(list(Type)), 2)) for _ in range(self.draw.randint(1, 3))]
         columns += [(self.fresh(), field.name, field.ref) for field in node.fields if self.draw.random() < 0.5]
-        owner = self.known(node).owner
-        if owner is not None and self.draw.random() < 0.9:
-            columns.insert(self.draw.randint(0, len(columns)), (self.fresh(), "owner", node.field(owner).ref))
+        if self.draw.random() < 0.9:
+            for owner in self.known(node).owners:
+                columns.insert(self.draw.randint(0, len(columns)), (self.fresh(), "owner", node.field(owner).ref))
         if self.draw.random() < 0.2:
             columns.append((self.fresh(), "again", self.draw.choice(node.fields).ref))
         return Project(input=node, columns=tuple(columns))
@@ -111,16 +111,14 @@ class Builder:
     def narrow(self, node: Node) -> Node:
         """One or two columns of a relation, so that rows agree."""
         kept = self.draw.sample(node.fields, min(len(node.fields), self.draw.randint(1, 2)))
-        owner = self.known(node).owner
-        if owner is not None and self.draw.random() < 0.4 and owner not in [field.id for field in kept]:
-            kept.append(node.field(owner))
+        if self.draw.random() < 0.4:
+            kept += [node.field(owner) for owner in self.known(node).owners if owner not in [field.id for field in kept]]
         return Project(input=node, columns=tuple((self.fresh(), field.name, field.ref) for field in kept))
 
     def group(self, node: Node) -> Node:
         keys = [field.id for field in self.draw.sample(node.fields, min(len(node.fields), self.draw.randint(0, 2)))]
-        owner = self.known(node).owner
-        if owner is not None and owner not in keys and self.draw.random() < 0.9:
-            keys.insert(0, owner)
+        if self.draw.random() < 0.9:
+            keys = [*(owner for owner in self.known(node).owners if owner not in keys), *keys]
         folds = []
         for _ in range(self.draw.randint(0, 3)):
             column = self.draw.choice(node.fields)
@@ -129,7 +127,7 @@ class Builder:
             function = self.draw.choice(["count", "count_distinct", "min", "max", *(["sum", "avg"] * adds)])
             folds.append(Fold(id=self.fresh(), name=function, function=function, column=column.id, grid=grid))
         folds.append(Fold(id=self.fresh(), name="n", function="count"))
-        rows = self.known(node).rows if owner in keys else None
+        rows = self.known(node).rows if set(self.known(node).owners) <= set(keys) else None
         return GroupBy(input=node, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
 
     def truncate(self, node: Node) -> Node:
@@ -156,8 +154,10 @@ class Builder:
     def join(self, left: Node, right: Node) -> Node:
         side_by_side = Join(left=left, right=right, condition=TRUE)
         parts: list[Expr] = []
-        ours, theirs = self.known(left).owner, self.known(right).owner
-        if ours is not None and theirs is not None and left.env[ours].type is right.env[theirs].type and self.draw.random() < 0.9:
+        owners = [(ours, theirs) for ours in self.known(left).owners for theirs in self.known(right).owners
+                  if left.env[ours].type is right.env[theirs].type]
+        if owners and self.draw.random() < 0.7:
+            ours, theirs = self.draw.choice(owners)
             parts.append(equal(left.field(ours).ref, right.field(theirs).ref))
         side_public = self.known(left).public != self.known(right).public
         pair = self.pair(left, right)
@@ -179,9 +179,8 @@ class Builder:
 
     def lookup(self, node: Node, listed: Node) -> Node:
         keys: list[tuple[Expr, str]] = []
-        ours, theirs = self.known(node).owner, self.known(listed).owner
-        if ours is not None and theirs is not None and self.draw.random() < 0.75:
-            keys.append((node.field(ours).ref, theirs))
+        if self.known(node).owners and self.draw.random() < 0.75:
+            keys += [(node.field(self.draw.choice(self.known(node).owners)).ref, theirs) for theirs in self.known(listed).owners]
         if not keys or self.draw.random() < 0.5:
             pair = self.pair(node, listed)
             column = pair[1] if pair is not None else self.draw.choice(listed.fields)

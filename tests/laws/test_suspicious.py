@@ -110,9 +110,9 @@ class Pair:
             claimed, ids = known[id(node)], [found.id for found in node.fields]
             if claimed.rows is not None:
                 assert (before - after).total() + (after - before).total() <= claimed.rows, node.label()
-            if claimed.owner is not None:
-                at = ids.index(claimed.owner)
-                assert after == Counter({row: n for row, n in before.items() if row[at] != self.gone}), node.label()
+            if claimed.owners:
+                at = [ids.index(owner) for owner in claimed.owners]
+                assert after == Counter({row: n for row, n in before.items() if self.gone not in [row[i] for i in at]}), node.label()
 
 
 TEXTS = (

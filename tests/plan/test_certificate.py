@@ -113,15 +113,15 @@ KEPT = Join(left=T, right=V, keep_left=True, condition=equal(ref(T, "t_town"), r
 
 
 @pytest.mark.parametrize(("plan", "lost", "because"), [
-    (LOST, LOST, "rows of several entities meet"),
-    (Distinct(input=Filter(input=LOST, condition=TRUE)), LOST, "rows of several entities meet"),
+    (LOST, LOST, "each row belongs to the entities of both sides"),
+    (Distinct(input=Filter(input=LOST, condition=TRUE)), LOST, "each row belongs to the entities of both sides"),
     (MIXED, MIXED, "a group mixes the rows of many entities"),
     (Filter(input=MIXED, condition=TRUE), MIXED, "a group mixes the rows of many entities"),
     (KEPT, KEPT, "an outer join keeps public rows, which belong to no entity"),
     (V, V, "owned by visits.person; rows per entity not yet limited"),
-    (Join(left=P, right=LOST, condition=TRUE), LOST, "rows of several entities meet"),
+    (Join(left=P, right=LOST, condition=TRUE), LOST, "each row belongs to the entities of both sides"),
     (Join(left=P, right=V, condition=both(equal(ref(P, "p_id"), ref(V, "v_visit")), TRUE)), None,
-     "rows of several entities meet"),
+     "each row belongs to the entities of both sides"),
 ])
 def test_the_lowest_operator_that_lost_a_bound(plan: Node, lost: Node | None, because: str) -> None:
     known = stabilities(plan, NoPublicFacts())

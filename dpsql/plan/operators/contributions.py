@@ -53,7 +53,7 @@ class Contributions(Node):
         if below[0].owner != self.owner:
             return Stability(rows=None, because="the rows do not belong to one entity each")
         rows = below[0].rows if self.keys else 1
-        return Stability(rows=rows, owner=self.owner, because="sums over each entity's own rows")
+        return Stability(rows=rows, owners=(self.owner,), because="sums over each entity's own rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, MOST)

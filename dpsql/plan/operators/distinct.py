@@ -14,8 +14,8 @@ class Distinct(Node):
     """Each row once; NULLs count as equal, and so do NaN, and -0.0 and 0.0, which are shown as one value (`settled`).
 
     Proof. A removed row takes at most its own value out of the result, and only where it was the last one: at most a rows
-    change. Where the owner is among the columns, equal rows belong to one entity and the owner stays; where it is the only
-    column, an entity has one row. Otherwise a row of the result may stand for many entities and has no owner.
+    change. Where all owners are among the columns, equal rows belong to the same entities and the owners stay; where one is the
+    only column, an entity has one row. Otherwise a row of the result may stand for many entities and has no owner.
     """
 
     input: Node
@@ -35,11 +35,11 @@ class Distinct(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:
             return Stability(rows=0, because="public")
-        owner = below[0].owner
-        if owner is not None and [field.id for field in self.fields] == [owner]:
-            return Stability(rows=1, owner=owner, because="one row for each entity")
+        owners = below[0].owners if set(below[0].owners) <= set(self.env) else ()
+        if owners and [field.id for field in self.fields] == list(owners[:1]):
+            return Stability(rows=1, owners=owners, because="one row for each entity")
         why = "a value leaves only with the last row that has it"
-        return Stability(rows=below[0].rows, owner=owner if owner in self.env else None, because=why)
+        return Stability(rows=below[0].rows, owners=owners, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         parts = ", ".join(f"{settled(f't0.{quote(field.id)}', field.facts.type)} AS {quote(field.id)}" for field in self.fields)

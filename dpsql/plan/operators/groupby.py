@@ -34,9 +34,9 @@ class Fold:
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 
-    Proof. Where the owner is among the keys, each group is made of rows of one entity: with the entity its groups leave, at
-    most one for each of its rows below (exactly one where the owner is the only key), and no other group changes. Where it is
-    not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no owner; such
+    Proof. Where all owners are among the keys, each group is made of rows of the same entities: with one of them its groups
+    leave, at most one for each of its rows below (exactly one where the owner is the only key), and no other group changes.
+    Where one is not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no owner; such
     a result is not bounded here.
     """
 
@@ -90,12 +90,12 @@ class GroupBy(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:
             return Stability(rows=0, because="public")
-        owner = below[0].owner
-        if owner is None or owner not in self.keys:
+        owners = below[0].owners
+        if not owners or not set(owners) <= set(self.keys):
             return Stability(rows=None, because="a group mixes the rows of many entities")
-        if self.keys == (owner,):
-            return Stability(rows=1, owner=owner, because="one row for each entity")
-        return Stability(rows=below[0].rows, owner=owner, because="groups within one entity")
+        if self.keys == owners[:1]:
+            return Stability(rows=1, owners=owners, because="one row for each entity")
+        return Stability(rows=below[0].rows, owners=owners, because="groups within the same entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -24,9 +24,12 @@ class Join(Node):
     row is made of rows of one and the same entity, and an entity's rows meet only its own: the rows of an entity leave
     together, so at most a * b result rows (a * max(b, 1) when left rows are kept) leave with it and no other row changes.
     Where a left row has one partner at most, a rows. Where a right row has, b rows; when left rows are kept, of the a rows
-    some may be padded, but not all of them beside a pair, so at most a + b - 1 for a, b >= 1. (3) Anything else changes
-    rows of several entities at once and is not bounded here, nor is an outer join that keeps public rows: whether a public
-    row is padded would depend on private ones, and the padded row has no owner.
+    some may be padded, but not all of them beside a pair, so at most a + b - 1 for a, b >= 1. (3) *Both private, otherwise.* A
+    pair leaves with either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of
+    both its rows, one of two that the condition equates. How many pairs leave is not bounded. Left rows may be kept where
+    every owner of the right side is equated with one of the left side: partners then leave together with the left row. An
+    outer join that keeps public rows is not bounded: whether a public row is padded would depend on private ones, and the
+    padded row has no owner; nor is any other that keeps left rows, as these would be padded when a partner leaves.
     """
 
     left: Node
@@ -93,9 +96,14 @@ class Join(Node):
             if self.keep_left:
                 return Stability(rows=None, because="an outer join keeps public rows, which belong to no entity")
             return self._with_public(right, self.left, 0, public)
-        if left.owner is None or right.owner is None or (left.owner, right.owner) not in self.equated:
-            return Stability(rows=None, because="rows of several entities meet")
-        return self._own_rows(left, right)
+        if not left.owners or not right.owners:
+            return Stability(rows=None, because="rows meet that have no owners")
+        others = tuple(owner for owner in right.owners if not any((ours, owner) in self.equated for ours in left.owners))
+        if len(left.owners) == 1 and not others:
+            return self._own_rows(left, right)
+        if others and self.keep_left:
+            return Stability(rows=None, because="whether a row is padded depends on rows of other entities")
+        return Stability(rows=None, owners=(*left.owners, *others), because="each row belongs to the entities of both sides")
 
     def _with_public(self, private: Stability, side: Node, position: int, public: PublicFacts) -> Stability:
         if self._one_partner(side, position):
@@ -105,7 +113,7 @@ class Join(Node):
             why = f"each row meets at most {most} public rows"
         most = max(most, 1) if self.keep_left else most
         rows = None if private.rows is None else private.rows * most
-        return Stability(rows=rows, owner=private.owner, because=why)
+        return Stability(rows=rows, owners=private.owners, because=why)
 
     def _own_rows(self, left: Stability, right: Stability) -> Stability:
         bounds: list[tuple[int, str]] = []
@@ -121,9 +129,9 @@ class Join(Node):
             most = left.rows * (max(right.rows, 1) if self.keep_left else right.rows)
             bounds.append((most, f"an entity's {left.rows} and {right.rows} rows meet only each other"))
         if not bounds:
-            return Stability(rows=None, owner=left.owner, because="rows per entity are not limited below")
+            return Stability(rows=None, owners=left.owners, because="rows per entity are not limited below")
         rows, why = min(bounds)
-        return Stability(rows=rows, owner=left.owner, because=why)
+        return Stability(rows=rows, owners=left.owners, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.left) | columns_of("t1", self.right)

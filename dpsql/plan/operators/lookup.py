@@ -21,8 +21,8 @@ class Lookup(Node):
     `keys` pairs an expression over the input with a column of `listed`; a row agrees where all pairs are equal and not NULL.
 
     Proof. The list is reduced to distinct keys before it is joined, so that each row stays exactly once, with its owner and
-    norm. (1) *The list is public.* The mark depends on the row alone: as many rows change as below. (2) *The keys pair the
-    owner of the row with the owner of the listed row.* The mark depends on the row and on listed rows of its own entity. With
+    norm. (1) *The list is public.* The mark depends on the row alone: as many rows change as below. (2) *The keys pair every
+    owner of the listed row with an owner of the row.* The mark depends on the row and on listed rows of its own entities. With
     an entity its rows and its listed rows leave, and no other mark changes: as many rows change as below. (3) Any other list
     of private rows could flip the marks of every entity at once, and is not bounded here.
     """
@@ -52,8 +52,8 @@ class Lookup(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[1].public:
             return replace(below[0], because="each row is looked up in a public list")
-        owners = below[0].owner, below[1].owner
-        if None not in owners and any(isinstance(expr, Ref) and (expr.column, column) == owners for expr, column in self.keys):
+        told = {column for expr, column in self.keys if isinstance(expr, Ref) and expr.column in below[0].owners}
+        if below[1].owners and set(below[1].owners) <= told:
             return replace(below[0], because="each row is looked up among the rows of its own entity")
         return Stability(rows=None, because="the list depends on private rows")
 

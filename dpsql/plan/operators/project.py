@@ -45,8 +45,9 @@ class Project(Node):
             norm = Norm(order=norm.order, bound=norm.bound, columns=tuple(self.passed[column] for column in norm.columns))
         else:
             norm = None
-        owner = self.passed.get(below[0].owner) if below[0].owner is not None else None
-        return replace(below[0], owner=owner, norm=norm, because="one row for each row")
+        kept = all(owner in self.passed for owner in below[0].owners)
+        owners = tuple(self.passed[owner] for owner in below[0].owners) if kept else ()
+        return replace(below[0], owners=owners, norm=norm, because="one row for each row")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -71,8 +71,8 @@ class Scan(Node):
             raise InvalidPlan(f"{inside} does not name the owner of {self.table.name}")
         way = " -> ".join((self.table.name, *(step.table for step in owner.steps)))
         if self.one_row:
-            return Stability(rows=1, owner=self.owner, because=f"owned by {way}.{owner.column}, a key of the table")
-        return Stability(rows=None, owner=self.owner, because=f"owned by {way}.{owner.column}; rows per entity not yet limited")
+            return Stability(rows=1, owners=(self.owner,), because=f"owned by {way}.{owner.column}, a key of the table")
+        return Stability(rows=None, owners=(self.owner,), because=f"owned by {way}.{owner.column}; rows per entity not yet limited")
 
     @property
     def one_row(self) -> bool:

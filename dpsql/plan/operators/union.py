@@ -15,9 +15,9 @@ from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Sta
 class UnionAll(Node):
     """The rows of all parts, column by position; `columns` are the new (identifier, name) pairs.
 
-    Proof. The rows that change are those that change in a part: the sum of the parts' bounds. A row's owner is the one its
-    part gives it, if all private parts carry the owner in the same position; a public part has no owners, so with one the
-    result has none.
+    Proof. The rows that change are those that change in a part: the sum of the parts' bounds. A row's owners are those its
+    part gives it, if all parts carry their owners in the same positions; a public part has no owners, so with one the result
+    has none.
     """
 
     parts: tuple[Node, ...]
@@ -49,11 +49,10 @@ class UnionAll(Node):
         rows: int | None = 0
         for part in below:
             rows = None if rows is None or part.rows is None else rows + part.rows
-        positions = {[field.id for field in node.fields].index(part.owner) if part.owner is not None else None
+        positions = {frozenset([field.id for field in node.fields].index(owner) for owner in part.owners)
                      for node, part in zip(self.parts, below, strict=True)}
-        position = positions.pop() if len(positions) == 1 else None
-        owner = self.columns[position][0] if position is not None else None
-        return Stability(rows=rows, owner=owner, because="the rows of all parts")
+        same = sorted(positions.pop()) if len(positions) == 1 else []
+        return Stability(rows=rows, owners=tuple(self.columns[i][0] for i in same), because="the rows of all parts")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         arms = []

@@ -99,4 +99,4 @@ PUBLIC = Stability(rows=0, because="public")
 
 
 def owned(owner: str, rows: int | None = None, norm: Norm | None = None) -> Stability:
-    return Stability(rows=rows, owner=owner, norm=norm)
+    return Stability(rows=rows, owners=(owner,), norm=norm)

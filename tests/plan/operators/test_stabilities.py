@@ -238,7 +238,7 @@ def test_a_chain_of_foreign_keys_multiplies_nothing() -> None:
 
 def test_an_entity_of_a_clipped_sum_needs_no_limit_of_rows() -> None:
     plan = Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5)
-    assert stability(plan, NoPublicFacts()) == Stability(rows=None, owner="v_person", norm=NORM,
+    assert stability(plan, NoPublicFacts()) == Stability(rows=None, owners=("v_person",), norm=NORM,
                                                          because="each entity's vector is scaled to an l1 norm of 5")
 
 
