@@ -17,6 +17,7 @@ from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.cells import Cells
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, pull, slack
 from dpsql.plan.operators.tally import Tally
 
 
@@ -303,5 +304,105 @@ class Found:
     keys: Cells
 
 
-Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys
-Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """The sum of all weights, as the highest of several underestimates: race to the top (R2T).
+
+    With F_j the sum held to `levels[j]` for each entity (`kernel.extensions.value`), in units, the answer is the largest of 0
+    and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
+    weights run a race each, and the answer is the difference.
+
+    Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
+    together the sum (two sums for two races): the largest, after public numbers are taken off, is post-processing. So is
+    leaving out levels that cannot win, as the look answers what all levels with the same noise would (`looks.race`).
+
+    The penalties have no part in privacy: a noise stays below its own with the probability that the mechanism wants, so that
+    noisy underestimates are seldom above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    noises: tuple[Noise, ...]
+    penalties: tuple[int, ...]
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if _is_free(self.plan, self.levels, certificate):
+            return FREE
+        total = FREE
+        for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
+            moved = pull(level, len(self.plan.owners))
+            once = noise.cost(Sensitivity(l1=moved, l2=moved))
+            total += once + once if self.plan.signed else once
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """The sum of all weights held to one of several levels, the level chosen so that what is cut off balances the noise.
+
+    With F_j as in `Race` (of positive and negative weights together), the error expected at level t_j is what is cut off there
+    plus `penalty` / UNIT times t_j, but for a constant q_j = penalty * t_j - F_j. Level i is judged by
+
+        s_i = max over j of floor((q_i - q_j) / (t_i + t_j)),
+
+    which is 0 for the best level and no less for any, and drawn with probability proportional to exp(-s_i / scale): the
+    generalised exponential mechanism of Raskhodnikova and Smith (FOCS 2016); with `flip`, by permute-and-flip. Then F of
+    the positive weights less F of the negative ones, at that level, is told with fresh noise `noises[i]`.
+
+    Cost of the level. Let F be exact up to the slack. Between neighbours F_i - F_j moves by at most (UNIT + slack) t_i +
+    slack t_j, in units with slack 0 or 1, which is at most the pull of (t_i + t_j); twice that for two parts. So every
+    quotient, its floor and their maximum s_i move by at most m = pull(1) * parts, an integer: epsilon = 2 m / scale, as scores
+    of different levels may move against each other (McSherry and Talwar 2007; McKenna and Sheldon 2020). The exponential
+    mechanism has bounded range, so it is (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021). The look draws exactly from either.
+
+    Cost of the sum. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
+    their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
+    as the level is already told.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    penalty: int
+    scale: float
+    flip: bool
+    noises: tuple[Noise, ...]
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if _is_free(self.plan, self.levels, certificate):
+            return FREE
+        owners, parts = len(self.plan.owners), 2 if self.plan.signed else 1
+        slacks = [slack(level, owners) for level in self.levels]
+        most = UNIT + (1 if any(slacks) else 0)
+        epsilon = Fraction(2 * most * parts) / Fraction(self.scale)
+        chosen = pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+        moved = [UNIT * level + parts * extra for level, extra in zip(self.levels, slacks, strict=True)]
+        told = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, self.noises, strict=True)]
+        epsilons = [cost.epsilon for cost in told if cost.epsilon is not None]
+        return chosen + Cost(epsilon=max(epsilons) if len(epsilons) == len(told) else None, rho=max(cost.rho for cost in told))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A noisy sum held to a level, in units of 1 / UNIT, and the place of the level for each part; None where 0 won."""
+
+    total: int
+    levels: tuple[int | None, ...]
+
+
+def _is_free(plan: Shares, levels: tuple[int, ...], certificate: Certificate) -> bool:
+    """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
+
+    What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further
+    columns there only lower the sums.
+    """
+    if certificate.below.public:
+        return True
+    if not certificate.below.owners or not set(certificate.below.owners) <= set(plan.owners):
+        raise ValueError("a column that names an entity of these rows is not among the owners")
+    if not levels or min(levels) < 1 or max(levels) > LARGEST or any(a >= b for a, b in pairwise(levels)):
+        raise ValueError("levels are rising positive integers")
+    return False
+
+
+Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance
+Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held

@@ -17,15 +17,16 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Incident, OperationalError
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import keys, measure, select, smooth, threshold
+from dpsql.kernel.looks import balance, keys, measure, race, select, smooth, threshold
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Keys, Measure, Release, Request, Select, Smooth, Threshold
+from dpsql.requests import Balance, Keys, Measure, Race, Release, Request, Select, Smooth, Threshold
 
 Script: TypeAlias = Generator[Request, Any, Any]
 
@@ -111,7 +112,7 @@ class Kernel:
             return certify(request.plan, self)
         _ = request.plan.fields
         below = stability(request.plan.input, self)
-        if below.rows is None:
+        if below.rows is None and not isinstance(request.plan, Shares):
             raise Unbounded(request.plan, below)
         return Certificate(below=below, summands=())
 
@@ -128,6 +129,10 @@ class Kernel:
                 return threshold.look(request, context)
             case Keys():
                 return keys.look(request, context)
+            case Race():
+                return race.look(request, context)
+            case Balance():
+                return balance.look(request, context)
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),

@@ -1,0 +1,70 @@
+"""The HiGHS solvers: dual simplex, and a first-order method for programs that are large for it. Tested with highspy 1.15."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import highspy
+import numpy as np
+
+from dpsql.kernel.extensions.linear import MOST_SECONDS, Point, Program, Unsolved
+from dpsql.kernel.extensions.owned import NOBODY
+
+
+def simplex(program: Program, gap: float, floor: float | None) -> Point:
+    """Dual simplex, from the point that takes all rows whole: its bound falls towards the maximum, and it may stop at `floor`.
+
+    Presolve is off: after `merging` it costs more than the solution.
+    """
+    solver = _loaded(program)
+    solver.setOptionValue("solver", "simplex")
+    if floor is not None:
+        solver.setOptionValue("objective_bound", -floor / _size(program))
+    return _run(program, solver)
+
+
+def first_order(program: Program, gap: float, floor: float | None) -> Point:
+    """HiPDLP: many cheap steps, as far as the gap needs. It does not look at `floor`."""
+    solver = _loaded(program)
+    solver.setOptionValue("solver", "hipdlp")
+    most = float(min(program.weights.sum(), program.capacities.sum()))
+    solver.setOptionValue("pdlp_optimality_tolerance", min(1e-3, max(1e-9, gap / most)))
+    return _run(program, solver)
+
+
+def finer(program: Program, gap: float, floor: float | None) -> Point:
+    """The same, where its tolerance was met and the gap was not."""
+    return first_order(program, gap / 10, floor)
+
+
+def _size(program: Program) -> float:
+    """Numbers are given to the solver in units of the largest capacity, as its tolerances are absolute."""
+    return float(program.capacities.max())
+
+
+def _loaded(program: Program) -> Any:
+    count, entities, size = len(program.weights), len(program.capacities), _size(program)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = count, entities
+    lp.col_cost_ = np.full(count, -1.0)  # it minimises
+    lp.col_lower_, lp.col_upper_ = np.zeros(count), program.weights / size
+    lp.row_lower_, lp.row_upper_ = np.full(entities, -highspy.kHighsInf), program.capacities / size
+    there = program.owners != NOBODY
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(there.sum(axis=1)))).astype(np.int32)
+    lp.a_matrix_.index_ = program.owners[there]
+    lp.a_matrix_.value_ = np.ones(int(there.sum()))
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in {"output_flag": False, "presolve": "off", "threads": 1, "time_limit": MOST_SECONDS,
+                          "random_seed": 0}.items():
+        solver.setOptionValue(option, value)
+    solver.passModel(lp)
+    return solver
+
+
+def _run(program: Program, solver: Any) -> Point:
+    solver.run()
+    found = solver.getSolution()
+    if not (found.value_valid and found.dual_valid):
+        raise Unsolved
+    return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))

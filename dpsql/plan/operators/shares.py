@@ -1,0 +1,124 @@
+"""The weight of every set of entities: what sums over rows that name several entities each are bounded from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote, settled
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.tally import check_summands, saturated
+from dpsql.types import Interval, Type
+
+WEIGHT = "weight"
+LARGEST = 2**36  # of a weight and of a level; so that the weights of 2^26 sets can be added up in 64 bits
+NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares(Node):
+    """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
+
+    Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
+    nobody: another name of the row takes its place, and rows in which every owner is NULL are left out.
+
+    Proof. Like a tally it carries no stability as a relation. The rows of a set are the input's rows that name exactly its
+    entities. So where removing an entity deletes exactly the input's rows that name it, it deletes exactly the sets it is in,
+    and no other set's sum moves; clamping one set's sum to a public range keeps that. What is computed from the sums of all sets
+    is bounded by `kernel.extensions`.
+    """
+
+    input: Node
+    owners: tuple[str, ...]
+    summand: Count | GridSum
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        check_summands(self.input, (self.summand,))
+        if not self.owners or len(set(self.owners)) != len(self.owners):
+            raise InvalidPlan("shares need the columns that name their entities, each once")
+        if set(self.owners) & set(self.summand.columns):
+            raise InvalidPlan("a summand reads a name that is printed in another column")
+        named = [self.input.field(owner) for owner in self.owners]
+        if len({field.facts.type for field in named}) != 1:
+            raise InvalidPlan("the names of entities have different types")
+        kind = named[0].facts.type if named[0].facts.type in NAMES else Type.VARCHAR
+        limits = Interval(-LARGEST if self.signed else 0, LARGEST)
+        return (*(Field(id=field.id, name=field.name, facts=Facts(type=kind, nullable=False)) for field in named),
+                Field(id=WEIGHT, name=WEIGHT, facts=Facts(type=Type.BIGINT, nullable=False, physical=limits, declared=limits,
+                                                          whole=True)))
+
+    @property
+    def signed(self) -> bool:
+        """Whether a weight may be below zero, as far as is known to everyone."""
+        return isinstance(self.summand, GridSum) and self.summand.grid.least < 0
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="the shares of all sets of entities")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = columns_of("t0", self.input)
+        cells = self.summand.cells(names, dict(self.input.env))
+        printed = {owner: self._name(names[owner], self.input.env[owner]) for owner in self.owners}
+        parts = [f"{self._present(owner, printed)} AS {quote(owner)}" for owner in self.owners]
+        values = [f"#{i}" for i in range(len(cells))]
+        parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, values, strict=True)]
+        source = f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0"
+        if all(self.input.env[owner].nullable for owner in self.owners):
+            source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
+        for low, high in network(self.owners):
+            source = self._compared(source, low, high, values)
+        total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in values))
+        keys = ", ".join(f"t1.{quote(owner)}" for owner in self.owners)
+        return f"SELECT {keys}, {saturated(total, LARGEST)} AS {quote(WEIGHT)} FROM ({source}) AS t1 GROUP BY {keys}"
+
+    @staticmethod
+    def _name(printed: str, known: Facts) -> str:
+        stands = settled(printed, known.type)
+        return stands if known.type in NAMES else f"CAST({stands} AS VARCHAR)"
+
+    def _present(self, owner: str, printed: dict[str, str]) -> str:
+        """The name in a column, or another name of the row where it is NULL."""
+        if not self.input.env[owner].nullable:
+            return printed[owner]
+        at = self.owners.index(owner)
+        return f"COALESCE({', '.join(printed[other] for other in (*self.owners[at:], *self.owners[:at]))})"
+
+    def _compared(self, source: str, low: str, high: str, values: list[str]) -> str:
+        a, b = f"t1.{quote(low)}", f"t1.{quote(high)}"
+        parts = [f"(CASE WHEN {a} <= {b} THEN {a} ELSE {b} END) AS {quote(low)}",
+                 f"(CASE WHEN {a} <= {b} THEN {b} ELSE {a} END) AS {quote(high)}"]
+        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.owners, *values) if name not in (low, high)]
+        return f"SELECT {', '.join(parts)} FROM ({source}) AS t1"
+
+    def label(self) -> str:
+        names = dict(self.input.names)
+        return f"Share {self.summand.label(names)} among {', '.join(names[owner] for owner in self.owners)}"
+
+
+def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The comparisons that put a row's columns in order: bubble sort."""
+    for last in range(len(columns) - 1, 0, -1):
+        for at in range(last):
+            yield columns[at], columns[at + 1]
+
+
+UNIT = 64  # released sums are integers in units of 1 / UNIT
+EXACT_FLOW = 2**30  # levels up to which sums over rows of two entities are exact
+
+
+def slack(level: int, owners: int) -> int:
+    """By how many units a sum held to this level may be above its exact value, as it is worked out by approximation."""
+    return 0 if owners == 1 or (owners == 2 and level < EXACT_FLOW) else level
+
+
+def pull(level: int, owners: int) -> int:
+    """By how many units at most one entity moves the sum held to this level; see `kernel.extensions.value`."""
+    return UNIT * level + slack(level, owners)
