@@ -61,7 +61,8 @@ class Bench:
         border.check(query.tree, text)
         world = World(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={}, queries=Inside())
         found = Inside().relation(query.tree, world, Names())
-        return push_equalities(found.node), [column.id for _, column in found.columns], distinct_names([name for name, _ in found.columns])
+        names = distinct_names([name for name, _ in found.columns])
+        return push_equalities(found.node), [column.id for _, column in found.columns], names
 
     def rows(self, node: Node) -> list[tuple[Any, ...]]:
         """The rows of a plan, as its printed text gives them."""

@@ -89,6 +89,8 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
         raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
                           span=span_of(node), try_="a < b AND b < c")
+    if isinstance(node, exp.Group) and node.args.get("all") and node.expressions:
+        raise SqlError("GROUP BY ALL stands alone", code="group-by", span=span_of(node.expressions[0]), try_="GROUP BY ALL")
     for kind, (names, what) in _NEEDED.items():
         if isinstance(node, kind) and not any(node.args.get(name) for name in names):
             raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node))
@@ -109,6 +111,8 @@ def _check_name(node: exp.Identifier, text: str) -> None:
         if above is None or parameter_of(above) is None:
             raise SqlError("a parameter stands for a value, not for a name", code="parameter", span=span,
                            try_="the name itself, or a comma before the parameter")
+    elif isinstance(above, exp.TableAlias) and span is not None and text[span.start] == "'":
+        raise SqlError("a text is not a name", code="syntax", span=span, try_='"name"')
     elif name.upper() in RESERVED and not node.args.get("quoted") and isinstance(above, exp.Alias | exp.TableAlias):
         before = text[: span.start].split() if span is not None else []
         if isinstance(above, exp.TableAlias) or not before or before[-1].upper() != "AS":

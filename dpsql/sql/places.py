@@ -39,6 +39,8 @@ def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
             span = known.join(span) if known is not None else span
         found[id(node)] = finder.whole(node, span) if span is not None else None
         node.meta[_PLACE] = found[id(node)]
+    if found[id(tree)] is None:
+        tree.meta[_PLACE] = Span(tokens[0].start, tokens[-1].end + 1)
 
 
 def span_of(node: exp.Expr | None) -> Span | None:

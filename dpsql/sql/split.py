@@ -6,7 +6,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.sql.parse import Words
+from dpsql.sql.tokens import Words
 
 
 def split(text: str) -> list[str]:

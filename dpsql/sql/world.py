@@ -9,12 +9,14 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
+from dpsql.errors import SqlError
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Field, Node, PublicFacts, Stability
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.domains import Scratch
+from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh, Origin, Scope
 
 
@@ -40,9 +42,14 @@ class Names:
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
     def with_(self, clause: exp.Expr | None) -> Names:
-        names = self
+        """With the CTEs of a WITH clause. Raises SqlError where two have one name."""
+        names, seen = self, set[str]()
         for cte in clause.expressions if clause is not None else ():
             alias = str(cte.args["alias"].this.this).lower()
+            if alias in seen:
+                raise SqlError(f"{alias} is named twice in WITH", code="alias", span=span_of(cte.args["alias"]), subject=alias,
+                               try_=f"{alias}2")
+            seen.add(alias)
             names = Names(ctes={**names.ctes, alias: (cte, names)})
         return names
 

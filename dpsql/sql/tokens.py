@@ -1,0 +1,148 @@
+"""Text to tokens, with caps on its size, and without what sqlglot reads otherwise than DuckDB."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.constants import is_text
+from dpsql.sql.places import CLOSING, OPENING
+from dpsql.types import Span
+
+MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 60
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
+              TokenType.SELECT}
+_BEFORE_LISTS = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.WITH, TokenType.GROUP_BY,
+                 TokenType.ORDER_BY, TokenType.VALUES}
+_AFTER_COMMA = {TokenType.COMMA, *CLOSING}
+_NEVER_BESIDE = {(TokenType.ASC, TokenType.DESC), (TokenType.DESC, TokenType.ASC), (TokenType.STRING, TokenType.STRING),
+                 (TokenType.GROUP_BY, TokenType.DISTINCT)}
+_WITHOUT_CONDITION = ("CROSS", "NATURAL", "POSITIONAL")
+
+
+class Words(DuckDB.Tokenizer):
+    """DuckDB's tokens, without sqlglot's habits of taking the rest of a text after EXPLAIN or CALL as one word, and of reading
+    `$1,$2` as a text between dollar signs and `?::DATE` as an operator, and of knowing operators of other engines."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        word: kind for word, kind in DuckDB.Tokenizer.KEYWORDS.items() if word != "<=>" and not word.startswith("?")}
+    HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens, after the caps on size. Comments are not tokens, so they are gone from here on."""
+    if len(text.encode("utf-8", errors="replace")) > MOST_BYTES:
+        raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1))
+    odd = next((i for i, letter in enumerate(text) if _CONTROL.match(letter) or not is_text(letter)), None)
+    if odd is not None:
+        raise SqlError("the statement contains a control character", code="bad-character", span=Span(odd, odd + 1))
+    fault = ""
+    try:
+        tokens = list(Words(dialect=DuckDB()).tokenize(" " + text[1:] if text.startswith("\ufeff") else text))
+    except TokenError:
+        fault = "a text, a quoted name or a comment is not closed"
+    if fault:
+        raise SqlError(fault, code="syntax", span=_unclosed(text))
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if len(tokens) > MOST_TOKENS:
+        raise SqlError(f"the statement has more than {MOST_TOKENS} words and signs", code="too-long",
+                       span=place_of(tokens[MOST_TOKENS]))
+    _check_tokens(tokens)
+    _check_templates(text, tokens)
+    _check_limits(tokens)
+    _check_joins(tokens)
+    return tokens
+
+
+def _check_templates(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse {# ... #}, which sqlglot takes for a comment."""
+    texts = [token for token in tokens if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)]
+    for found in re.finditer(r"\{#", text):
+        if not any(token.start <= found.start() <= token.end for token in texts):
+            raise SqlError("{# is not expected here", code="syntax", span=Span(*found.span()), try_="-- or /* for a comment")
+
+
+def _check_tokens(tokens: Sequence[Token]) -> None:
+    depth = 0
+    for token, following in itertools.zip_longest(tokens, tokens[1:]):
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        if depth > MOST_DEPTH:
+            raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=place_of(token))
+        if following is not None and ((token.token_type in _BEFORE_LISTS and following.token_type is TokenType.COMMA)
+                                      or (token.token_type is TokenType.COMMA and following.token_type in _AFTER_COMMA)):
+            raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
+        if following is not None and (token.token_type, following.token_type) in _NEVER_BESIDE:
+            raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
+        if token.token_type is TokenType.SEMICOLON:
+            raise Unsupported("one statement at a time", code="many-statements", span=place_of(token),
+                              try_="to run the statements one after another")
+        if token.token_type is TokenType.CARET:
+            raise Unsupported("^ means different things in different engines", code="operator", span=place_of(token),
+                              try_="pow(a, b)")
+        if token.text == "$" and following is not None and following.start == token.end + 1 and following.text == "$":
+            raise Unsupported("texts between dollar signs are not accepted", code="literal", span=place_of(token),
+                              try_="'text', with '' for a quote")
+        if token.text.upper() == "U" and following is not None and following.token_type is TokenType.AMP and (
+                following.start == token.end + 1):
+            raise Unsupported("texts with Unicode escapes are not accepted", code="literal", span=place_of(token),
+                              try_="the letters themselves")
+
+
+def _check_limits(tokens: Sequence[Token]) -> None:
+    """Refuse LIMIT 3, 4, which sqlglot reads as other engines do."""
+    for word, comma in zip(tokens, tokens[2:], strict=False):
+        if word.token_type is TokenType.LIMIT and comma.token_type is TokenType.COMMA:
+            raise SqlError("LIMIT takes one number", code="limit", span=place_of(comma), try_="LIMIT 4 OFFSET 3")
+
+
+def _check_joins(tokens: Sequence[Token]) -> None:
+    """Refuse a JOIN without its condition, which sqlglot reads as a cross join."""
+    waiting: list[list[Token]] = [[]]  # the joins without condition, for each bracket that is open
+
+    def end_clause() -> None:
+        if waiting[-1]:
+            raise SqlError("JOIN needs a condition", code="join-condition", span=place_of(waiting[-1][-1]),
+                           try_="JOIN t ON a.key = t.key, or JOIN t USING (key); CROSS JOIN for all pairs")
+
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type in OPENING:
+            waiting.append([])
+        elif token.token_type in CLOSING:
+            end_clause()
+            if len(waiting) > 1:
+                waiting.pop()
+        elif token.token_type is TokenType.JOIN and (before is None or before.text.upper() not in _WITHOUT_CONDITION):
+            waiting[-1].append(token)
+        elif token.token_type in (TokenType.ON, TokenType.USING) and waiting[-1] and token is not tokens[-1]:
+            waiting[-1].pop()
+        elif token.token_type in _ENDS_FROM:
+            end_clause()
+    end_clause()
+
+
+def place_of(token: Token) -> Span:
+    return Span(token.start, token.end + 1)
+
+
+def shown(token: Token) -> str:
+    return token.text if token.text.isprintable() and 0 < len(token.text) <= 40 else "this"
+
+
+def _unclosed(text: str) -> Span:
+    """Where what is never closed begins: the last quote of an odd number of them, or the last sign of a comment."""
+    for quote in ("'", '"'):
+        if text.count(quote) % 2:
+            at = text.rfind(quote)
+            return Span(at, at + 1)
+    at = max(text.rfind("/*"), 0)
+    return Span(at, at + 2)
