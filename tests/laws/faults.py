@@ -105,6 +105,11 @@ def _any_owners(original: Callable[..., Stability], self: Join, below: tuple[Sta
     return original(self, below, public) if below[0].public or below[1].public else self._own_rows(*below)
 
 
+def _left_owners(original: Callable[..., Stability], self: Join, below: tuple[Stability, ...], public: Any) -> Stability:
+    found = original(self, below, public)
+    return replace(found, owners=below[0].owners) if len(found.owners) > 1 else found
+
+
 def _never_padded(self: Join) -> tuple[Field, ...]:
     right = (replace(field, facts=replace(field.facts, nullable=False)) for field in self.right.fields)
     return (*self.left.fields, *right)
@@ -156,6 +161,12 @@ FAULTS = (
     Fault("a join does not ask for equal owners",
           _method(Join, "stability", _any_owners), frozenset({"owner", "rows"}),
           "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic"),
+    Fault("a pair belongs to the entity of its left row",
+          _method(Join, "stability", _left_owners), frozenset({"owner"}),
+          "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic"),
+    Fault("left rows are kept whoever the partners are",
+          _method(Join, "stability", lambda original, self, *args: original(replace(self, keep_left=False), *args)),
+          frozenset({"owner"}), "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age = v.visit_id"),
     Fault("an outer join may keep public rows",
           _method(Join, "stability", _outer_public), frozenset({"rows", "owner"}),
           "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic"),

@@ -112,7 +112,8 @@ class Pair:
                 assert (before - after).total() + (after - before).total() <= claimed.rows, node.label()
             if claimed.owners:
                 at = [ids.index(owner) for owner in claimed.owners]
-                assert after == Counter({row: n for row, n in before.items() if self.gone not in [row[i] for i in at]}), node.label()
+                stays = Counter({row: n for row, n in before.items() if self.gone not in [row[i] for i in at]})
+                assert after == stays, node.label()
 
 
 TEXTS = (

@@ -109,6 +109,24 @@ TEXTS = (
     "WHERE clinic IS NULL",
     "SELECT d.clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) d "
     "JOIN (SELECT DISTINCT person_id FROM scores) s ON d.person_id = s.person_id GROUP BY d.clinic",
+    # rows of several entities
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic AND v.visit_id < w.visit_id",
+    "SELECT v.clinic, COUNT(*) FROM visits v, visits w WHERE v.clinic = w.clinic AND v.person_id <> w.person_id "
+    "GROUP BY v.clinic",
+    "SELECT COUNT(*) FROM people p CROSS JOIN people q WHERE p.age < q.age",
+    "SELECT COUNT(*) FROM scores s JOIN visits v ON s.points = v.visit_id JOIN clinics c ON c.clinic = v.clinic",
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic JOIN scores s ON s.person_id = v.person_id",
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic JOIN visits x ON x.clinic = w.clinic",
+    "SELECT COUNT(*) FROM (SELECT v.person_id, w.person_id AS other, COUNT(*) AS n FROM visits v JOIN visits w "
+    "ON v.clinic = w.clinic GROUP BY v.person_id, w.person_id) AS t WHERE n > 1",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT v.person_id, w.person_id AS other FROM visits v JOIN visits w "
+    "ON v.clinic = w.clinic) AS t",
+    "SELECT COUNT(*) FROM (SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.year = w.year UNION ALL "
+    "SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.clinic = w.clinic) AS u WHERE cost > 10",
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic WHERE EXISTS (SELECT 1 FROM scores s "
+    "WHERE s.person_id = w.person_id AND s.points > 0)",
+    "SELECT COUNT(*) FROM (SELECT p.person_id, v.clinic FROM people p JOIN visits v ON p.age = v.visit_id) t LEFT JOIN scores s "
+    "ON s.person_id = t.person_id WHERE s.points IS NULL",
     # nothing private
     "SELECT city, COUNT(*) FROM clinics GROUP BY city",
     "SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -155,6 +156,50 @@ def test_rows_and_owner(case: str) -> None:
     node, below, expected = CASES[case]
     _ = node.fields
     assert says(node, *below) == expected
+
+
+PAIR = Project(input=Join(left=V, right=W, condition=equal(ref(V, "v_town"), ref(W, "w_town"))), columns=(
+    ("c1", "a", ref(V, "v_person")), ("c2", "b", ref(W, "w_person")), ("c3", "t", ref(V, "v_town"))))
+TWO = Stability(rows=None, owners=("c1", "c2"))
+COLUMNS = (("d1", "a"), ("d2", "b"), ("d3", "t"))
+
+
+@pytest.mark.parametrize(("node", "below", "owners"), [
+    (PAIR.input, (owned("v_person", 3), owned("w_person", 3)), ("v_person", "w_person")),
+    (replace(PAIR.input, keep_left=True), (owned("v_person", 3), owned("w_person", 3)), ()),
+    (PAIR, (Stability(rows=None, owners=("v_person", "w_person")),), ("c1", "c2")),
+    (replace(PAIR, columns=PAIR.columns[1:]), (Stability(rows=None, owners=("v_person", "w_person")),), ()),
+    (Filter(input=PAIR, condition=TRUE), (TWO,), ("c1", "c2")),
+    (Distinct(input=PAIR), (TWO,), ("c1", "c2")),
+    (GroupBy(input=PAIR, keys=("c2", "c1"), folds=N_ROWS), (TWO,), ("c1", "c2")),
+    (GroupBy(input=PAIR, keys=("c1",), folds=N_ROWS), (TWO,), ()),
+    (GroupBy(input=PAIR, keys=("c1", "c3"), folds=N_ROWS), (TWO,), ()),
+    (UnionAll(parts=(PAIR, PAIR), columns=COLUMNS), (TWO, TWO), ("d1", "d2")),
+    (UnionAll(parts=(PAIR, PAIR), columns=COLUMNS), (TWO, replace(TWO, owners=("c2", "c1"))), ("d1", "d2")),
+    (UnionAll(parts=(PAIR, PAIR), columns=COLUMNS), (TWO, replace(TWO, owners=("c1",))), ()),
+    (UnionAll(parts=(PAIR, PAIR), columns=COLUMNS), (TWO, PUBLIC), ()),
+    (Join(left=PAIR, right=P, condition=equal(ref(PAIR, "c1"), ref(P, "p_id"))), (TWO, owned("p_id", 1)), ("c1", "c2")),
+    (Join(left=PAIR, right=P, condition=TRUE), (TWO, owned("p_id", 1)), ("c1", "c2", "p_id")),
+    (Join(left=P, right=PAIR, condition=equal(ref(P, "p_id"), ref(PAIR, "c2"))), (owned("p_id", 1), TWO), ("p_id", "c1")),
+    (Join(left=PAIR, right=P, keep_left=True, condition=equal(ref(PAIR, "c1"), ref(P, "p_id"))), (TWO, owned("p_id", 1)),
+     ("c1", "c2")),
+    (Join(left=P, right=PAIR, keep_left=True, condition=equal(ref(P, "p_id"), ref(PAIR, "c1"))), (owned("p_id", 1), TWO), ()),
+    (Join(left=PAIR, right=T, keep_left=True, condition=TRUE), (TWO, PUBLIC), ("c1", "c2")),
+    (Lookup(input=PAIR, listed=P, keys=((ref(PAIR, "c2"), "p_id"),), mark="m"), (TWO, owned("p_id", 1)), ("c1", "c2")),
+    (Lookup(input=P, listed=PAIR, keys=((ref(P, "p_id"), "c1"),), mark="m"), (owned("p_id", 1), TWO), ()),
+    (Lookup(input=P, listed=PAIR, keys=((ref(P, "p_id"), "c1"), (ref(P, "p_id"), "c2")), mark="m"), (owned("p_id", 1), TWO),
+     ("p_id",)),
+    (Truncate(input=PAIR, rows=1, owner="c1", order=("c2", "c3")), (TWO,), ()),
+    (Contributions(input=PAIR, owner="c1", keys=("c2",), summands=(Count(),)), (TWO,), ()),
+])
+def test_rows_of_several_entities(node: Node, below: tuple[Stability, ...], owners: tuple[str, ...]) -> None:
+    found = node.stability(below, Meets(7))
+    assert found.owners == owners
+    assert found.rows == (1 if owners == ("p_id",) else None)
+
+
+def test_a_row_of_two_entities_has_no_one_owner() -> None:
+    assert TWO.owner is None and replace(TWO, owners=("c1",)).owner == "c1" and replace(TWO, owners=()).owner is None
 
 
 def test_constants_are_public() -> None:
