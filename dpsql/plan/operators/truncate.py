@@ -67,7 +67,7 @@ class Truncate(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if len(self.fields) == 1:
             return self._copies(below[0])
-        if isinstance(self.input, Scan) and self.input.owner_in_row and self.env[self.owner].type is Type.BIGINT:
+        if isinstance(self.input, Scan) and self.input.owner_in_row:
             return f"{self._of(below[0], '<=')} UNION ALL {self._ranked(self._of(below[0], '>'), printing)}"
         return self._ranked(below[0], printing)
 
@@ -87,6 +87,10 @@ class Truncate(Node):
 
     def _ranked(self, below: str, printing: Printing) -> str:
         owner, *order = (_narrow(self.field(column)) for column in (self.owner, *self._sorted))
+        if self.env[self.owner].type is Type.VARCHAR:
+            owner = f"hash({owner}), {owner}"  # numbers tell most names apart faster than their letters
+        # In numbers 0.0 equals -0.0, and a choice between them would be the engine's.
+        order += [f"signbit(t0.{quote(column)})" for column in self._sorted if self.env[column].type is Type.DOUBLE]
         # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
         rank = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {self._hashed(printing)}, {', '.join(order)})"
         inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.fields)
@@ -96,13 +100,9 @@ class Truncate(Node):
 
     def _hashed(self, printing: Printing) -> str:
         """A number made of the row and the secret; half a word is enough to be fair, and sorts faster."""
-        kinds = {column: self.env[column].type for column in self._sorted}
-        names = {column: f"t0.{quote(column)}" for column in kinds}
-        if list(kinds.values()) == [Type.BIGINT]:
-            row, word = names[self._sorted[0]], "BIGINT"
-        else:  # numbers as text, in which 0.0 and -0.0 differ
-            texts = (f"CAST({name} AS VARCHAR)" if kinds[column] is Type.DOUBLE else name for column, name in names.items())
-            row, word = f"hash({', '.join(texts)})", "UBIGINT"
+        names = [f"t0.{quote(column)}" for column in self._sorted]
+        whole = len(names) == 1 and self.env[self._sorted[0]].type is Type.BIGINT
+        row, word = (names[0], "BIGINT") if whole else (f"hash({', '.join(names)})", "UBIGINT")
         return f"CAST((hash(xor({row}, CAST({printing.salt % 2**63} AS {word}))) >> 32) AS UINTEGER)"
 
     @property
