@@ -80,8 +80,8 @@ class Join(Node):
         equated = {pair[position] for pair in self.equated}
         return any(key <= equated for key in side.unique)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
+    @cached_property
+    def unique(self) -> tuple[frozenset[str], ...]:  # cached, as it is asked for again and again in a chain of joins
         """What tells the rows of one side apart still does where each of them has one partner at most, and none is padded."""
         left = self.left.unique if self._one_partner(self.right, 1) else ()
         return left + (self.right.unique if self._one_partner(self.left, 0) and not self.keep_left else ())
