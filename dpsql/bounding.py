@@ -26,7 +26,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     if options.max_rows is not None and here.owner is not None and not here.public:
         view = Truncate(input=view, rows=options.max_rows, owner=here.owner, order=row_order(view, here.owner))
         return view, stabilities(view, public)[id(view)]
-    if here.owner is None and here.rows is None:
+    if not here.owners and here.rows is None:
         raise _unbounded(view, known, span)
     return view, here
 

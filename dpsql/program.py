@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -25,12 +25,13 @@ from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import row_order
-from dpsql.tasks import Clipping, task_of
+from dpsql.tasks import Clipping, shared_task, task_of
 from dpsql.types import Interval
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(1, 5), Fraction(1, 10), Fraction(3, 10)
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
+USUAL_MOST_ROWS = 2**20  # of one entity in rows that it shares with others: where the ladder of levels ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,11 @@ class Program:
     def owner(self) -> str:
         assert self.known.owner is not None
         return self.known.owner
+
+    @property
+    def shared(self) -> bool:
+        """Whether rows belong to several entities each, and nothing else bounds what one of them moves."""
+        return self.known.rows is None and len(self.known.owners) > 1
 
     @property
     def clips(self) -> bool:
@@ -118,7 +124,8 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
                      known: Stability) -> Program:
     """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered."""
     searched = _searched(question)
-    parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)))
+    shared = known.rows is None and len(known.owners) > 1
+    parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), shared=shared)
     hidden = tuple(key for key in question.keys if key.domain is None)
     _check_cells(question)
     price = _price(options.price, budget)
@@ -157,7 +164,7 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
         _check_clip(question, options)
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
-    return "rows" if known.rows is None and not counted else None
+    return "rows" if known.rows is None and known.owner is not None and not counted else None
 
 
 def _check_clip(question: Question, options: Options) -> None:
@@ -247,9 +254,18 @@ def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
     if program.known.rows is None and program.known.owner is not None:
         view = Truncate(input=view, rows=1, owner=program.known.owner, order=row_order(view, program.known.owner))
     clipping = program.clipping(1) if program.clips else None
-    tasks = [task_of(i, part, view, program.keys, public, clipping=clipping)
-             for i, part in enumerate(program.decomposition.parts)]
+    clippings = dict.fromkeys(range(len(program.decomposition.parts)), clipping)
+    tasks = tasks_of(program, program.decomposition, view, public, clippings)
     return assign(program, tasks, cells_declared(program.question))
+
+
+def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts,
+             clippings: Mapping[int, Clipping | None]) -> list[Task]:
+    """The tasks of all parts, over the view with its limits."""
+    if program.shared:
+        return [shared_task(i, part, view, program.known.owners, program.options.max_rows or USUAL_MOST_ROWS)
+                for i, part in enumerate(parts.parts)]
+    return [task_of(i, part, view, program.keys, public, clipping=clippings.get(i)) for i, part in enumerate(parts.parts)]
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
@@ -293,6 +309,8 @@ def _unused(program: Program) -> dict[str, str]:
 
 def _shape_of(at: int, part: Part, program: Program) -> Task:
     """A task of this part's kind, for asking mechanisms whether they could do it."""
+    if program.shared:
+        return shared_task(at, part, program.view, program.known.owners, USUAL_MOST_ROWS)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
     summand = part.summand if isinstance(part, Sums) else Count()

@@ -22,9 +22,9 @@ from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import row_order
-from dpsql.program import Program, assign
+from dpsql.program import Program, assign, tasks_of
 from dpsql.requests import Request
-from dpsql.tasks import base_of, clip_of, contributions, task_of
+from dpsql.tasks import base_of, clip_of, contributions
 from dpsql.types import Interval
 
 
@@ -45,6 +45,8 @@ def script(program: Program, public: PublicFacts) -> Generator[Request, Any, Rel
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
+    if program.shared:
+        notes.append("what each entity adds was held to a level that was chosen privately; intervals do not cover what is cut off")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
@@ -70,7 +72,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
         share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
         found[column] = yield from found_bounds(view, column, known.rows or 1, share)
         notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return decompose(program.question, owner=known.owner, bounds=found)
+    return decompose(program.question, owner=known.owner, bounds=found, shared=program.shared)
 
 
 def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
@@ -115,8 +117,7 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
         given = contributions(view, program.owner, program.keys, part.summand)
         limits[i] = yield from learned_total(given, base_of(part.summand), program.stages["limits"].part(Fraction(1, len(sums))))
         notes.append("the total of each entity was clipped at a limit that was learned privately")
-    tasks = [task_of(i, part, view, program.keys, public, clipping=program.clipping(limits[i]) if i in limits else None)
-             for i, part in enumerate(parts.parts)]
+    tasks = tasks_of(program, parts, view, public, {i: program.clipping(limit) for i, limit in limits.items()})
     choices = assign(program, tasks, cells)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None]

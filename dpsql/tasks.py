@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.mechanisms.base import Linear, Ordered, Task
+from dpsql.mechanisms.base import Linear, Ordered, Shared, Task
 from dpsql.plan.certificate import certify, stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node, PublicFacts
@@ -16,6 +16,7 @@ from dpsql.plan.operators.contributions import MOST, Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.shares import LARGEST
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts, Part, Quantiles, Sums
@@ -53,6 +54,13 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
 def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:
     certificate = certify(Tally(input=input_, keys=keys, summands=(summand,)), public)
     return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
+
+
+def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], most_rows: int) -> Shared:
+    """A count or a sum over rows that belong to several entities each."""
+    assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
+    most = min(LARGEST, most_rows * (part.summand.grid.largest if isinstance(part.summand, GridSum) else 1))
+    return Shared(at=at, input=view, owners=owners, summand=part.summand, most=most)
 
 
 def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:

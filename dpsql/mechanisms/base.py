@@ -15,7 +15,7 @@ from dpsql.cells import Cells
 from dpsql.estimates import Estimate
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.node import Node
-from dpsql.plan.operators.summands import Summand
+from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.parts import Quantiles
 from dpsql.requests import Request
 
@@ -43,7 +43,21 @@ class Ordered:
     rows: int
 
 
-Task: TypeAlias = Linear | Ordered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """Sums over cells of a summand of `input`, whose rows belong to the entities named in `owners`; one estimate, in integers.
+
+    `most` is a public guess of what one entity's rows add up to at most, in integers: the end of the ladder of levels.
+    """
+
+    at: int
+    input: Node
+    owners: tuple[str, ...]
+    summand: Count | GridSum
+    most: int
+
+
+Task: TypeAlias = Linear | Ordered | Shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

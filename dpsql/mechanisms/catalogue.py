@@ -8,6 +8,8 @@ from dpsql.mechanisms.base import Mechanism
 from dpsql.mechanisms.local.smooth_sensitivity import SmoothSensitivity
 from dpsql.mechanisms.select.exponential import Exponential
 from dpsql.mechanisms.select.permute_and_flip import PermuteAndFlip
+from dpsql.mechanisms.truncation.balance import Balanced
 
-MECHANISMS: tuple[Mechanism, ...] = (Laplace(), Gaussian(), Exponential(), PermuteAndFlip(), SmoothSensitivity())
+MECHANISMS: tuple[Mechanism, ...] = (Laplace(), Gaussian(), Exponential(), PermuteAndFlip(), SmoothSensitivity(),
+                                     Balanced())
 NAMES = tuple(mechanism.name for mechanism in MECHANISMS)

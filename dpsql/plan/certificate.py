@@ -99,13 +99,13 @@ def certify(plan: Tally, public: PublicFacts) -> Certificate:
 
 
 def first_unbounded(plan: Node, known: dict[int, Stability]) -> tuple[Node, Stability]:
-    """The lowest node above which a bound is missing: the one whose inputs still belong to one entity each, or are bounded."""
+    """The lowest node above which a bound is missing: the one whose inputs still have owners, or are bounded."""
 
     def lost(node: Node) -> Iterator[Node]:
         for below in node.inputs:
             yield from lost(below)
         here = known[id(node)]
-        if here.rows is None and here.owner is None:
+        if here.rows is None and not here.owners:
             yield node
 
     node = next(lost(plan), plan)

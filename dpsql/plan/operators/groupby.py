@@ -36,8 +36,8 @@ class GroupBy(Node):
 
     Proof. Where all owners are among the keys, each group is made of rows of the same entities: with one of them its groups
     leave, at most one for each of its rows below (exactly one where the owner is the only key), and no other group changes.
-    Where one is not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no owner; such
-    a result is not bounded here.
+    Where one is not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no
+    owner; such a result is not bounded here.
     """
 
     input: Node

@@ -72,7 +72,8 @@ class Scan(Node):
         way = " -> ".join((self.table.name, *(step.table for step in owner.steps)))
         if self.one_row:
             return Stability(rows=1, owners=(self.owner,), because=f"owned by {way}.{owner.column}, a key of the table")
-        return Stability(rows=None, owners=(self.owner,), because=f"owned by {way}.{owner.column}; rows per entity not yet limited")
+        because = f"owned by {way}.{owner.column}; rows per entity not yet limited"
+        return Stability(rows=None, owners=(self.owner,), because=because)
 
     @property
     def one_row(self) -> bool:

@@ -23,15 +23,19 @@ from dpsql.plan.question import AggregateCall, Question
 from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
+MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
 
 
-def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None) -> Decomposition:
+def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
+              shared: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
-    Raises Unsupported, located, where a column has no bounds.
+    Where rows are `shared` by several entities each, only plain counts and sums can be bounded: COUNT, SUM and AVG rest on these.
+    Raises Unsupported, located, where a column has no bounds, or where shared rows have no such parts.
     """
-    return _Decomposer(question, owner, bounds or {}).run()
+    decomposer = _SharedDecomposer if shared else _Decomposer
+    return decomposer(question, owner, bounds or {}).run()
 
 
 @dataclass
@@ -165,6 +169,43 @@ class _Decomposer:
             return (lambda released: released[part][0] * step), (part,)
         part = self._moments(column, call.when)
         return _from_moments(call.function, part, self._summand(part)), (part,)
+
+
+class _SharedDecomposer(_Decomposer):
+    """Rows of several entities each: every count and every sum is a part of its own, with weights that stay small."""
+
+    def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
+        """Nothing is shared: moments have several components, and each would be bounded by itself."""
+
+    def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        match call.function:
+            case "count":
+                part = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
+                return _component(part, 0), (part,)
+            case "sum":
+                return self._total(call)
+            case "avg":
+                total, (first,) = self._total(call)
+                count = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
+                ends = self._view.field(call.columns[0]).facts.declared
+
+                def mean(released: Released) -> Estimate:
+                    rows = released[count][0]
+                    return (total(released) / rows).within(ends.low, ends.high).where(rows.values > 0)
+
+                return mean, (first, count)
+        name = call.function.upper()
+        raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners", span=call.span,
+                          subject=name, try_="COUNT, SUM or AVG; or a join in which each row belongs to one entity")
+
+    def _counted(self, call: AggregateCall) -> str | None:
+        return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None
+
+    def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        grid = self._grid(self._view.field(call.columns[0]), from_low=False, most_steps=MOST_SHARED_STEPS)
+        part = self._add(Sums(summand=GridSum(column=call.columns[0], when=call.when, grid=grid)))
+        step = float(grid.step)
+        return (lambda released: released[part][0] * step), (part,)
 
 
 def _component(part: int, index: int) -> Recipe:

@@ -8,6 +8,7 @@ from dpsql.plan.expr.nodes import Call, Expr, Literal, columns, conjuncts
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
 from dpsql.types import Type
 
 TRUE = Literal(value=True, type=Type.BOOLEAN)
@@ -17,7 +18,7 @@ def push_equalities(plan: Node) -> Node:
     """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows meet."""
 
     def change(node: Node) -> Node:
-        if not isinstance(node, Filter) or not isinstance(node.input, Join):
+        if not isinstance(node, Filter) or not isinstance(node.input, Join | Lookup):
             return node
         below: Node = node.input
         kept = []
@@ -45,9 +46,12 @@ def all_of(parts: list[Expr]) -> Expr | None:
 
 def _push(node: Node, part: Expr) -> Node | None:
     """The join tree with an equality put at the join of its two sides; None where it has no such place."""
+    read = columns(part)
+    if isinstance(node, Lookup):  # a row is looked up by itself, so it may be dropped before as well as after
+        pushed = _push(node.input, part) if read <= set(node.input.env) else None
+        return None if pushed is None else replace(node, input=pushed)
     if not isinstance(node, Join) or node.keep_left or not (isinstance(part, Call) and part.function == "="):
         return None
-    read = columns(part)
     for side in ("left", "right"):
         below = getattr(node, side)
         if read <= set(below.env):

@@ -1,0 +1,94 @@
+"""Sums over rows that belong to several entities each: held to a level that balances what is cut off and the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import Error, Estimate
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.cells import in_cell
+from dpsql.plan.operators.shares import UNIT, Shares, slack
+from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Noise, Request
+
+CHOICE_SHARE = Fraction(1, 2)  # of the price, for choosing the level
+CAUTION = 8  # what is cut off weighs as much as so many times the noise; a level too low costs more than one too high
+
+
+class Balanced:
+    """A level is chosen by its expected error, then the sum held to it is told with fresh noise. Proof: `requests.Balance`."""
+
+    name = "balance"
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Shared):
+            return No(because="it holds sums over rows of several entities to a level")
+        told = _Told(task=task, price=purse.part(Fraction(1, max(1, cells))))
+        return Yes(error=told.deviation(1), noise=f"a standard error of {told.deviation(1):.4g} for each unit of the level")
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        found: list[Estimates] = []
+        for task, purse in tasks:
+            assert isinstance(task, Shared)
+            told = _Told(task=task, price=purse.part(Fraction(1, max(1, len(setting.cells)))))
+            found.append(((yield from _estimate(told, setting)),))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """One sum at one price."""
+
+    task: Shared
+    price: Cost
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(2**j for j in range(max(1, self.task.most.bit_length())))
+
+    @property
+    def parts(self) -> int:
+        """Positive and negative values are held apart."""
+        return 2 if self.plan(self.task).signed else 1
+
+    @staticmethod
+    def plan(task: Shared) -> Shares:
+        return Shares(input=task.input, owners=task.owners, summand=task.summand)
+
+    def noise(self, level: int) -> Noise:
+        moved = UNIT * level + self.parts * slack(level, len(self.task.owners))
+        purse = self.price.part(1 - CHOICE_SHARE)
+        if purse.epsilon is not None:
+            return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
+        return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
+
+    def deviation(self, level: int) -> float:
+        return math.sqrt(self.noise(level).variance) / UNIT
+
+    def request(self, input_: Shared) -> Balance:
+        choice = self.price.part(CHOICE_SHARE)
+        pull = (UNIT + (1 if any(slack(level, len(self.task.owners)) for level in self.levels) else 0)) * self.parts
+        pure = choice.epsilon is not None
+        epsilon = choice.as_epsilon if pure else 2 * choice.as_epsilon  # rho = epsilon^2 / 8: bounded range
+        return Balance(plan=self.plan(input_), levels=self.levels,
+                       penalty=max(1, round(CAUTION * UNIT / float(self.price.as_epsilon))), flip=pure,
+                       scale=scale_of(Fraction(2 * pull) / epsilon), noises=tuple(map(self.noise, self.levels)))
+
+
+def _estimate(told: _Told, setting: Setting) -> Generator[Request, Any, Estimate]:
+    values, deviations = [], []
+    for cell in setting.cells:
+        released: Held = yield told.request(in_cell(told.task, setting.keys, cell))
+        values.append(released.total / UNIT)
+        place = released.levels[0] or 0
+        deviations.append(told.deviation(told.levels[place]))
+    return Estimate(values=np.array(values), linear=False,
+                    slopes={(told.task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})
