@@ -16,7 +16,7 @@ def cell_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def sort_key(key: tuple[Value, ...]) -> tuple[tuple[int, Any], ...]:
-    """Canonical order of keys: by value; NaN, and days so far away that Python knows them as text, after them; NULL last."""
+    """Canonical order of keys: by value, NaN after numbers, NULL last."""
     parts: list[tuple[int, Any]] = []
     for part in key:
         if part is None:
@@ -24,5 +24,5 @@ def sort_key(key: tuple[Value, ...]) -> tuple[tuple[int, Any], ...]:
         elif isinstance(part, float) and part != part:
             parts.append((1, 0))
         else:
-            parts.append((1 if isinstance(part, str) else 0, part))
+            parts.append((0, part))
     return tuple(parts)

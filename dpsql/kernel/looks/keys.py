@@ -7,7 +7,7 @@ from decimal import Context as Precision
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.cells import cell_of, sort_key
+from dpsql.cells import sort_key
 from dpsql.kernel.looks.context import Context
 from dpsql.requests import Found, GaussianThreshold, Keys, TruncatedGeometric
 
@@ -27,7 +27,7 @@ def look(request: Keys, context: Context) -> Found:
             weights = selection_weights(epsilon, delta)
             kept = [row[:width] for row in rows
                     if row[width] > 0 and context.noise.coin(weights[min(row[width], len(weights) - 1)], BITS)]
-    return Found(keys=tuple(sorted({cell_of(key): key for key in kept}.values(), key=sort_key)))
+    return Found(keys=tuple(sorted(kept, key=sort_key)))
 
 
 @lru_cache(maxsize=32)
