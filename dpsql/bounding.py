@@ -41,6 +41,10 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
             return Unsupported(f"this join keeps the rows of a public table, so whether they meet a row of {keys} would show",
                                code="outer-public", span=where, subject=keys,
                                try_=f"{tables[-1]} on the kept side: FROM {tables[-1]} LEFT JOIN ..., or an inner join")
+        if node.keep_left:
+            return Unsupported(f"this join keeps a row of {keys} where none meets it, so each row depends on the rows of others",
+                               code="outer-private", span=where, subject=keys,
+                               try_="JOIN in place of LEFT JOIN, or AND the entity's key on both sides")
         return Unsupported(f"one entity's rows of {keys} can meet the rows of many others in this join, so there is no bound on "
                            "what it changes", code="many-to-many", span=where, subject=keys,
                            try_="a join along the foreign key to the entity, or AND the entity's key on both sides: "

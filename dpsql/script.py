@@ -46,7 +46,7 @@ def script(program: Program, public: PublicFacts) -> Generator[Request, Any, Rel
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.shared:
-        notes.append("what each entity adds was held to a level that was chosen privately; intervals do not cover what is cut off")
+        notes.append("what each entity adds was held to a level chosen privately; intervals do not cover what is cut off")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})

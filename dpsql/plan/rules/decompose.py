@@ -31,7 +31,7 @@ def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interv
               shared: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
-    Where rows are `shared` by several entities each, only plain counts and sums can be bounded: COUNT, SUM and AVG rest on these.
+    Where rows are `shared` by several entities each, only plain counts and sums can be bounded: COUNT, SUM, AVG rest on these.
     Raises Unsupported, located, where a column has no bounds, or where shared rows have no such parts.
     """
     decomposer = _SharedDecomposer if shared else _Decomposer
@@ -195,8 +195,8 @@ class _SharedDecomposer(_Decomposer):
 
                 return mean, (first, count)
         name = call.function.upper()
-        raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners", span=call.span,
-                          subject=name, try_="COUNT, SUM or AVG; or a join in which each row belongs to one entity")
+        raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners",
+                          span=call.span, subject=name, try_="COUNT, SUM or AVG; or a join in which each row belongs to one entity")
 
     def _counted(self, call: AggregateCall) -> str | None:
         return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None

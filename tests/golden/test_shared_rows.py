@@ -1,0 +1,75 @@
+"""Joins whose rows belong to several entities each: exact where noise is off and no level binds, bounded where one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pytest
+import worlds
+from sessions import session_of
+
+from dpsql.answer import Answer
+from dpsql.audit.exact import Exact
+from dpsql.engine import answer
+from dpsql.errors import Unsupported
+
+EXACT = [
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.age = b.age",
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id WHERE a.person_id < b.person_id",
+    "SELECT COUNT(*) FROM people a, people b WHERE a.household_id = b.household_id AND a.sex IN ('f')",
+    "SELECT COUNT(*) FROM people a, people b, people c WHERE a.household_id = b.household_id AND b.household_id = c.household_id "
+    "AND a.person_id < b.person_id AND b.person_id < c.person_id",
+    "SELECT SUM(a.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT SUM(a.age - b.age) FROM people a JOIN people b ON a.household_id = b.household_id AND a.age > b.age",
+    "SELECT AVG(b.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT COUNT(b.nickname) FROM people a JOIN people b USING (household_id)",
+    "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) WHERE a.sex IS NOT NULL GROUP BY a.sex ORDER BY a.sex",
+    "SELECT COUNT(*) FILTER (WHERE a.active) FROM people a JOIN people b USING (household_id)",
+    "WITH pairs AS (SELECT a.person_id AS x, b.person_id AS y FROM people a JOIN people b USING (household_id)) "
+    "SELECT COUNT(*) FROM pairs WHERE x < y",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a.person_id AS x, b.person_id AS y FROM visits a JOIN visits b USING (clinic)) AS t",
+    "SELECT COUNT(*) FROM people a JOIN people b USING (household_id) WHERE a.age IN (SELECT beds FROM clinics)",
+]
+
+
+@pytest.mark.parametrize("text", EXACT)
+def test_without_noise_it_is_what_duckdb_says(text: str, tmp_path: Path) -> None:
+    world = worlds.world(seed=5, people=30, most_visits=3)
+    found = answer(text, session_of(tmp_path, world, noise=Exact(), at={"epsilon": 1000}))
+    connection = duckdb.connect(":memory:")
+    world.fill(connection)
+    assert isinstance(found, Answer)
+    _agree(found, connection.execute(text).fetchall())
+
+
+def _agree(found: Answer, plain: Sequence[tuple[object, ...]]) -> None:
+    shown = [row for row in found.rows if row[0] is not None or len(row) == 1]
+    assert len(shown) == len(plain)
+    for ours, theirs in zip(shown, plain, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert a == b if isinstance(b, str) else a == pytest.approx(float(b or 0), rel=1e-4, abs=0.02)  # type: ignore[arg-type]
+
+
+def test_the_level_is_noted_and_the_answer_called_approximate(tmp_path: Path) -> None:
+    found = answer(EXACT[0], session_of(tmp_path, worlds.world(people=40)))
+    assert isinstance(found, Answer)
+    assert found.columns[0].approximate and "level" in found.notes[0]
+
+
+@pytest.mark.parametrize(("text", "code"), [
+    ("SELECT MEDIAN(a.age) FROM people a JOIN people b USING (household_id)", "several-owners"),
+    ("SELECT VAR_POP(a.age) FROM people a JOIN people b USING (household_id)", "several-owners"),
+    ("SELECT COUNT(DISTINCT a.nickname) FROM people a JOIN people b USING (household_id)", "several-owners"),
+    ("SELECT a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname", "no-owner"),
+    ("SELECT COUNT(*) FROM people a LEFT JOIN people b ON a.household_id = b.household_id", "outer-private"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'laplace') COUNT(*) FROM people a JOIN people b USING (household_id)",
+     "mechanism"),
+])
+def test_what_cannot_be_bounded_is_refused_with_a_way_out(text: str, code: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception) as caught:
+        answer(text, session_of(tmp_path))
+    assert caught.value.code == code  # type: ignore[attr-defined]
+    assert isinstance(caught.value, Unsupported) is (code != "mechanism")
+    assert caught.value.try_ or code == "mechanism"  # type: ignore[attr-defined]
