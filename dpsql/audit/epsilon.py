@@ -67,7 +67,7 @@ def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
     independent within and between the samples.
     """
     a, b = _table(first), _table(second)
-    if a.shape[1] != b.shape[1] or min(len(a), len(b)) < 4:
+    if a.shape[1] != b.shape[1] or not a.shape[1] or min(len(a), len(b)) < 8:
         raise ValueError("two samples of the same kind are needed")
     chance = (1 - confidence) / 2
     tried = [_best(feature, a[2::4], b[2::4], chance, delta) for feature in _features(a[::4], b[::4])]
@@ -128,7 +128,7 @@ def _direction(a: Numbers, b: Numbers) -> Feature:
     """Fisher's discriminant, over coordinates in units of their spread."""
     both = np.concatenate((a, b))
     middle, spread = np.median(both, axis=0), np.subtract(*np.quantile(both, (0.75, 0.25), axis=0))
-    spread = np.where(spread > 0, spread, np.maximum(both.std(axis=0), 1e-12))
+    spread = np.where(spread > 0, spread, np.maximum(np.clip(both, -1e100, 1e100).std(axis=0), 1e-12))
 
     def scaled(sample: Numbers) -> Numbers:
         return np.asarray(np.clip((sample - middle) / spread, -50, 50))

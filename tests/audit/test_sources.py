@@ -1,0 +1,71 @@
+"""The sources of noise that audits use, and the statement that is compiled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sessions import session_of
+
+import dpsql
+from dpsql.answer import Answer
+from dpsql.audit.exact import Exact
+from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.engine import answer
+from dpsql.errors import Unsupported
+from dpsql.kernel.noise.source import Secure
+
+
+def test_exact_adds_nothing_and_takes_the_best() -> None:
+    source = Exact()
+    assert source.laplace([3, -4], 2.0) == [3, -4] == source.gaussian([3, -4], 2.0)
+    assert source.exponential([0.5, 2.0, 2.0], 1.0) == 1 == source.flip([-3, 0, 0], 1.0)
+    assert [source.below(end) for end in (1, 2, 5)] == [0, 0, 2]
+    assert [source.coin(weight, 8) for weight in (0, 1, 256)] == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_noise_in_batches_is_the_noise_of_every_answer(kind: str) -> None:
+    size, times = 3.0, 20_000
+    batched, secure = (np.array(getattr(source, kind)([10] * times, size)) for source in (Batched(), Secure()))
+    assert abs(batched.mean() - 10) < 5 * batched.std() / times**0.5
+    edges = np.quantile(secure, np.linspace(0, 1, 9)[1:-1])
+    shares = [np.bincount(np.searchsorted(edges, drawn), minlength=8) / times for drawn in (batched, secure)]
+    assert np.abs(shares[0] - shares[1]).max() < 5 * (0.25 / times) ** 0.5 * 2**0.5
+
+
+def test_pieces_of_a_batch_are_used_once() -> None:
+    source = Batched()
+    drawn = [source.laplace([0], 1e9)[0] for _ in range(3 * Batched.SIZE)]
+    assert len(set(drawn)) > 0.99 * len(drawn)
+
+
+def test_a_prepared_statement_answers_as_the_engine_does(tmp_path: Path) -> None:
+    session = session_of(tmp_path, noise=Exact(), around=Remembering)
+    text = "SELECT sex, COUNT(*) AS n, AVG(age) FROM people GROUP BY sex HAVING n > 0 ORDER BY n DESC LIMIT 2"
+    made = answer(text, session)
+    assert isinstance(made, Answer)
+    prepared = Prepared(text, session)
+    assert prepared.release() == made == prepared.release()
+    assert len(session.ledger.entries("person")) == 1, "only the engine's own answer was charged"
+    assert list(prepared.measure().aggregates) == [call.id for call in prepared.program.question.aggregates]
+
+
+def test_what_is_refused_is_not_prepared(tmp_path: Path) -> None:
+    session = session_of(tmp_path)
+    with pytest.raises(Unsupported):
+        Prepared("SELECT * FROM people", session)
+    for text in ("SELECT COUNT(*) FROM clinics", "SHOW BUDGET"):
+        with pytest.raises(ValueError, match=r"noise|queries"):
+            Prepared(text, session)
+
+
+def test_no_door_of_dpsql_leads_to_an_audit() -> None:
+    """Connections, cursors and the shell neither import the tools of audits nor let anybody choose the noise."""
+    root = Path(dpsql.__file__).parent
+    for path in root.rglob("*.py"):
+        if "audit" not in path.parts:
+            assert "dpsql.audit" not in path.read_text(encoding="utf-8"), path
+    for path in (root / "opening.py", root / "dbapi.py", root / "cli.py", root / "engine.py"):
+        assert "noise=" not in path.read_text(encoding="utf-8"), path

@@ -1,0 +1,179 @@
+"""Faults that are planted in the engine must be found: by the audit where they spoil the promise, or by the kernel before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audits import Pair, audit, person, visit
+from sessions import session_of
+
+from dpsql.accounting.convert import epsilon_of
+from dpsql.engine import answer
+from dpsql.errors import Incident
+from dpsql.kernel.looks.elide import MostRows
+from dpsql.kernel.noise import gaussian, laplace
+from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import GridSum
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.requests import DiscreteLaplace, reach
+
+pytestmark = pytest.mark.stat
+
+OTHERS = [person(i, age=20 + i, income=1000.0 * i) for i in range(1, 6)]
+MANY = Pair(people=[person(0, income=1e12), *OTHERS], visits=[visit(i, 0 if i < 9 else 1) for i in range(12)])
+BUSY = Pair(people=[person(0), *OTHERS], visits=[visit(i, 0, year=2018 + i % 4, cost=500.0) for i in range(3)])
+EDGE = Pair(people=[person(0, income=1e5), person(1, income=99_000.0)])
+ALONE = Pair(people=[person(0, nickname="only")])
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_clamp(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Quantizer, "to_sql", lambda self, printed, kind: f"CAST(round({printed} * {float(1 / self.step)!r}) AS BIGINT)")
+
+
+def halved_sensitivity(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GridSum, "l1", property(lambda self: self.grid.largest // 2))
+
+
+def every_key_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("dpsql.kernel.looks.keys.selection_weights", lambda epsilon, delta: (0, 1 << 128))
+
+
+def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Truncate, "render", lambda self, below, printing: f"SELECT * FROM ({below[0]}) AS t0")
+
+
+def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MostRows, "_idle", lambda self, node: True)
+
+
+def halved_laplace(patch: pytest.MonkeyPatch) -> None:
+    add = laplace.add
+    patch.setattr(laplace, "add", lambda values, scale: add(values, scale / 2))
+
+
+def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
+    add = gaussian.add
+    patch.setattr(gaussian, "add", lambda values, sigma: add(values, sigma / 2))
+
+
+def halved_scores(patch: pytest.MonkeyPatch) -> None:
+    for module in ("dpsql.requests", "dpsql.mechanisms.select.quantiles"):
+        patch.setattr(f"{module}.reach", lambda target: Fraction(reach(target), 2))
+    patch.setattr("dpsql.mechanisms.select.quantiles.ERROR_SHARE", Fraction(1, 50))  # nearly all is spent on the choice itself
+
+
+def priced(text: str, price: str = "epsilon = 2") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) {text}"
+
+
+AT_RHO = epsilon_of(Fraction(1, 2), Fraction(1, 10))
+PLANTED: list[tuple[Plant, str, Pair, float, dict[str, Any]]] = [
+    (no_clamp, priced("SUM(income) FROM people"), MANY, 2, {}),
+    (halved_sensitivity, priced("SUM(income) FROM people"), MANY, 2, {}),
+    (no_limit_of_rows, priced("COUNT(*) FROM visits"), MANY, 2, {}),
+    (truncations_thought_idle, priced("COUNT(*) FROM visits"), MANY, 2, {}),
+    (halved_laplace, priced("COUNT(*) FROM people"), MANY, 2, {}),
+    (halved_laplace, priced("year, COUNT(*) FROM visits GROUP BY year"), BUSY, 2, {"times": 5000}),
+    (halved_gaussian, priced("COUNT(*) FROM people", "rho = 0.5"), MANY, AT_RHO,
+     {"delta": 0.1}),
+    (halved_scores, priced("MEDIAN(income) FROM people"), EDGE, 2, {"times": 2500}),
+    (every_key_kept, priced("nickname, COUNT(*) FROM people GROUP BY nickname", "epsilon = 2, delta = 0.1"), ALONE, 2,
+     {"delta": 0.1, "cells": [("only",)]}),
+]
+
+
+@pytest.mark.parametrize(("plant", "text", "pair", "claimed", "more"), PLANTED,
+                         ids=[f"{case[0].__name__}: {case[1].partition(') ')[2][:40]}" for case in PLANTED])
+def test_the_audit_finds_what_spoils_the_promise(plant: Plant, text: str, pair: Pair, claimed: float, more: dict[str, Any],
+                                                 tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"times": 2000, **more}
+    given["times"] = int(given["times"] * max(1.0, effort))
+    plant(monkeypatch)
+    assert audit(text, pair, tmp_path, **given).epsilon > claimed
+
+
+# -- what the kernel finds, as it works out certificates and costs again
+
+
+def a_scale_that_is_too_small(patch: pytest.MonkeyPatch) -> None:
+    noise = Laplace.noise
+    patch.setattr(Laplace, "noise", lambda self, task, purse: DiscreteLaplace(scale=noise(self, task, purse).scale / 2))
+
+
+def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("dpsql.program.shares", lambda weights, *, pure: [Fraction(1)] * len(weights))
+
+
+def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
+    from dpsql.mechanisms.additive import measure
+
+    asked = measure.measured
+
+    def twice(tasks: Any, setting: Any) -> Any:
+        yield from asked(tasks, setting)
+        return (yield from asked(tasks, setting))
+
+    for module in ("laplace", "gaussian"):
+        patch.setattr(f"dpsql.mechanisms.additive.{module}.measured", twice)
+
+
+def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("dpsql.program.KEYS_SHARE", Fraction(1))
+    patch.setattr("dpsql.program.Program.parts_purse", property(lambda self: self.purse.part(Fraction(7, 10))))
+
+
+def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
+    from dpsql import tasks
+    from dpsql.plan.certificate import Sensitivity
+
+    linear = tasks._linear
+    patch.setattr(tasks, "_linear", lambda *given: type(made := linear(*given))(
+        at=made.at, input=made.input, summand=made.summand, sensitivity=Sensitivity(l1=1, l2=1)))
+
+
+def rows_that_were_not_bounded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("dpsql.script.Truncate", lambda *, input, rows, owner, order: input)
+
+
+REFUSED: list[tuple[Plant, str]] = [
+    (a_scale_that_is_too_small, "COUNT(*) FROM people"),
+    (the_whole_price_for_each_aggregate, "COUNT(*), COUNT(DISTINCT sex) FROM people"),
+    (the_whole_price_for_each_aggregate, "MEDIAN(age), MEDIAN(income) FROM people"),
+    (a_script_that_asks_twice, "COUNT(*) FROM people"),
+    (a_stage_that_takes_more_than_its_share, "nickname, COUNT(*) FROM people GROUP BY nickname"),
+    (a_sensitivity_that_a_mechanism_made_up, "SUM(cost) FROM visits"),
+    (rows_that_were_not_bounded, "COUNT(*) FROM scores"),
+]
+
+
+@pytest.mark.parametrize(("plant", "text"), REFUSED, ids=[f"{case[0].__name__}: {case[1][:30]}" for case in REFUSED])
+def test_the_kernel_refuses_what_was_not_charged(plant: Plant, text: str, tmp_path: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of(tmp_path, MANY.worlds()[0], at={"epsilon": 1, "delta": 1e-3})
+    plant(monkeypatch)
+    with pytest.raises(Incident):
+        answer("SELECT " + text, session)
+    assert [entry.body for entry in session.ledger.entries("person")] == [None]
+    monkeypatch.undo()
+    answer("SELECT " + text, session)
+
+
+def test_the_statements_that_are_planted_on_keep_their_promise_without(tmp_path: Path, effort: float) -> None:
+    """So that what is found above is the fault."""
+    for i, (_, text, pair, claimed, more) in enumerate(PLANTED[::3]):
+        given = {name: value for name, value in more.items() if name != "times"}
+        assert audit(text, pair, tmp_path / str(i), int(1000 * effort), **given).epsilon <= claimed
+
+
+def test_an_empty_pair_is_not_told_apart(tmp_path: Path) -> None:
+    """Two samples of one database: whatever the audit finds would be a mistake of its own."""
+    same = Pair(people=OTHERS)
+    assert audit(priced("COUNT(*), AVG(age) FROM people"), same, tmp_path, 1000).epsilon == 0
+
+
