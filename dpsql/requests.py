@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
@@ -338,47 +338,59 @@ class Race:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """The sum of all weights held to one of several levels, the level chosen so that what is cut off balances the noise.
+    """The sum of all weights held to one of several levels, the level drawn so that what is cut off balances the noise.
 
-    With F_j as in `Race` (of positive and negative weights together), the error expected at level t_j is what is cut off there
-    plus `penalty` / UNIT times t_j, but for a constant q_j = penalty * t_j - F_j. Level i is judged by
+    With F_j as in `Race`, of positive and negative weights together, and t_j the levels, level i is judged by
 
-        s_i = max over j of floor((q_i - q_j) / (t_i + t_j)),
+        s_i = max(0, max over j > i of floor((F_j - F_i) / t_j)):
 
-    which is 0 for the best level and no less for any, and drawn with probability proportional to exp(-s_i / scale): the
-    generalised exponential mechanism of Raskhodnikova and Smith (FOCS 2016); with `flip`, by permute-and-flip. Then F of
-    the positive weights less F of the negative ones, at that level, is told with fresh noise `noises[i]`.
+    about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to
+    exp(-(s_i + handicaps[i]) / scale), an exponential mechanism whose public handicaps make high levels rarer, as these cost much
+    when they are drawn in vain. Then F of the positive weights less F of the negative ones, at that level, is told with
+    fresh noise `noises[i]`.
 
-    Cost of the level. Let F be exact up to the slack. Between neighbours F_i - F_j moves by at most (UNIT + slack) t_i +
-    slack t_j, in units with slack 0 or 1, which is at most the pull of (t_i + t_j); twice that for two parts. So every
-    quotient, its floor and their maximum s_i move by at most m = pull(1) * parts, an integer: epsilon = 2 m / scale, as scores
-    of different levels may move against each other (McSherry and Talwar 2007; McKenna and Sheldon 2020). The exponential
-    mechanism has bounded range, so it is (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021). The look draws exactly from either.
+    Cost of the level. When an entity leaves, F_j falls by at most pull(t_j) and rises by at most slack(t_j), for each part. So
+    F_j - F_i falls by at most pull(t_j) + slack(t_i) and rises by at most pull(t_i) + slack(t_j); each floor, and with them
+    s_i, falls by at most A and rises by at most B, the largest of these over t_j, rounded up. Two probabilities of one level
+    then have a ratio within exp(±(A + B) / scale), and the ratios of different levels are within a factor of
+    exp((A + B) / scale) of each other: epsilon = (A + B) / scale, and as the range is bounded, rho = epsilon^2 / 8 (McSherry
+    and Talwar 2007; Cesar and Rogers 2021). For powers of two B is half of A. The look draws exactly so.
 
     Cost of the sum. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
     their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
     as the level is already told.
+
+    Source: choosing among Lipschitz extensions by how much is above them, Raskhodnikova and Smith, FOCS 2016, with a score of
+    smaller range in place of theirs.
     """
 
     plan: Shares
     levels: tuple[int, ...]
-    penalty: int
+    handicaps: tuple[int, ...]
     scale: float
-    flip: bool
     noises: tuple[Noise, ...]
 
     def cost(self, certificate: Certificate) -> Cost:
         if _is_free(self.plan, self.levels, certificate):
             return FREE
+        if len(self.handicaps) != len(self.levels):
+            raise ValueError("every level has a handicap")
         owners, parts = len(self.plan.owners), 2 if self.plan.signed else 1
-        slacks = [slack(level, owners) for level in self.levels]
-        most = UNIT + (1 if any(slacks) else 0)
-        epsilon = Fraction(2 * most * parts) / Fraction(self.scale)
-        chosen = pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
-        moved = [UNIT * level + parts * extra for level, extra in zip(self.levels, slacks, strict=True)]
+        epsilon = Fraction(score_range(self.levels, owners, parts)) / Fraction(self.scale)
+        moved = [UNIT * level + parts * slack(level, owners) for level in self.levels]
         told = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, self.noises, strict=True)]
         epsilons = [cost.epsilon for cost in told if cost.epsilon is not None]
-        return chosen + Cost(epsilon=max(epsilons) if len(epsilons) == len(told) else None, rho=max(cost.rho for cost in told))
+        return Cost(epsilon=epsilon, rho=epsilon**2 / 8) + Cost(
+            epsilon=max(epsilons) if len(epsilons) == len(told) else None, rho=max(cost.rho for cost in told))
+
+
+def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
+    """A + B of `Balance`."""
+    falls, rises = [0], [0]
+    for low, high in combinations(levels, 2):
+        falls.append(-(-parts * (pull(high, owners) + slack(low, owners)) // high))
+        rises.append(-(-parts * (pull(low, owners) + slack(high, owners)) // high))
+    return max(falls) + max(rises)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,27 +14,25 @@ from dpsql.requests import Balance, Held
 def look(request: Balance, context: Context) -> Held:
     """See `Balance` for the scores, their proof, and the noise."""
     parts = read(request.plan, request.levels, context)
-    place = chosen(Scores(parts, request.levels, request.penalty), request.scale, request.flip, context)
+    place = chosen(Scores(parts, request.levels), request.handicaps, request.scale, context)
     total = parts[0].value(place) - (parts[1].value(place) if len(parts) == 2 else 0)
     return Held(total=total + drawn(request.noises[place], context), levels=(place,) * len(parts))
 
 
-def chosen(scores: Scores, scale: float, flip: bool, context: Context) -> int:
-    """A level drawn with probability proportional to exp(-s / scale); with `flip`, by permute-and-flip.
+def chosen(scores: Scores, handicaps: Sequence[int], scale: float, context: Context) -> int:
+    """A level drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
 
-    A level is proposed, each as likely, and a whole number E >= 0 with P(E >= s) = exp(-s / scale) is drawn; the level is taken
-    if s <= E, else another one is proposed. As some score is 0 this ends, and it is the exponential mechanism by
-    rejection: in each round level i is taken with probability exp(-s_i / scale) / L. If levels are not proposed again, it is
-    permute-and-flip (McKenna and Sheldon 2020), which flips a coin of that probability for each level in random order; the
-    best score is 0. E is drawn before anything is worked out, so a rough bound of s is mostly enough to decide.
+    Proof. In each round there are lower bounds l_i <= s_i. Level i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
+    taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
+    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some level is taken in it, it is one with the
+    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends.
     """
-    left = list(range(len(scores.levels)))
     while True:
-        at = context.noise.below(len(left))
-        if scores.at_most(left[at], patience(scale, context)):
-            return left[at]
-        if flip:
-            del left[at]
+        bounds = [scores.at_least(i) for i in range(len(handicaps))]
+        place = context.noise.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, handicaps, strict=True)],
+                                          scale)
+        if scores.at_most(place, bounds[place] + patience(scale, context)):
+            return place
 
 
 def patience(scale: float, context: Context) -> int:
@@ -50,32 +48,28 @@ def patience(scale: float, context: Context) -> int:
 class Scores:
     """The scores of `Balance`, compared without being worked out."""
 
-    def __init__(self, parts: Sequence[Extension], levels: Sequence[int], penalty: int) -> None:
-        self._parts, self.levels, self._penalty = parts, levels, penalty
+    def __init__(self, parts: Sequence[Extension], levels: Sequence[int]) -> None:
+        self._parts, self._levels = parts, levels
+
+    def at_least(self, i: int) -> int:
+        """A lower bound of s_i."""
+        return max(0, *((self._low(j) - self._high(i)) // self._levels[j] for j in range(i, len(self._levels))))
 
     def at_most(self, i: int, limit: int) -> bool:
         """Whether s_i <= limit.
 
-        Proof. s_i <= limit says that no j has floor((q_i - q_j) / (t_i + t_j)) > limit. With low <= F <= high, q_i - q_j lies
-        between penalty (t_i - t_j) + low_j - high_i and penalty (t_i - t_j) + high_j - low_i: a j that passes the limit at
-        the lower end decides, as do all j if none passes it at the upper end. Otherwise a level of a doubtful pair that is not
-        known is refined, the higher one first, as it is the easier; once both are known, both ends are the same number.
+        Proof. With low <= F <= high, (F_j - F_i) / t_j lies between (low_j - high_i) / t_j and (high_j - low_i) / t_j, rounded
+        down. A j that passes the limit at the lower end decides, as do all j if none passes it at the upper end. Otherwise
+        a level of a doubtful pair that is not known is refined, the higher one first, as it is the easier; once both are known,
+        both ends are the same number.
         """
-        while True:
-            doubtful = None
-            for j in range(len(self.levels)):
-                if j == i:
-                    continue
-                room = (limit + 1) * (self.levels[i] + self.levels[j]) - self._penalty * (self.levels[i] - self.levels[j])
-                if self._low(j) - self._high(i) >= room:
-                    return False
-                if self._high(j) - self._low(i) >= room:
-                    doubtful = j
-            if doubtful is None:
+        while self.at_least(i) <= limit:
+            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high(j) - self._low(i)) // self._levels[j] > limit]
+            if not doubtful:
                 return True
-            place, part = next((place, part) for place in sorted((i, doubtful), reverse=True) for part in self._parts
-                               if not part.exact(place))
+            place, part = next((place, part) for place in (doubtful[-1], i) for part in self._parts if not part.exact(place))
             part.refine(place)
+        return False
 
     def _low(self, j: int) -> int:
         return sum(part.low[j] for part in self._parts)
