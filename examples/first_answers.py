@@ -21,7 +21,7 @@ def main() -> None:
 
             cur = con.execute("SELECT COUNT(*) AS people FROM people WHERE education_years >= ?", [12])
             (people,), ((low, high),) = cur.fetchone(), cur.intervals[0]
-            print(f"{people} people had twelve years of school; the truth is between {low:.0f} and {high:.0f} with 95 % confidence\n")
+            print(f"{people} people had twelve years of school; the truth is in {low:.0f}..{high:.0f} with 95 % confidence\n")
 
             print(con.explain("SELECT site, MEDIAN(income) FROM people GROUP BY site"), "\n")
 

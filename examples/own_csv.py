@@ -38,7 +38,8 @@ def main() -> None:
     draw = random.Random(7)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = [f"{badge},{draw.choice(['ops', 'sales', 'tech'])},{round(draw.lognormvariate(11, 0.3))}" for badge in range(3000)]
+        teams = ["ops", "sales", "tech"]
+        lines = [f"{badge},{draw.choice(teams)},{round(draw.lognormvariate(11, 0.3))}" for badge in range(3000)]
         (folder / "staff.csv").write_text("badge,team,salary\n" + "\n".join(lines) + "\n")
 
         shell(["init", str(folder / "staff.csv"), "--to", "-"])  # the draft; below it is filled in
@@ -47,7 +48,8 @@ def main() -> None:
         shell(["budget", "--create", "--policy", str(folder / "dpsql.toml")])
 
         with dpsql.connect(policy=folder / "dpsql.toml") as con:
-            print(con.execute("SELECT team, COUNT(*), AVG(salary), MEDIAN(salary) FROM staff GROUP BY team").df(errors=True))
+            answer = con.execute("SELECT team, COUNT(*), AVG(salary), MEDIAN(salary) FROM staff GROUP BY team")
+            print(answer.df(errors=True).T.to_string())
 
 
 if __name__ == "__main__":

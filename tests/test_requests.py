@@ -69,7 +69,7 @@ def catalog(reader: DuckReader) -> Catalog:
 @pytest.fixture(scope="module")
 def people(catalog: Catalog) -> Node:
     """One row for each entity."""
-    scan = Scan(table=catalog.tables["people"], columns=(("p", "person_id"), ("a", "age"), ("s", "sex")), owner="p")
+    scan = Scan(table=catalog.tables["people"], columns=(("p", "person_id"), ("a", "age"), ("s", "sex")), owners=("p",))
     return Truncate(input=scan, rows=1, owner="p", order=("p", "a", "s"))
 
 
@@ -77,7 +77,7 @@ def people(catalog: Catalog) -> Node:
 def visits(catalog: Catalog) -> Node:
     """Up to three rows for each entity."""
     scan = Scan(table=catalog.tables["visits"], columns=(("v", "visit_id"), ("p", "person_id"), ("y", "year"), ("c", "clinic")),
-                owner="p")
+                owners=("p",))
     return Truncate(input=scan, rows=3, owner="p", order=("v",))
 
 

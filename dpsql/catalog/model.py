@@ -159,6 +159,7 @@ class Table:
     """A table as one budget sees it: fitted to the database, with the way to its entity if it is private.
 
     unique   sets of columns that the *database* guarantees to be unique
+    owners   the ways to the entities that a row belongs to: one, or several, such as the two ends of a friendship
     rows     the most rows of one entity; None where the owner gave no limit
     """
 
@@ -168,8 +169,13 @@ class Table:
     key: tuple[str, ...] = ()
     unique: tuple[frozenset[str], ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
-    owner: OwnerPath | None = None
+    owners: tuple[OwnerPath, ...] = ()
     rows: int | None = None
+
+    @property
+    def owner(self) -> OwnerPath | None:
+        """The way to the entity of rows that belong to one each; None where they belong to several, or to none."""
+        return self.owners[0] if len(self.owners) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

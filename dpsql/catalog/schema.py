@@ -30,6 +30,7 @@ from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, Interval, Type
 
+MOST_OWNERS = 8  # entities that a row may belong to
 MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
 
 
@@ -99,7 +100,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}
-    tables = {name: _table(declared, columns[name], found[name], owners.get(name), entity)
+    tables = {name: _table(declared, columns[name], found[name], owners.get(name, ()), entity)
               for name, declared in policy.tables.items() if name not in outside}
     undeclared = frozenset(schema) - {names[name.lower()] for name in policy.tables}
     return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside)
@@ -117,14 +118,14 @@ def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
                    not_null=frozenset(map(spell, schema.not_null)))
 
 
-def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSchema, owner: OwnerPath | None,
-           entity: Entity) -> Table:
+def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSchema,
+           owners: tuple[OwnerPath, ...], entity: Entity) -> Table:
     rows = declared.rows_per_entity.get(entity.name)
-    if rows is None and owner is not None and not owner.steps and declared.key == (owner.column,):
+    if rows is None and len(owners) == 1 and not owners[0].steps and declared.key == (owners[0].column,):
         rows = 1
     unique = tuple(key for key in schema.unique if _stays_key(key, schema))
     return Table(name=declared.name, public=declared.public, columns=columns, key=declared.key, unique=unique,
-                 foreign_keys=declared.foreign_keys, owner=owner, rows=rows)
+                 foreign_keys=declared.foreign_keys, owners=owners, rows=rows)
 
 
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
@@ -133,8 +134,9 @@ def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
     return key <= schema.not_null and all(carried_exactly(types[column]) for column in key)
 
 
-def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, OwnerPath], dict[str, str]]:
-    """For every private table the way to its entity, and for every other private table why there is none."""
+def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, tuple[OwnerPath, ...]],
+                                                                                           dict[str, str]]:
+    """For every private table the ways to its entities, and for every other private table why there is none."""
     ways: dict[str, set[OwnerPath]] = {}
 
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
@@ -173,12 +175,13 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
         if not found:
             outside[name] = (f"it is private, and no foreign key leads from it to the protected {entity.name} "
                              f"({entity.table}.{entity.key})")
-        elif len(found) > 1:
-            outside[name] = f"its rows name the protected {entity.name} in more than one way"
+        elif len(found) > MOST_OWNERS:
+            outside[name] = f"its rows name the protected {entity.name} in more than {MOST_OWNERS} ways"
         else:
-            (owners[name],) = found
-            for step in owners[name].steps:
-                _check_unique(policy, name, step, schema[step.table])
+            owners[name] = tuple(sorted(found, key=lambda way: (way.column, str(way.steps))))
+            for way in owners[name]:
+                for step in way.steps:
+                    _check_unique(policy, name, step, schema[step.table])
     return owners, outside
 
 

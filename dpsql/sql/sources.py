@@ -115,12 +115,9 @@ def _unknown_table(name: str, span: Span | None, catalog: Catalog, names: Names)
 def read_table(table: Table, world: World) -> Relation:
     """A scan of a declared table, under fresh identifiers."""
     pairs = tuple((world.fresh.column(), name) for name in table.columns)
-    owner = None
-    if table.owner is not None:
-        ids = {name: column for column, name in pairs}
-        owner = ids.get(table.owner.column) if not table.owner.steps else None
-        owner = owner or world.fresh.column()
-    node = Scan(table=table, columns=pairs, owner=owner)
+    ids = {name: column for column, name in pairs}
+    owners = tuple((ids.get(way.column) if not way.steps else None) or world.fresh.column() for way in table.owners)
+    node = Scan(table=table, columns=pairs, owners=owners)
     reading = world.fresh.scan()
     origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
     return Relation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)

@@ -249,11 +249,21 @@ b = {}
 """
 
 
-def test_a_row_that_names_two_entities_is_outside(schema: Mapping[str, TableSchema]) -> None:
+def test_a_row_may_name_two_entities(schema: Mapping[str, TableSchema]) -> None:
     wider = {**schema, "friends": TableSchema(columns=(("a", "INTEGER"), ("b", "INTEGER")))}
     catalog = fit(parse_policy(POLICY + FRIENDS), "person", wider, lambda table, column: [])
-    assert catalog.outside["friends"] == "its rows name the protected person in more than one way"
-    assert "friends" not in catalog.tables
+    assert [way.column for way in catalog.tables["friends"].owners] == ["a", "b"]
+    assert catalog.tables["friends"].owner is None and "friends" not in catalog.outside
+
+
+def test_a_row_names_eight_entities_at_most(schema: Mapping[str, TableSchema]) -> None:
+    names = "abcdefghi"
+    keys = ", ".join(f'{{ columns = "{name}", references = "people(person_id)" }}' for name in names)
+    columns = "\n".join(f"{name} = {{}}" for name in names)
+    crowd = f"\n[tables.crowd]\nforeign_keys = [{keys}]\n[tables.crowd.columns]\n{columns}\n"
+    wider = {**schema, "crowd": TableSchema(columns=tuple((name, "INTEGER") for name in names))}
+    catalog = fit(parse_policy(POLICY + crowd), "person", wider, lambda table, column: [])
+    assert catalog.outside["crowd"] == "its rows name the protected person in more than 8 ways"
 
 
 def test_an_entity_that_hangs_on_another_is_refused() -> None:

@@ -25,7 +25,7 @@ EXACT = [
     "SELECT SUM(a.age - b.age) FROM people a JOIN people b ON a.household_id = b.household_id AND a.age > b.age",
     "SELECT AVG(b.age) FROM people a JOIN people b USING (household_id)",
     "SELECT COUNT(b.nickname) FROM people a JOIN people b USING (household_id)",
-    "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) WHERE a.sex IS NOT NULL GROUP BY a.sex ORDER BY a.sex",
+    "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) WHERE a.sex IS NOT NULL GROUP BY a.sex ORDER BY 1",
     "SELECT COUNT(*) FILTER (WHERE a.active) FROM people a JOIN people b USING (household_id)",
     "WITH pairs AS (SELECT a.person_id AS x, b.person_id AS y FROM people a JOIN people b USING (household_id)) "
     "SELECT COUNT(*) FROM pairs WHERE x < y",

@@ -101,7 +101,7 @@ def reader() -> DuckReader:
 
 @pytest.fixture
 def people(reader: DuckReader) -> Scan:
-    return Scan(table=catalog(reader).tables["people"], columns=(("p", "person_id"), ("a", "age"), ("s", "sex")), owner="p")
+    return Scan(table=catalog(reader).tables["people"], columns=(("p", "person_id"), ("a", "age"), ("s", "sex")), owners=("p",))
 
 
 def counted(input: Node, *by: str) -> Tally:
@@ -631,7 +631,7 @@ def test_no_rows_are_zeros() -> None:
 
 def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader) -> None:
     tables = catalog(reader).tables
-    visits = Scan(table=tables["visits"], columns=(("v", "visit_id"), ("p", "person_id")), owner="p")
+    visits = Scan(table=tables["visits"], columns=(("v", "visit_id"), ("p", "person_id")), owners=("p",))
     most = max(n for (n,) in reader.rows("SELECT COUNT(*) FROM visits WHERE person_id IS NOT NULL GROUP BY person_id"))
     rows = MostRows(reader)
     for limit in range(1, most + 3):
@@ -644,7 +644,7 @@ def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader)
 
 def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
     rows = MostRows(reader)
-    person, household = (Scan(table=catalog(reader, budget).tables["visits"], columns=(("v", "visit_id"),), owner="o")
+    person, household = (Scan(table=catalog(reader, budget).tables["visits"], columns=(("v", "visit_id"),), owners=("o",))
                          for budget in ("person", "household"))
     of_person = max(n for (n,) in reader.rows("SELECT COUNT(*) FROM visits GROUP BY person_id"))
     of_household = max(n for (n,) in reader.rows(

@@ -78,11 +78,11 @@ class Builder:
         table = self.catalog.tables[name]
         chosen = [column for column in table.columns if self.draw.random() < 0.75]
         pairs = tuple((self.fresh(), column) for column in chosen) or ((self.fresh(), next(iter(table.columns))),)
-        owner = None
+        owners: tuple[str, ...] = ()
         if table.owner is not None:
             ids = {column: id_ for id_, column in pairs}
-            owner = (ids.get(table.owner.column) if not table.owner.steps else None) or self.fresh()
-        return Scan(table=table, columns=pairs, owner=owner)
+            owners = ((ids.get(table.owner.column) if not table.owner.steps else None) or self.fresh(),)
+        return Scan(table=table, columns=pairs, owners=owners)
 
     def values(self) -> Node:
         kinds = self.draw.sample([Type.VARCHAR, Type.BIGINT, Type.DOUBLE], self.draw.randint(1, 2))

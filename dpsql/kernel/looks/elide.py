@@ -26,7 +26,7 @@ class MostRows:
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
         if (table.name, owner) not in self._known:  # the same table may be asked about for several kinds of entity
-            owned = Scan(table=table, columns=(), owner="owner").render((), Printing())
+            owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
             counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
             self._known[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
         return self._known[table.name, owner]

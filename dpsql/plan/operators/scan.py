@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpsql.catalog.model import Table
+from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
@@ -16,19 +16,24 @@ from dpsql.types import Type
 class Scan(Node):
     """The rows of a table, with every column widened to one of the types of expressions.
 
-    `columns` pairs identifiers with declared columns. For a private table `owner` is the identifier under which the row's
-    entity is carried: a declared column, or one that is found by joining along the foreign keys.
+    `columns` pairs identifiers with declared columns. For a private table `owners` are the identifiers under which the row's
+    entities are carried, one for each way of the table: declared columns, or found by joining along the foreign keys.
 
     Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
-    rows that leave with an entity are those whose owner is its key. The owner is a function of the row: it is read in the row,
-    or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
-    together with the row). Rows whose owner is NULL, or whose parent is missing, belong to nobody and are dropped. Where the
+    rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
+    row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
+    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped. Where the
     owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that.
     """
 
     table: Table
     columns: tuple[tuple[str, str], ...]
-    owner: str | None = None
+    owners: tuple[str, ...] = ()
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of rows that belong to one entity each."""
+        return self.owners[0] if len(self.owners) == 1 else None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -38,18 +43,20 @@ class Scan(Node):
             if declared is None:
                 raise InvalidPlan(f"table {self.table.name} declares no column {name}")
             found.append(Field(id=column, name=name, facts=Facts(
-                type=declared.type, nullable=declared.nullable and column != self.owner, physical=declared.physical,
+                type=declared.type, nullable=declared.nullable and column not in self.owners, physical=declared.physical,
                 declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
                 search=declared.search)))
-        if self.owner is not None and self.owner not in dict(self.columns):
-            found.append(Field(id=self.owner, name="(owner)", facts=Facts(type=self._owner_type, nullable=False)))
+        for owner, way in self._unseen:
+            found.append(Field(id=owner, name="(owner)", facts=Facts(type=way.type, nullable=False)))
         return tuple(found)
 
     @property
-    def _owner_type(self) -> Type:
-        if self.table.owner is None:
-            raise InvalidPlan(f"table {self.table.name} has no owner")
-        return self.table.owner.type
+    def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
+        """The owners that are carried beside the declared columns, with their ways."""
+        if len(self.owners) != len(self.table.owners):
+            raise InvalidPlan(f"table {self.table.name} is read without its owners")
+        return tuple((owner, way) for owner, way in zip(self.owners, self.table.owners, strict=True)
+                     if owner not in dict(self.columns))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -63,22 +70,24 @@ class Scan(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if self.table.public:
             return Stability(rows=0, because="public table")
-        if self.owner is None or self.table.owner is None:
-            raise InvalidPlan(f"private table {self.table.name} is read without its owner")
-        owner = self.table.owner
-        inside = dict(self.columns).get(self.owner)
-        if inside is not None and (owner.steps or inside != owner.column):
-            raise InvalidPlan(f"{inside} does not name the owner of {self.table.name}")
-        way = " -> ".join((self.table.name, *(step.table for step in owner.steps)))
+        if not self.owners or len(set(self.owners)) != len(self.table.owners):
+            raise InvalidPlan(f"private table {self.table.name} is read without its owners")
+        inside = dict(self.columns)
+        for owner, way in zip(self.owners, self.table.owners, strict=True):
+            if owner in inside and (way.steps or inside[owner] != way.column):
+                raise InvalidPlan(f"{inside[owner]} does not name an owner of {self.table.name}")
+        told = " and ".join(self._told(way) for way in self.table.owners)
         if self.one_row:
-            return Stability(rows=1, owners=(self.owner,), because=f"owned by {way}.{owner.column}, a key of the table")
-        because = f"owned by {way}.{owner.column}; rows per entity not yet limited"
-        return Stability(rows=None, owners=(self.owner,), because=because)
+            return Stability(rows=1, owners=self.owners, because=f"owned by {told}, a key of the table")
+        return Stability(rows=None, owners=self.owners, because=f"owned by {told}; rows per entity not yet limited")
+
+    def _told(self, way: OwnerPath) -> str:
+        return " -> ".join((self.table.name, *(step.table for step in way.steps))) + f".{way.column}"
 
     @property
     def one_row(self) -> bool:
         """Whether the database guarantees that an entity has one row at most."""
-        return any(key == {self.owner} for key in self.unique)
+        return self.owner is not None and any(key == {self.owner} for key in self.unique)
 
     @property
     def owner_in_row(self) -> bool:
@@ -87,20 +96,20 @@ class Scan(Node):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         parts = [f"{self._carried(name)} AS {quote(column)}" for column, name in self.columns]
-        source = f"{quote(self.table.name)} AS t0"
-        where = ""
-        if self.owner is not None and self.table.owner is not None:
-            way = self.table.owner
-            for i, step in enumerate(way.steps):
+        source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
+        for owner, way in zip(self.owners, self.table.owners, strict=True):
+            at = 0
+            for step in way.steps:
                 test = " AND ".join(
-                    f"({_widened(f't{i}.{quote(child)}', kind)} = {_widened(f't{i + 1}.{quote(parent)}', kind)})"
+                    f"({_widened(f't{at}.{quote(child)}', kind)} = {_widened(f't{tables}.{quote(parent)}', kind)})"
                     for child, parent, kind in zip(step.columns, step.references, step.types, strict=True))
-                source += f" JOIN {quote(step.table)} AS t{i + 1} ON {test}"
-            owner = f"t{len(way.steps)}.{quote(way.column)}"
-            if self.owner not in dict(self.columns):
-                parts.append(f"{_widened(owner, way.type)} AS {quote(self.owner)}")
-            if not way.not_null:
-                where = f" WHERE {owner} IS NOT NULL"
+                source += f" JOIN {quote(step.table)} AS t{tables} ON {test}"
+                at, tables = tables, tables + 1
+            named = f"t{at}.{quote(way.column)}"
+            if owner not in dict(self.columns):
+                parts.append(f"{_widened(named, way.type)} AS {quote(owner)}")
+            tests += [] if way.not_null else [f"{named} IS NOT NULL"]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
         return f"SELECT {', '.join(parts)} FROM {source}{where}"
 
     def _carried(self, name: str) -> str:

@@ -196,7 +196,7 @@ class _SharedDecomposer(_Decomposer):
                 return mean, (first, count)
         name = call.function.upper()
         raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners",
-                          span=call.span, subject=name, try_="COUNT, SUM or AVG; or a join in which each row belongs to one entity")
+                          span=call.span, subject=name, try_="COUNT, SUM or AVG; or a join in which each row has one entity")
 
     def _counted(self, call: AggregateCall) -> str | None:
         return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None

@@ -29,10 +29,10 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
     match node:
         case Scan():
             keys: frozenset[str] = frozenset()
-            if needed & node.env.keys() - {node.owner}:  # rows that only tell their owner need no telling apart
+            if needed & node.env.keys() - set(node.owners):  # rows that only tell their owner need no telling apart
                 keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
             return replace(node, columns=tuple((column, name) for column, name in node.columns
-                                               if column in needed or column == node.owner or name in keys))
+                                               if column in needed or column in node.owners or name in keys))
         case Filter():
             return replace(node, input=_prune(node.input, needed | columns(node.condition)))
         case Project():

@@ -22,21 +22,21 @@ def _column(name: str, kind: Type, sql_type: str = "", *, nullable: bool = True,
 
 PEOPLE = Table(
     name="people", public=False, key=("id",), unique=(frozenset(["id"]),), rows=1,
-    owner=OwnerPath(steps=(), column="id", type=Type.BIGINT, not_null=True),
+    owners=(OwnerPath(steps=(), column="id", type=Type.BIGINT, not_null=True),),
     columns={column.name: column for column in (
         _column("id", Type.BIGINT, "INTEGER", nullable=False), _column("name", Type.VARCHAR),
         _column("x", Type.DOUBLE, declared=Interval(0, 10)), _column("age", Type.BIGINT, "INTEGER", declared=Interval(0, 100)),
         _column("active", Type.BOOLEAN), _column("born", Type.DATE))})
 VISITS = Table(
     name="visits", public=False, key=("visit",), unique=(frozenset(["visit"]),), rows=3,
-    owner=OwnerPath(steps=(), column="person", type=Type.BIGINT),
+    owners=(OwnerPath(steps=(), column="person", type=Type.BIGINT),),
     columns={column.name: column for column in (
         _column("visit", Type.BIGINT, "INTEGER", nullable=False), _column("person", Type.BIGINT, "INTEGER"),
         _column("town", Type.VARCHAR), _column("cost", Type.DOUBLE, "DECIMAL(9,2)", declared=Interval(0, 10)))})
 NOTES = Table(
     name="notes", public=False, rows=None,
-    owner=OwnerPath(type=Type.BIGINT, column="person", steps=(
-        OwnerStep(columns=("visit",), table="visits", references=("visit",), types=(Type.BIGINT,)),)),
+    owners=(OwnerPath(type=Type.BIGINT, column="person", steps=(
+        OwnerStep(columns=("visit",), table="visits", references=("visit",), types=(Type.BIGINT,)),)),),
     columns={column.name: column for column in (_column("visit", Type.BIGINT, "INTEGER"), _column("word", Type.VARCHAR))})
 TOWNS = Table(
     name="towns", public=True, key=("town",), unique=(frozenset(["town"]),),
@@ -47,10 +47,8 @@ TOWNS = Table(
 def scan(table: Table, prefix: str, *names: str) -> Scan:
     """The table with columns `<prefix>_<name>`: all of them, or those that are named and what the owner needs."""
     kept = [name for name in table.columns if not names or name in names or (table.owner and name == table.owner.column)]
-    owner = None
-    if table.owner is not None:
-        owner = f"{prefix}_{table.owner.column}" if not table.owner.steps else f"{prefix}_owner"
-    return Scan(table=table, columns=tuple((f"{prefix}_{name}", name) for name in kept), owner=owner)
+    owners = tuple(f"{prefix}_{way.column}" if not way.steps else f"{prefix}_owner" for way in table.owners)
+    return Scan(table=table, columns=tuple((f"{prefix}_{name}", name) for name in kept), owners=owners)
 
 
 def people(prefix: str = "p", *names: str) -> Scan:

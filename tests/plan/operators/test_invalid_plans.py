@@ -59,8 +59,8 @@ def _group(**fold: object) -> GroupBy:
 INVALID: dict[str, Node] = {
     "scan: an undeclared column": Scan(table=TOWNS, columns=(("c1", "nowhere"),)),
     "scan: a private table without its owner": Scan(table=PEOPLE, columns=(("c1", "id"),)),
-    "scan: another column as the owner": Scan(table=VISITS, columns=(("c1", "visit"),), owner="c1"),
-    "scan: an owner of a public table": Scan(table=TOWNS, columns=(("c1", "town"),), owner="c2"),
+    "scan: another column as the owner": Scan(table=VISITS, columns=(("c1", "visit"),), owners=("c1",)),
+    "scan: an owner of a public table": Scan(table=TOWNS, columns=(("c1", "town"),), owners=("c2",)),
     "scan: two columns of one name": Scan(table=TOWNS, columns=(("c1", "town"), ("c1", "land"))),
     "scan: names that differ in case only": Scan(table=TOWNS, columns=(("c1", "town"), ("C1", "land"))),
     "scan: a name with a quote": Scan(table=TOWNS, columns=(('c"1', "town"),)),

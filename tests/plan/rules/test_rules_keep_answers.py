@@ -182,7 +182,7 @@ def test_only_rows_beyond_a_limit_are_dropped(entity: str, families: list[Family
                 continue
             ids = {name: f"c{i}" for i, name in enumerate(table.columns)}
             owner = ids.get(table.owner.column, "o") if not table.owner.steps else "o"
-            scan = Scan(table=table, columns=tuple((column, name) for name, column in ids.items()), owner=owner)
+            scan = Scan(table=table, columns=tuple((column, name) for name, column in ids.items()), owners=(owner,))
             before, after = rows(scan, family), rows(limit_rows(scan), family)
             at = [field.id for field in scan.fields].index(owner)
             had, keeps = (Counter(row[at] for row in found.elements()) for found in (before, after))
