@@ -133,7 +133,7 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     program = Program(question=question, options=options, view=view, known=known, purse=purse(price, concentrated=False),
                       learn=_learn(known, parts, question, options, searched), searched=searched, hidden=hidden, rule=None,
                       groups=groups, decomposition=parts)
-    return _check_mechanisms(_with_account(program, price, public))
+    return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
 
 
 def _searched(question: Question) -> tuple[str, ...]:
@@ -286,6 +286,13 @@ def _check_mechanisms(program: Program) -> Program:
     if unused:
         name, reason = next(iter(unused.items()))
         raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name)
+    return program
+
+
+def _check_choices(program: Program, public: PublicFacts) -> Program:
+    """Every part needs a mechanism that can do it at this price."""
+    if None in expected(program, public):
+        raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
     return program
 
 

@@ -270,9 +270,11 @@ class GaussianThreshold:
     threshold: int
 
     def cost(self, keys: int) -> Cost:
-        tail = 0.5 * math.erfc((self.threshold - 2) / (self.sigma * math.sqrt(2)))
+        tail = max(0.5 * math.erfc((self.threshold - 2) / (self.sigma * math.sqrt(2))), LEAST_TAIL)
         return concentrated(Fraction(keys) / (2 * Fraction(self.sigma) ** 2), Fraction(keys) * Fraction(tail * (1 + 1e-9)))
 
+
+LEAST_TAIL = 1e-300  # erfc of more is 0 in floats, and the tail is not
 
 KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
 
