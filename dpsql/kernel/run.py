@@ -95,7 +95,7 @@ class Kernel:
     # -- one script
 
     def _serve(self, script: Script, cost: Cost) -> Any:
-        spent = FREE
+        spent, context = FREE, self._context()
         try:
             request = next(script)
             while True:
@@ -103,7 +103,7 @@ class Kernel:
                 spent += request.cost(certificate)
                 if not cost.covers(spent):
                     raise RuntimeError("a script asks for more than was charged")
-                request = script.send(self._look(request, certificate))
+                request = script.send(self._look(request, certificate, context))
         except StopIteration as done:
             return done.value
 
@@ -116,8 +116,7 @@ class Kernel:
             raise Unbounded(request.plan, below)
         return Certificate(below=below, summands=())
 
-    def _look(self, request: Request, certificate: Certificate) -> Release:
-        context = self._context()
+    def _look(self, request: Request, certificate: Certificate, context: Context) -> Release:
         match request:
             case Measure():
                 return measure.look(request, context)

@@ -20,7 +20,8 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.kernel.looks import keys, measure, select, smooth, threshold
+from dpsql.kernel.looks import keys, measure, ranks, select, smooth, threshold
+from dpsql.kernel.looks.context import Last
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.looks.ranks import Ranked, read
 from dpsql.kernel.noise.source import Secure
@@ -74,7 +75,7 @@ class Stub:
     """A context whose database holds the given rows, whatever is asked."""
 
     def __init__(self, rows: Sequence[tuple[Any, ...]], noise: Any) -> None:
-        self.found, self.noise, self.reader = list(rows), noise, self
+        self.found, self.noise, self.reader, self.last = list(rows), noise, self, Last()
 
     def sql(self, plan: Node) -> str:
         return "SELECT"
@@ -281,6 +282,60 @@ def test_fine_fractions_do_not_overflow(fraction: Fraction) -> None:
     a = fraction.numerator
     assert exact == [max(0, b * L - a * 2 * 10**12 - 3 * b, b * G - (b - a) * 2 * 10**12 + 3 * b)
                      for L, G in ((0, 2 * 10**12), (10**12, 10**12))]
+
+
+def test_points_that_are_left_out_are_too_far(effort: float) -> None:
+    """The pieces near the target, with the rest as one, against all values of the segment by definition."""
+    draw = random.Random(12)
+    for _ in range(round(400 * effort)):
+        rows = [draw.randint(0, 40) for _ in range(draw.randint(0, 120))]
+        segment = random_segment(draw, most=40)
+        far, b = definition(rows, segment), segment.target.fraction.denominator
+        least, cap = min(far.values()), draw.choice([1, 2, 5, 30, 10**6])
+        starts, widths, distance = select.intervals(ranked(rows).between(segment.low, segment.high), segment, cap)
+        found = {v: min(int(d - distance.min()), cap) for start, width, d in zip(starts, widths, distance, strict=True)
+                 for v in range(start, start + width)}
+        assert int(distance.min()) == b * least
+        assert found == {v: min(b * (d - least), cap) for v, d in far.items()}
+
+
+def test_only_points_near_the_target_are_looked_at() -> None:
+    many = ranked(range(10**5))
+    segment = Segment(low=0, high=2**30, target=Target(fraction=Fraction(1, 2)))
+    starts, _, _ = select.intervals(many, segment, 50)
+    assert len(starts) < 60 and abs(int(np.median(starts)) - 50_000) < 50
+
+
+def test_blocks_of_candidates_are_drawn_with_their_weight(monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
+    draw = random.Random(13)
+    monkeypatch.setattr(select, "ONE_STEP", 1)
+    for _ in range(round(300 * effort)):
+        rows = [draw.randint(0, 12) for _ in range(draw.randint(0, 30))]
+        segment, scale = random_segment(draw), draw.uniform(0.3, 8)
+        found = distribution(rows, segment, scale)
+        monkeypatch.setattr(select, "ONE_STEP", 10**9)
+        assert found == pytest.approx(distribution(rows, segment, scale), rel=1e-9, abs=1e-14)
+        monkeypatch.setattr(select, "ONE_STEP", 1)
+
+
+def test_a_second_look_at_the_same_values_reads_nothing(people: Scan) -> None:
+    plan = Ranks(input=people, keys=(), column="a", grid=AGES)
+    context = Stub([(3, 2), (9, 1)], Secure())
+    first = read(plan, ((),), context)  # type: ignore[arg-type]
+    context.found = [(1, 1)]
+    assert read(plan, ((),), context) is first  # type: ignore[arg-type]
+    other = Ranks(input=people, keys=(), column="p", grid=AGES)
+    assert [list(part.values) for part in read(other, ((),), context)] == [[1]]  # type: ignore[arg-type]
+    assert [list(part.values) for part in read(plan, ((),), context)] == [[1]]  # type: ignore[arg-type]
+
+
+def test_values_too_many_to_count_come_one_by_one(people: Scan, reader: DuckReader) -> None:
+    fine = Quantizer(low=0, high=100, step=Fraction(1, 2**20), from_low=True)
+    counted, single = (Ranks(input=people, keys=(), column="a", grid=grid) for grid in (AGES, fine))
+    texts = [fold(plan, lambda node, below: node.render(below, Printing())) for plan in (counted, single)]
+    assert "GROUP BY" in texts[0] and "GROUP BY" not in texts[1]
+    one, two = (ranks.ranked(*reader.arrays(text)) for text in texts)
+    assert list(one.values * 2**20) == list(two.values) and list(one.counts) == list(two.counts)
 
 
 def test_a_far_target_loses_no_precision() -> None:

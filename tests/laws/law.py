@@ -233,7 +233,10 @@ def ranks_moved(plan: Ranks, seen: Evaluation) -> Iterator[tuple[Any, int]]:
     """For each neighbour, how many entries of the multiset of (key, value) differ."""
 
     def entries(rows: Rows) -> Rows:
-        return Counter({row[:-1]: int(row[-1] or 0) for row in rows})
+        found: Rows = Counter()
+        for row, times in rows.items():
+            found[row[:-1]] += times * int(row[-1] or 0)
+        return found
 
     for key, tables in seen.without.items():
         yield key, moved(entries(seen.full[id(plan)]), entries(tables[id(plan)]))

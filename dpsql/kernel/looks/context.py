@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from dpsql.backends.reader import Reader
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Source
 from dpsql.plan.node import Node, Printing, fold
+
+
+@dataclass(slots=True)
+class Last:
+    """What was read last and for what, so that the next request of a statement for the same need not read it again."""
+
+    asked: Any = None
+    found: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +27,7 @@ class Context:
     noise: Source
     printing: Printing
     most_rows: MostRows
+    last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:
         """The plan as it is executed."""

@@ -12,6 +12,7 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.types import Interval, Type
 
 VALUE, COUNT = "value", "count"
+MOST_COUNTED = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,8 @@ class Ranks(Node):
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
+
+    A value may come in several rows, whose counts add up: values that hardly ever are equal are sorted sooner than counted.
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. Like a tally it carries no stability as a relation; scores of ranks are bounded from the
@@ -65,8 +68,13 @@ class Ranks(Node):
             cell = f"(({cell} * {1 << self.ties}) + CAST((hash({', '.join(names.values())}) >> {64 - self.ties}) AS BIGINT))"
         inner = f"SELECT {', '.join([*keys, f'{cell} AS {quote(VALUE)}'])} FROM ({below[0]}) AS t0{where}"
         group = ", ".join(f"t1.{quote(name)}" for name in (*self.keys, VALUE))
-        return (f"SELECT {group}, COUNT(*) AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL "
-                f"GROUP BY {group}")
+        count, by = ("COUNT(*)", f" GROUP BY {group}") if self.counted else ("CAST(1 AS BIGINT)", "")
+        return f"SELECT {group}, {count} AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL{by}"
+
+    @property
+    def counted(self) -> bool:
+        """Whether the engine counts equal values: where there are not too many different ones."""
+        return (self.grid.most + 1) << self.ties <= MOST_COUNTED
 
     def label(self) -> str:
         names = self.input.names
