@@ -63,6 +63,11 @@ class Answer:
         middle = value.toordinal() if isinstance(value, dt.date) else float(value)
         return middle - margin, middle + margin
 
+    def named(self, names: Sequence[str]) -> Answer:
+        """The same answer under other column names."""
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
+        return replace(self, columns=columns)
+
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({

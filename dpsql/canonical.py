@@ -1,7 +1,8 @@
 """One text for one meaning: what identifies a statement in the ledger.
 
 Two texts that bind to the same question, with the same options, are the same statement and have one answer. Places in the
-text take no part; everything else of the plan does, the policy that it rests on included.
+text take no part, nor do the names under which columns are shown; everything else of the plan does, the policy that it rests
+on included.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import hashlib
 from collections.abc import Mapping
 
 IGNORED = {"span", "text"}
+SHOWN = {"Output", "Key", "Fold", "Field"}  # whose `name` is for people
+LABELLED = {"Project", "UnionAll"}  # whose `columns` are (identifier, name for people, ...)
 
 
 def digest(*parts: object) -> str:
@@ -22,9 +25,12 @@ def digest(*parts: object) -> str:
 def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = ",".join(f"{item.name}={canonical(getattr(value, item.name))}" for item in dataclasses.fields(value)
-                         if item.name not in IGNORED)
-        return f"{type(value).__name__}({parts})"
+        kind = type(value).__name__
+        parts = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)
+                 if item.name not in IGNORED and not (item.name == "name" and kind in SHOWN)}
+        if kind in LABELLED:
+            parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
+        return f"{kind}({','.join(f'{name}={canonical(part)}' for name, part in parts.items())})"
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, tuple | list):

@@ -129,7 +129,7 @@ def _charged(program: Program, text: str, session: Session) -> Answer:
     identity = digest(session.policy, program.question, program.options)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
-        return of_json(stored)
+        return of_json(stored).named([output.name for output in program.question.outputs])
     try:
         made: Answer = session.kernel.run(_steps(program, session), cost=program.cost, account=session.account, sql=text,
                                           limits=session.limits, digest=identity, encode=Answer.as_json)

@@ -1,0 +1,408 @@
+"""The river from text to answer: what happens in which order, what is charged, what is stored, what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import worlds
+from sessions import open_ledger, reader_of, session_of
+
+from dpsql.answer import Answer
+from dpsql.audit.exact import Exact
+from dpsql.audit.prepared import Remembering
+from dpsql.backends.reader import ReaderFault
+from dpsql.catalog.price import price
+from dpsql.engine import Session, answer, budget_of, releases_of
+from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError
+from dpsql.explain import Explanation
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.run import Kernel
+
+PRIVATE = ("people", "visits", "scores", "households")
+COUNT = "SELECT COUNT(*) FROM people"
+
+
+class Watched(Remembering):
+    """A reader that tells what is read. (Nothing is remembered: every read is told.)"""
+
+    def __init__(self, reader: Any, events: list[str], fault: Callable[[], BaseException] | None = None) -> None:
+        super().__init__(reader)
+        self._events, self._fault = events, fault
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self._tell(sql)
+        return list(self._reader.rows(sql))
+
+    def arrays(self, sql: str) -> Any:
+        self._tell(sql)
+        return self._reader.arrays(sql)
+
+    def _tell(self, sql: str) -> None:
+        private = any(f'"{table}"' in sql for table in PRIVATE)
+        self._events.append("private" if private else "public")
+        if private and self._fault is not None:
+            raise self._fault()
+
+
+class Told(Ledger):
+    """A ledger that tells when it writes."""
+
+    events: list[str]
+
+    def charge(self, *args: Any, **kwargs: Any) -> int:
+        seq = super().charge(*args, **kwargs)
+        self.events.append("charge")
+        return seq
+
+    def answer(self, charged: int, body: str) -> None:
+        super().answer(charged, body)
+        self.events.append("stored")
+
+
+def watched(folder: Path, events: list[str], **more: Any) -> Session:
+    open_ledger(folder).close()
+    ledger = Told(folder / "test.ledger")
+    ledger.events = events
+    fault = more.pop("fault", None)
+    return session_of(folder, ledger=ledger, around=lambda reader: Watched(reader, events, fault), **more)
+
+
+def rows_of(text: str, session: Session, parameters: Any = ()) -> Any:
+    made = answer(text, session, parameters)
+    assert isinstance(made, Answer)
+    return made.rows
+
+
+# -- the order of events
+
+TEXTS = [
+    COUNT, "SELECT sex, AVG(income), MEDIAN(age) FROM people GROUP BY sex", "SELECT SUM(points) FROM scores",
+    "SELECT nickname, COUNT(*) FROM people GROUP BY nickname", "SELECT AVG(weight) FROM people",
+    "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) WHERE clinic IN (SELECT clinic FROM clinics) GROUP BY city",
+]
+
+
+def in_order(events: Sequence[str]) -> bool:
+    """Nothing private is read before the charge, and nothing at all happens after the answer is stored."""
+    return "charge" in events and "private" not in events[: events.index("charge")] and events[-1] == "stored"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_statement_is_charged_before_rows_are_read_and_stored_before_it_is_told(text: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    session = watched(tmp_path, events)
+    answer(text, session)
+    assert in_order(events) and "private" in events, events
+
+
+def test_a_kernel_that_charges_last_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(self: Kernel, script: Any, *, cost: Any, account: Any, limits: Any, digest: str, sql: str, encode: Any) -> Any:
+        made = self._serve(script, cost)
+        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self.version, sql=sql, allows=limits)
+        self._ledger.answer(seq, encode(made))
+        return made
+
+    monkeypatch.setattr(Kernel, "run", late)
+    events: list[str] = []
+    answer(COUNT, watched(tmp_path, events))
+    assert not in_order(events)
+
+
+@pytest.mark.parametrize("text", [
+    "EXPLAIN PRIVACY " + TEXTS[1], "SHOW BUDGET", "SHOW TABLES", "SHOW RELEASES", "DESCRIBE people",
+    "SELECT COUNT(*) FROM clinics", "SELECT DISTINCT sex FROM people"])
+def test_what_is_free_reads_nothing_private_and_charges_nothing(text: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    session = watched(tmp_path, events)
+    answer(text, session)
+    assert set(events) <= {"public"} and session.ledger.spent("person").rho == 0
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT * FROM people", "SELECT COUNT(*) FROM nowhere", "SELECT COUNT(*) FROM people WHERE age = (SELECT MAX(age) FROM people)",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = -1) COUNT(*) FROM people", "not sql", "SELECT person_id FROM people",
+    "SELECT person_id, COUNT(*) FROM visits GROUP BY person_id"])
+def test_what_is_refused_reads_nothing_private_and_charges_nothing(text: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    session = watched(tmp_path, events)
+    with pytest.raises(Error):
+        answer(text, session)
+    assert set(events) <= {"public"} and session.ledger.entries("person") == []
+
+
+# -- incidents
+
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    "the reader fails": ReaderFault, "a conversion fails": lambda: ValueError("year 10000 is out of range"),
+    "memory is out": MemoryError, "the process is told to go": SystemExit, "a rule is broken": lambda: AssertionError("secret")}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_whatever_fails_after_the_charge_is_the_same_incident(name: str, tmp_path: Path) -> None:
+    session = watched(tmp_path, [], fault=FAULTS[name])
+    with pytest.raises(Incident) as caught:
+        answer(COUNT, session)
+    fault: BaseException | None = caught.value
+    assert str(fault) == str(Incident().located(COUNT)) and fault is not None
+    assert fault.__cause__ is None and fault.__context__ is None
+    (entry,) = releases_of(session)
+    assert entry.body is None and entry.charge.epsilon == 10**9, "the charge is kept"
+    with pytest.raises(Incident):
+        answer(COUNT, session)  # it is not an answer that could be told again
+    assert len(releases_of(session)) == 2
+
+
+def test_an_interruption_stays_one_and_keeps_the_charge(tmp_path: Path) -> None:
+    session = watched(tmp_path, [], fault=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        answer(COUNT, session)
+    assert caught.value.args == () and caught.value.__context__ is None
+    assert session.ledger.spent("person").epsilon == 10**9
+
+
+def test_a_failure_to_store_the_answer_tells_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Ledger, charged: int, body: str) -> None:
+        raise OSError(f"no space for {body}")
+
+    session = session_of(tmp_path)
+    monkeypatch.setattr(Ledger, "answer", full)
+    with pytest.raises(Incident) as caught:
+        answer(COUNT, session)
+    assert caught.value.__context__ is None
+
+
+# -- stored answers
+
+
+def test_the_same_question_has_the_same_answer_for_nothing(tmp_path: Path) -> None:
+    events: list[str] = []
+    session = watched(tmp_path, events)
+    first = answer("SELECT sex, COUNT(*), AVG(age) FROM people WHERE age > 3 GROUP BY sex", session)
+    spent = session.ledger.spent("person")
+    events.clear()
+    again = answer("select  sex , count(*), Avg(people.age) from PEOPLE where (age > 3) group by 1 -- again", session)
+    assert isinstance(first, Answer) and isinstance(again, Answer)
+    assert not first.stored and again.stored
+    assert (again.rows, again.errors, again.margins) == (first.rows, first.errors, first.margins)
+    assert [column.name for column in again.columns] == ["sex", "count(*)", "Avg(people.age)"], "under the names it has now"
+    assert session.ledger.spent("person") == spent and "private" not in events
+
+
+@pytest.mark.parametrize("other", [
+    "SELECT COUNT(*) FROM people WHERE age > 4", "SELECT COUNT(age) FROM people WHERE age > 3 AND age > 3",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.9) COUNT(*) FROM people WHERE age > 3",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (confidence = 0.9) COUNT(*) FROM people WHERE age > 3",
+    "SELECT COUNT(*) FROM visits WHERE year > 3", "SELECT COUNT(*) + 1 FROM people WHERE age > 3",
+    "SELECT COUNT(*) FROM people WHERE age > 3.0 + 0"])
+def test_another_question_is_charged(other: str, tmp_path: Path) -> None:
+    session = session_of(tmp_path)
+    answer("SELECT COUNT(*) FROM people WHERE age > 3", session)
+    made = answer(other, session)
+    assert isinstance(made, Answer) and not made.stored and len(releases_of(session)) == 2
+
+
+def test_parameters_are_a_part_of_the_question(tmp_path: Path) -> None:
+    session = session_of(tmp_path)
+    text = "SELECT COUNT(*) FROM people WHERE age > ?"
+    flags = [made.stored for value in (3, 4, 3, 3.0) if isinstance(made := answer(text, session, [value]), Answer)]
+    assert flags[:3] == [False, False, True]
+    written = answer("SELECT COUNT(*) FROM people WHERE age > 4", session)
+    assert isinstance(written, Answer) and written.stored
+
+
+def test_an_answer_belongs_to_its_analyst_its_data_and_its_policy(tmp_path: Path) -> None:
+    reader = reader_of(worlds.world(people=200))
+    ada = session_of(tmp_path, reader=reader, digest="one")
+    first = rows_of(COUNT, ada)
+    for other in (session_of(tmp_path, reader=reader, digest="one", analyst="bob", ledger=ada.ledger),
+                  session_of(tmp_path, reader=reader_of(worlds.world(people=200), "v2"), digest="one", ledger=ada.ledger),
+                  session_of(tmp_path, reader=reader, digest="two", ledger=ada.ledger),
+                  session_of(tmp_path, reader=reader, digest="one", budget="pure", at={"epsilon": 1}, ledger=ada.ledger)):
+        made = answer(COUNT, other)
+        assert isinstance(made, Answer) and not made.stored
+    assert rows_of(COUNT, ada) == first
+
+
+def test_the_releases_of_others_are_not_listed(tmp_path: Path) -> None:
+    ada, bob = session_of(tmp_path), session_of(tmp_path, analyst="bob")
+    answer(COUNT, ada)
+    assert [entry.sql for entry in releases_of(ada)] == [COUNT] and releases_of(bob) == []
+
+
+# -- budgets
+
+TIGHT = worlds.POLICY.replace('[budgets.person]\nentity = "person"\nepsilon = 1000\ndelta = 0.01\n',
+                              '[budgets.person]\nentity = "person"\nepsilon = 1\n'
+                              '[budgets.person.analysts.ada]\nepsilon = 0.7\n[budgets.person.per_analyst]\nepsilon = 0.4\n')
+
+
+def priced(epsilon: str, text: str = "COUNT(*) FROM people") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) {text}"
+
+
+def test_a_budget_that_is_spent_reads_nothing_and_says_what_is_left(tmp_path: Path) -> None:
+    events: list[str] = []
+    session = watched(tmp_path, events, policy=TIGHT)
+    answer(priced("0.6"), session)
+    events.clear()
+    with pytest.raises(BudgetExhausted) as caught:
+        answer(priced("0.2"), session)
+    assert events == [] and len(releases_of(session)) == 1
+    assert "ε = 0.2" in caught.value.reason and "ada" in caught.value.reason and "ε = 0.1 of 0.7" in caught.value.reason
+    answer(priced("0.1"), session)
+    assert isinstance(stored := answer(priced("0.6"), session), Answer) and stored.stored, "what was answered stays free"
+
+
+def test_limits_of_analysts_and_the_total_bind_together(tmp_path: Path) -> None:
+    ada, bob, cyd = (session_of(tmp_path, policy=TIGHT, analyst=name) for name in ("ada", "bob", "cyd"))
+    answer(priced("0.5"), ada)
+    with pytest.raises(BudgetExhausted, match="the budget of bob has left: ε = 0.4 of 0.4"):
+        answer(priced("0.45"), bob)
+    answer(priced("0.4"), bob)
+    with pytest.raises(BudgetExhausted, match="the budget has left: ε = 0.1 of 1"):
+        answer(priced("0.2"), cyd)
+    answer(priced("0.1"), cyd)
+    state = budget_of(bob)
+    assert [account.whose for account in state.accounts] == [None, "bob"] and state.statements == 3
+    assert state.accounts[0].left() == "ε = 0 of 1"
+
+
+def test_ten_tenths_are_one(tmp_path: Path) -> None:
+    session = session_of(tmp_path, policy=TIGHT.replace("epsilon = 0.7", "epsilon = 1"))
+    for i in range(10):
+        answer(priced("0.1", f"COUNT(*) FROM people WHERE age > {i}"), session)
+    with pytest.raises(BudgetExhausted):
+        answer(priced("1e-9"), session)
+
+
+def test_connections_that_race_spend_no_more_than_there_is(tmp_path: Path) -> None:
+    """Twelve statements of 0.1 from four threads, each with a connection of its own, against 0.7."""
+    reader = Remembering(reader_of(worlds.world()))
+    sessions = [session_of(tmp_path, reader=reader, noise=Exact(), policy=TIGHT) for _ in range(4)]
+    outcomes: list[str] = []
+
+    def ask(number: int) -> None:
+        for i in range(3):
+            try:
+                answer(priced("0.1", f"COUNT(*) FROM people WHERE age > {3 * number + i}"), sessions[number])
+                outcomes.append("answered")
+            except BudgetExhausted:
+                outcomes.append("refused")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["answered"] * 7 + ["refused"] * 5
+    assert open_ledger(tmp_path).spent("person", "ada").epsilon == 7 * 10**8
+
+
+@pytest.mark.parametrize(("text", "code"), [
+    (COUNT, "no-price"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5) COUNT(*) FROM people", "price"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1e-6) COUNT(*) FROM people", "price")])
+def test_a_price_must_be_one_that_the_budget_can_hold(text: str, code: str, tmp_path: Path) -> None:
+    session = session_of(tmp_path, budget="pure", at={})
+    with pytest.raises(OptionError) as caught:
+        answer(text, session)
+    assert caught.value.code == code and session.ledger.entries("pure") == []
+
+
+def test_public_statements_need_no_price_and_are_exact(tmp_path: Path) -> None:
+    session = session_of(tmp_path, at={})
+    made = answer("SELECT city, COUNT(*), SUM(beds) FROM clinics GROUP BY city ORDER BY city", session)
+    assert isinstance(made, Answer)
+    assert made.rows == (("Oslo", 2, 30), ("Rome", 1, 5), (None, 1, None)) and made.cost == "" and not made.stored
+    assert all(column.exact for column in made.columns)
+    assert isinstance(answer("EXPLAIN PRIVACY SELECT COUNT(*) FROM clinics", session), Explanation)
+    assert session.ledger.entries("person") == []
+
+
+def test_what_is_charged_is_the_price_and_delta_only_where_something_may_fail(tmp_path: Path) -> None:
+    session = session_of(tmp_path, at={"epsilon": Fraction(1, 2), "delta": 1e-6})
+    for text in (COUNT, "SELECT nickname, COUNT(*) FROM people GROUP BY nickname",
+                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.01) AVG(age) FROM people"):
+        answer(text, session)
+    first, second, third = (entry.charge for entry in releases_of(session))
+    assert (first.epsilon, first.rho, first.delta) == (5 * 10**8, 125 * 10**6, 0)
+    assert second.delta == 5 * 10**11, "half of the price's delta; the other half pays for rho"
+    assert (third.epsilon, third.rho, third.delta) == (None, 10**7, 0)
+
+
+# -- parameters
+
+
+@pytest.fixture
+def exact(tmp_path: Path) -> Session:
+    return session_of(tmp_path, worlds.world(people=60), noise=Exact(), at={"epsilon": 5, "delta": 1e-6})
+
+
+@pytest.mark.parametrize(("text", "given"), [
+    ("SELECT COUNT(*) FROM people WHERE age > ? AND sex = ?", [30, "f"]),
+    ("SELECT COUNT(*) FROM people WHERE age > $1 AND sex = $2", [30, "f"]),
+    ("SELECT COUNT(*) FROM people WHERE sex = $2 AND age > $1", (30, "f")),
+    ("SELECT COUNT(*) FROM people WHERE age > :age AND sex = :sex", {"age": 30, "sex": "f"}),
+    ("SELECT COUNT(*) FROM people WHERE age > $age AND sex = $sex", {"sex": "f", "age": 30}),
+    ("SELECT COUNT(*) FROM people WHERE age > :n AND age > :n AND sex = 'f'", {"n": 30}),
+    ("SELECT COUNT(*) FROM people WHERE age > ? AND sex = 'f'", [Decimal(30)]),
+    ("SELECT COUNT(*) FROM people WHERE age > ? AND sex = 'f'", [30.0])])
+def test_parameters_stand_for_their_values(text: str, given: Any, exact: Session) -> None:
+    assert rows_of(text, exact, given) == rows_of("SELECT COUNT(*) FROM people WHERE age > 30 AND sex = 'f'", exact)
+
+
+@pytest.mark.parametrize(("condition", "value"), [
+    ("nickname = ?", "x'y"), ("born > ?", dt.date(1970, 1, 1)), ("born > ?", "1970-01-01"), ("active = ?", True),
+    ("nickname = ?", "' OR TRUE --"), ("coalesce(nickname, 'q') = coalesce(?, 'q')", None), ("nickname LIKE ?", "%y")])
+def test_parameters_of_every_kind(condition: str, value: Any, exact: Session) -> None:
+    printed = "'" + str(value).replace("'", "''") + "'"
+    if value is None or isinstance(value, bool):
+        printed = "NULL" if value is None else str(value)
+    written = f"SELECT COUNT(*) FROM people WHERE {condition.replace('?', printed)}"
+    ((expected,),) = exact.kernel._reader.rows(written)
+    assert rows_of(f"SELECT COUNT(*) FROM people WHERE {condition}", exact, [value]) == ((expected,),)
+
+
+@pytest.mark.parametrize(("text", "given", "kind"), [
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age > ? AND age < ?", [1], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [1, 2], ProgrammingError),
+    ("SELECT COUNT(*) FROM people", [1], ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > $2", [1], ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > :a", {"b": 1}, ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > :a", {}, SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age > :a", {"a": 1, "b": 2}, ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", "1", ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", b"1", ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", 1, ProgrammingError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [[1]], DataError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [object()], DataError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [b"1"], DataError),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", [2**64], DataError),
+    ("SELECT COUNT(*) FROM people WHERE nickname = ?", ["a\x00b"], DataError),
+    ("SELECT COUNT(*) FROM people WHERE nickname = ?", ["\ud800"], DataError),
+    ("SELECT COUNT(*) FROM people WHERE seen = ?", [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)], Error),
+    ("SELECT COUNT(*) FROM people WHERE age > ?", ["many"], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE sex > ?", [1], SqlError),
+    ("SELECT COUNT(*) FROM ?", ["people"], Error),
+    ("SELECT COUNT(*) FROM people ORDER BY ? LIMIT ?", [1, -1], Error)])
+def test_parameters_that_do_not_fit_are_refused(text: str, given: Any, kind: type[Error], exact: Session) -> None:
+    with pytest.raises(kind):
+        answer(text, exact, given)
+    assert releases_of(exact) == []
+
+
+def test_a_limit_may_be_a_parameter(exact: Session) -> None:
+    made = rows_of("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex LIMIT ? OFFSET ?", exact, [1, 1])
+    assert [row[0] for row in made] == ["m"]
+
+
+def test_prices_of_a_session_are_exact_numbers() -> None:
+    assert price(epsilon=0.1) == price(epsilon=Decimal("0.1"))
