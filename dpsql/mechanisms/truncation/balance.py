@@ -13,21 +13,17 @@ CUT       what is cut off and the noise together, as a standard error, in standa
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.cells import in_cell
+from dpsql.mechanisms.truncation.held import held, parts
 from dpsql.plan.operators.shares import UNIT, Shares, slack
-from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Noise, Request, score_range
+from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Noise, score_range
 
 CHOICE_OF_EPSILON, CHOICE_OF_RHO = Fraction(1, 2), Fraction(3, 10)
 CAUTION = 1.5
@@ -42,20 +38,20 @@ class Balanced:
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Shared):
             return No(because="it holds sums over rows of several entities to a level")
-        told = Told(task=task, price=purse.part(Fraction(1, max(1, cells))))
+        told = _Told(task=task, price=purse.part(Fraction(1, max(1, cells))))
         return Yes(error=told.deviation(1), noise=f"a standard error of {told.deviation(1):.4g} for each unit of the level")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found: list[Estimates] = []
         for task, purse in tasks:
             assert isinstance(task, Shared)
-            told = Told(task=task, price=purse.part(Fraction(1, max(1, len(setting.cells)))))
-            found.append(((yield from _estimate(told, setting)),))
+            told = _Told(task=task, price=purse.part(Fraction(1, max(1, len(setting.cells)))))
+            found.append(((yield from held(task, setting, told.request, told.error)),))
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class _Told:
     """One sum at one price."""
 
     task: Shared
@@ -66,21 +62,12 @@ class Told:
         return tuple(2**j for j in range(max(1, self.task.most.bit_length())))
 
     @property
-    def parts(self) -> int:
-        """Positive and negative values are held apart."""
-        return 2 if self.plan(self.task).signed else 1
-
-    @property
     def choice(self) -> Fraction:
         """The share of the price for choosing the level."""
         return CHOICE_OF_EPSILON if self.price.epsilon is not None else CHOICE_OF_RHO
 
-    @staticmethod
-    def plan(task: Shared) -> Shares:
-        return Shares(input=task.input, owners=task.owners, summand=task.summand)
-
     def noise(self, level: int) -> Noise:
-        moved = UNIT * level + self.parts * slack(level, len(self.task.owners))
+        moved = UNIT * level + parts(self.task) * slack(level, len(self.task.owners))
         purse = self.price.part(1 - self.choice)
         if purse.epsilon is not None:
             return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
@@ -90,21 +77,12 @@ class Told:
         """About the standard error of the sum held to this level, if it is the level that is drawn."""
         return CUT * math.sqrt(self.noise(level).variance) / UNIT
 
-    def request(self, input_: Shared) -> Balance:
+    def error(self, released: Held) -> float:
+        return self.deviation(self.levels[released.levels[0] or 0])
+
+    def request(self, plan: Shares) -> Balance:
         purse = self.price.part(self.choice)
         epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8: bounded range
-        width = score_range(self.levels, len(self.task.owners), self.parts)
-        scale = scale_of(max(1, width) / epsilon)
-        return Balance(plan=self.plan(input_), levels=self.levels, scale=scale, noises=tuple(map(self.noise, self.levels)),
+        scale = scale_of(max(1, score_range(self.levels, len(self.task.owners), parts(self.task))) / epsilon)
+        return Balance(plan=plan, levels=self.levels, scale=scale, noises=tuple(map(self.noise, self.levels)),
                        handicaps=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
-
-
-def _estimate(told: Told, setting: Setting) -> Generator[Request, Any, Estimate]:
-    values, deviations = [], []
-    for cell in setting.cells:
-        released: Held = yield told.request(in_cell(told.task, setting.keys, cell))
-        values.append(released.total / UNIT)
-        place = released.levels[0] or 0
-        deviations.append(told.deviation(told.levels[place]))
-    return Estimate(values=np.array(values), linear=False,
-                    slopes={(told.task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})

@@ -38,6 +38,8 @@ class Shares(Node):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         check_summands(self.input, (self.summand,))
+        if self.summand.components != 1:
+            raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
         if set(self.owners) & set(self.summand.columns):
