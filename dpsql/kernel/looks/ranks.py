@@ -58,11 +58,15 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
     found: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {cell_of(key): ([], []) for key in cells}
     if len(found) != len(cells):
         raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
+    dropped: tuple[list[int], list[int]] = ([], [])
+    known: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {}
     for row in context.reader.rows(sql):
-        cell = found.get(cell_of(row[:-2]))
-        if cell is not None:
-            cell[0].append(row[-2])
-            cell[1].append(row[-1])
+        key = row[:-2]
+        cell = known.get(key)
+        if cell is None:
+            cell = known[key] = found.get(cell_of(key), dropped)
+        cell[0].append(row[-2])
+        cell[1].append(row[-1])
     return [ranked(*found[cell_of(key)]) for key in cells]
 
 

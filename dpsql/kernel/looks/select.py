@@ -139,4 +139,4 @@ def flipped(values: Ranked, segment: Segment, scale: float, context: Context) ->
     below = upto[np.searchsorted(values.values, every, side="left")]
     above = values.total - upto[np.searchsorted(values.values, every, side="right")]
     distance, _ = excess(distances(below, above, values.total, segment), segment, scale)
-    return segment.low + context.noise.flip([-int(part) for part in distance], scale)
+    return segment.low + context.noise.flip((-distance).tolist(), scale)

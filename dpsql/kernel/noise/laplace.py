@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from dpsql.kernel.noise.arrays import Words, words
+
 
 @lru_cache(maxsize=256)
-def _mechanism(scale: float) -> Callable[[list[int]], list[int]]:
+def _mechanism(scale: float) -> Callable[[Words], list[int]]:
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance
@@ -21,4 +23,4 @@ def _mechanism(scale: float) -> Callable[[list[int]], list[int]]:
 
 def add(values: Sequence[int], scale: float) -> list[int]:
     """Each value plus noise z with probability proportional to exp(-|z| / scale); saturates at the ends of 64 bits."""
-    return list(_mechanism(scale)(list(values)))
+    return list(_mechanism(scale)(words(values)))

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from dpsql.kernel.noise.arrays import reals, words
+
 
 @lru_cache(maxsize=64)
-def _mechanism(kind: str, scale: float) -> Callable[[list[Any]], int]:
+def _mechanism(kind: str, scale: float) -> Callable[[Any], int]:
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import max_divergence, zero_concentrated_divergence
@@ -27,9 +29,9 @@ def _mechanism(kind: str, scale: float) -> Callable[[list[Any]], int]:
 
 def exponential(scores: Sequence[float], scale: float) -> int:
     """An index with probability proportional to exp(score / scale)."""
-    return int(_mechanism("exponential", scale)(list(scores)))
+    return int(_mechanism("exponential", scale)(reals(scores)))
 
 
 def permute_and_flip(scores: Sequence[int], scale: float) -> int:
     """The first index, in random order, that is accepted with probability exp((score - best) / scale)."""
-    return int(_mechanism("flip", scale)(list(scores)))
+    return int(_mechanism("flip", scale)(words(scores)))
