@@ -20,6 +20,8 @@ show tables;
 DESCRIBE people;
 DESCRIBE "clinics";
 (SELECT COUNT(*) FROM people);
+WITH t AS (SELECT * FROM people) (SELECT COUNT(*) FROM t);
+SELECT COUNT(*) FROM (WITH t AS (SELECT * FROM people) (SELECT * FROM t)) AS u;
 
 -- # options
 
@@ -85,7 +87,7 @@ SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40 AND income NOT BETWEEN 0
 SELECT COUNT(*) FROM people WHERE sex IN ('f', 'm') AND age NOT IN (0, 99);
 SELECT COUNT(*) FROM people WHERE nickname LIKE 'a%' OR nickname NOT LIKE '_o' OR nickname ILIKE '%Y' OR nickname NOT ILIKE 'b%';
 SELECT COUNT(*) FROM people WHERE nickname ~ '^[ab]' OR regexp_full_match(nickname, '[a-z]+');
-SELECT COUNT(*) FROM people WHERE age <> 30 AND age != 31 AND age == 32;
+SELECT COUNT(*) FROM people WHERE age <> 30 AND age != 31 AND age == 32 AND age <= 33 AND age >= 20;
 SELECT COUNT(*) FROM people WHERE age + 1 > income / 1000;
 SELECT COUNT(*) AS n, age + 1 > 50 AS older FROM people WHERE older GROUP BY older;
 SELECT COUNT(*) FROM people WHERE (((age > 3)));
@@ -206,6 +208,7 @@ SELECT city, COUNT(*) FROM people p, visits v, clinics c WHERE p.person_id = v.p
 SELECT COUNT(*) FROM visits CROSS JOIN clinics;
 SELECT SUM(points) FROM people JOIN visits USING (person_id) JOIN scores USING (person_id);
 SELECT COUNT(*) FROM (people JOIN visits USING (person_id)) JOIN clinics USING (clinic);
+SELECT COUNT(*) FROM ((SELECT * FROM people) AS p JOIN visits USING (person_id));
 SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id AND a.visit_id < b.visit_id;
 SELECT COUNT(*) FROM (SELECT * FROM visits WHERE year = 2020) AS v JOIN (SELECT * FROM people WHERE age > 20) AS p USING (person_id);
 SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city AND a.clinic <> b.clinic;
@@ -216,6 +219,8 @@ SELECT COUNT(*) FROM (SELECT person_id FROM visits UNION ALL SELECT person_id FR
 SELECT SUM(x) FROM (SELECT age AS x FROM people UNION ALL SELECT points FROM scores UNION ALL SELECT year FROM visits) AS t;
 WITH all_rows AS (SELECT 'visit' AS kind, person_id FROM visits UNION ALL SELECT 'score', person_id FROM scores)
 SELECT kind, COUNT(*) FROM all_rows GROUP BY kind;
+WITH t AS (SELECT 1 AS x UNION ALL SELECT 2 ORDER BY x) SELECT COUNT(*) FROM t;
+SELECT COUNT(*) FROM (WITH p AS (SELECT age FROM people) SELECT age FROM p UNION ALL SELECT age + 1 FROM p) AS t;
 SELECT AVG(x) FROM ((SELECT beds AS x FROM clinics) UNION ALL (SELECT 5)) AS t;
 
 -- # in_subquery and exists
@@ -240,6 +245,7 @@ SELECT SUM(floor(cost)), SUM(ceil(cost)), SUM(ceiling(cost)), SUM(round(cost)), 
 SELECT AVG(sqrt(cost)), AVG(cbrt(cost)), AVG(ln(cost + 1)), AVG(log(cost + 1)), AVG(log2(cost + 1)), AVG(log10(cost + 1)) FROM visits;
 SELECT AVG(exp(cost / 100)), AVG(log(3, cost + 1)), AVG(power(age, 2)), AVG(mod(age, 7)) FROM people JOIN visits USING (person_id);
 SELECT AVG(sin(age)), AVG(cos(age)), AVG(atan(age)), AVG(radians(age)), AVG(degrees(age)) FROM people;
+SELECT COUNT(*) FROM people WHERE tan(age) > 1;
 SELECT COUNT(*) FROM people WHERE isnan(income) OR isinf(income) OR NOT isfinite(income);
 SELECT SUM(least(age, 50)), SUM(greatest(age, 50, 20)), SUM(coalesce(income, 0)), SUM(ifnull(income, 0)), AVG(nullif(age, 0)) FROM people;
 SELECT COUNT(*) FROM people WHERE age = 1_0 OR income > 1e4 OR income < .5 OR income = 5. OR age > 99999999999999999999;
@@ -263,6 +269,7 @@ SELECT COUNT(*) FROM visits WHERE seen BETWEEN TIMESTAMP '2019-01-01 00:00:00' A
 SELECT COUNT(*) FROM people WHERE year(born) = 1980 AND month(born) = 2 AND day(born) = 29 AND quarter(born) = 1;
 SELECT COUNT(*) FROM visits WHERE hour(seen) = 12 AND minute(seen) = 30 AND second(seen) = 0;
 SELECT COUNT(*) FROM visits WHERE week(seen) = 1 OR dayofweek(seen) = 0 OR weekday(seen) = 6 OR isodow(seen) = 7 OR dayofyear(seen) = 1;
+SELECT COUNT(*) FROM people WHERE weekofyear(born) = 1 AND dayofmonth(born) = 31 AND date_trunc('month', born::DATE) > '2000-01-01';
 SELECT extract(year FROM seen), COUNT(*) FROM visits GROUP BY extract(year FROM seen);
 SELECT date_part('month', seen) AS m, COUNT(*) FROM visits GROUP BY m;
 SELECT COUNT(*) FROM visits WHERE date_trunc('month', seen) = TIMESTAMP '2020-01-01';

@@ -353,6 +353,9 @@ SELECT COUNT(*) FROM (SELECT * FROM people ORDER BY age OFFSET 2) AS t
 -- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits LIMIT 3) AS t
 
+-- Unsupported inner-limit: OFFSET inside a subquery
+SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits OFFSET 3) AS t
+
 -- Unsupported inner-group: a group of this subquery mixes the rows of many entities
 SELECT AVG(n) FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t
 
@@ -929,7 +932,7 @@ SELECT COUNT(*) FROM people WHERE born AT TIME ZONE 'UTC' > '2000-01-01'
 -- Unsupported cast: casts to HUGEINT are not answered
 SELECT COUNT(*) FROM people WHERE CAST(age AS HUGEINT) = 3
 
--- Unsupported cast: casts to ARRAY are not answered
+-- Unsupported not-accepted: lists, structs and maps are not answered
 SELECT COUNT(*) FROM people WHERE CAST(age AS INTEGER[]) = [3]
 
 -- Unsupported cast: a DECIMAL has up to 38 digits, up to 9 of them after the point

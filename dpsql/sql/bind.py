@@ -75,14 +75,12 @@ class _Top:
 
     def _outermost(self) -> tuple[exp.Expr, Names]:
         tree: exp.Expr = self._query.tree
-        names = Names()
         while isinstance(tree, exp.Subquery):
-            names = names.with_(tree.args.get("with_"))
             tree = tree.this
         if not isinstance(tree, exp.Select):
             raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
                               try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
-        return tree, names.with_(tree.args.get("with_"))
+        return tree, Names().with_(tree.args.get("with_"))
 
     def _check_items(self) -> None:
         """Refuse a SELECT list that asks for rows."""

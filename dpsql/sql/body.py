@@ -35,6 +35,7 @@ class Body:
         self.world, self.scope, self.names, self._aliases = world, scope, names, dict(aliases or {})
         self.node = scope.node
         self.binder = Binder(self)
+        self._bound: dict[str, Expr] = {}
         self._marks: dict[tuple[Expr | None, exp.Expr], Expr] = {}
 
     @property
@@ -63,13 +64,17 @@ class Body:
         raise fault
 
     def _alias(self, name: str, span: Span | None) -> Expr:
+        known = self._bound.get(name.lower())
+        if known is not None:
+            return replace(known, span=span)
         item = self._aliases[name.lower()]
         if has_aggregate(item):
             raise SqlError(f"{name} is an aggregate, known only after rows are grouped", code="aggregate-here", span=span,
                            subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
         del self._aliases[name.lower()]  # so that an alias cannot be made of itself
         try:
-            return replace(self.binder.bind(item), span=span)
+            self._bound[name.lower()] = self.binder.bind(item)
+            return replace(self._bound[name.lower()], span=span)
         finally:
             self._aliases[name.lower()] = item
 

@@ -24,7 +24,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # queries
     exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "distinct"},
     exp.Union: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
-    exp.Subquery: {"this", "alias", "with_", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
+    exp.Subquery: {"this", "alias", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
     exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Group: {"expressions", "all"},
@@ -33,14 +33,14 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Alias: {"this", "alias"}, exp.Star: set(), exp.Column: {"this", "table"}, exp.Identifier: {"this", "quoted"},
     # constants
     exp.Literal: {"this", "is_string"}, exp.Boolean: _UNARY, exp.Null: set(), exp.Var: _UNARY,
-    exp.Interval: {"this", "unit"}, exp.DataType: {"this", "nested", "expressions"}, exp.DataTypeParam: _UNARY,
-    exp.Array: {"expressions", "value_constructor"},
+    exp.Interval: {"this", "unit"}, exp.DataType: {"this", "expressions"}, exp.DataTypeParam: _UNARY,
+    exp.Array: {"expressions"},
     # operators
     exp.Paren: _UNARY, exp.And: _BINARY, exp.Or: _BINARY, exp.Not: _UNARY, exp.EQ: _BINARY, exp.NEQ: _BINARY, exp.LT: _BINARY,
     exp.LTE: _BINARY, exp.GT: _BINARY, exp.GTE: _BINARY, exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
     exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions", "query"}, exp.Exists: _UNARY,
     exp.Like: {"this", "expression", "negate"}, exp.ILike: {"this", "expression", "negate"},
-    exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: {"this", "expression", "typed", "safe"}, exp.IntDiv: _BINARY,
+    exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: _BINARY, exp.IntDiv: _BINARY,
     exp.Mod: _BINARY, exp.Neg: _UNARY, exp.Pow: _BINARY, exp.DPipe: {"this", "expression", "safe"},
     exp.Case: {"this", "ifs", "default"}, exp.If: {"this", "true", "false"}, exp.Cast: {"this", "to"},
     exp.TryCast: {"this", "to", "safe"}, exp.Coalesce: {"this", "expressions"}, exp.Nullif: _BINARY,
@@ -130,7 +130,7 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
         what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
         others = "COUNT, SUM, AVG, VAR_POP, STDDEV, MIN, MAX, MEDIAN or a quantile" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
-                           try_=closest(word, WORDS, cutoff=0.75) or others)
+                           try_=closest(word, WORDS, cutoff=0.66) or others)
     return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=type(node).__name__)
 
 

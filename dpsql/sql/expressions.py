@@ -326,7 +326,7 @@ class Binder:
         name = str(node.this).lower()
         known = NAMED.get(name)
         if known is None:
-            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.75) or OTHERS))
+            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.66) or OTHERS))
             raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
             return self._host.bins(node)

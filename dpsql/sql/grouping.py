@@ -43,6 +43,7 @@ class Grouping:
         self._body, self._fresh, self._exact = body, fresh, exact
         self._rows = Binder(body)
         self._aliases: dict[str, Expr] = {}
+        self._known: dict[str, Facts] = {}
         self._clause = "SELECT"
         self.keys: list[GroupKey] = []
         self.aggregates: list[Aggregated] = []
@@ -52,9 +53,7 @@ class Grouping:
 
     @property
     def env(self) -> Mapping[str, Facts]:
-        below = self._body.env
-        return {**below, **{key.id: facts(key.expr, below) for key in self.keys},
-                **{found.id: (exact_facts if self._exact else released_facts)(found, below) for found in self.aggregates}}
+        return {**self._body.env, **self._known}
 
     @property
     def parameters(self) -> Mapping[str, Value]:
@@ -91,6 +90,7 @@ class Grouping:
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
+            self._known[read.id] = (exact_facts if self._exact else released_facts)(read, self._body.env)
             known = read
         return Ref(column=known.id, type=known.type, span=read.span)
 
@@ -148,6 +148,7 @@ class Grouping:
     def _add_key(self, name: str, expr: Expr) -> None:
         if not any(key.expr == expr for key in self.keys):
             self.keys.append(GroupKey(id=self._fresh.column(), name=name, expr=expr))
+            self._known[self.keys[-1].id] = facts(expr, self._body.env)
 
     # -- expressions over groups
 

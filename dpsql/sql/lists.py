@@ -79,7 +79,7 @@ def _same_type(subject: Expr, column: Field, relation: Relation, world: World,
 def plain_select(query: exp.Expr, span: Span | None) -> exp.Select:
     """The SELECT of EXISTS. Raises Unsupported where it is more than rows of FROM that satisfy WHERE."""
     select = query
-    while isinstance(select, exp.Subquery) and select.args.get("with_") is None:
+    while isinstance(select, exp.Subquery):
         select = select.this
     if not isinstance(select, exp.Select) or any(select.args.get(key) for key in ("group", "having", "limit", "offset")) or any(
             has_aggregate(item) for item in select.expressions):

@@ -66,9 +66,12 @@ def _option_list(tokens: Sequence[Token], at: int) -> tuple[int, list[Option]]:
     while True:
         name = expect(None, "the name of an option")
         expect(TokenType.EQ, "=")
-        first = expect(None, "a value")
-        sign = -1 if first.token_type is TokenType.DASH else 1
-        value = expect(None, "a number") if sign < 0 else first
+        value = expect(None, "a value")
+        sign = -1 if value.token_type is TokenType.DASH else 1
+        value = expect(None, "a number") if sign < 0 else value
+        if value.token_type is TokenType.DOT:  # .5 is a sign and a number
+            digits = expect(TokenType.NUMBER, "a number")
+            value = Token(TokenType.NUMBER, "." + digits.text, value.line, value.col, value.start, digits.end)
         options.append(Option(name=name.text.lower(), value=_constant(value, sign, form), span=Span(name.start, value.end + 1)))
         closing = expect(None, ", or )")
         if closing.token_type is TokenType.R_PAREN:

@@ -18,7 +18,7 @@ OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 _PLACE = "place"
-_REACH = 4  # how many signs before its first part the opening word of a node may stand
+_REACH = 5  # how many signs before its first part the opening word of a node may stand
 _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Case: ("CASE",), exp.Cast: ("CAST", "DATE", "TIMESTAMP"), exp.TryCast: ("TRY_CAST",), exp.Not: ("NOT",), exp.Neg: ("-",),
     exp.Exists: ("EXISTS",), exp.Extract: ("EXTRACT",), exp.Interval: ("INTERVAL",), exp.Select: ("SELECT", "FROM"),
@@ -30,6 +30,11 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
     """Note the place of every node of a tree that was parsed from these tokens."""
     finder = _Finder(tokens)
+    intervals = list(tree.find_all(exp.Interval))
+    words = [i for i, token in enumerate(tokens) if token.text.upper() == "INTERVAL"]
+    if len(intervals) == len(words) == 1:  # its parts leave no trace, so it is only found where it is the only one
+        last = tokens[min(words[0] + 2, len(tokens) - 1)]
+        intervals[0].meta["start"], intervals[0].meta["end"] = tokens[words[0]].start, last.end
     found: dict[int, Span | None] = {}
     for node in reversed(list(tree.walk(bfs=True))):  # children first
         start, end = node.meta.get("start"), node.meta.get("end")
@@ -51,6 +56,12 @@ def span_of(node: exp.Expr | None) -> Span | None:
             return found
         node = node.parent
     return None
+
+
+def _is_call(node: exp.Expr) -> bool:
+    """Whether a node is written as name(...)."""
+    other = (exp.Binary, exp.Connector, exp.Case, exp.Cast, exp.If, exp.Extract, exp.Exists)
+    return isinstance(node, exp.Func) and not isinstance(node, other)
 
 
 class _Finder:
@@ -75,6 +86,10 @@ class _Finder:
             if self._tokens[at].text.upper() in words:
                 first = at
                 break
+        if isinstance(node, exp.Cast) and last + 2 < len(self._tokens) and self._tokens[last + 1].token_type is TokenType.DCOLON:
+            last += 2  # x::type
+        if _is_call(node):
+            first, last = self._called(first, last, named=node.meta.get("start") is not None)
         least = self._lowest(first, last + 1)
         while first > 0 and self._depths[first] > least:
             first -= 1
@@ -83,6 +98,16 @@ class _Finder:
         if isinstance(node, exp.Case) and last + 1 < len(self._tokens) and self._tokens[last + 1].text.upper() == "END":
             last += 1
         return Span(self._tokens[first].start, self._tokens[last].end + 1)
+
+    def _called(self, first: int, last: int, *, named: bool) -> tuple[int, int]:
+        """With the name of a function, if that left no trace, and with the bracket of one whose arguments left none."""
+        tokens = self._tokens
+        bracketed = first >= 2 and tokens[first - 1].token_type is TokenType.L_PAREN
+        if not named and bracketed and tokens[first - 2].text.isidentifier():
+            return first - 2, last
+        if named and first == last < len(tokens) - 1 and tokens[last + 1].token_type is TokenType.L_PAREN:
+            return first, last + 1
+        return first, last
 
     def _lowest(self, low: int, high: int) -> int:
         """The least depth between two places, both included."""

@@ -115,5 +115,6 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.RegexpLike, "flag"): ("flags of regular expressions are not answered", "regexp_matches(lower(x), 'pattern')"),
     (exp.Cast, "format"): ("casts with a format are not answered", "CAST(x AS DATE)"),
     (exp.Order, "this"): ("ORDER BY inside an aggregate is not answered", "the aggregate without it"),
+    (exp.DataType, "nested"): _LISTS,
     (exp.Ordered, "with_fill"): ("WITH FILL is not answered", "a GROUP BY over a declared domain, which shows every group"),
 }

@@ -51,9 +51,9 @@ _WORDS = """
     abs sign floor ceil ceiling round trunc sqrt cbrt ln log log2 log10 exp pow power mod sin cos tan atan radians degrees
     isnan isinf isfinite lower upper length substring substr left right contains starts_with ends_with prefix suffix
     strpos position instr reverse trim ltrim rtrim concat regexp_matches regexp_full_match coalesce ifnull nullif least
-    greatest if year quarter month week day dayofyear dayofweek weekday isodow hour minute second extract date_part
-    date_trunc date_diff bin_floor count count_if sum avg mean min max median var_pop var_samp variance stddev stddev_pop
-    stddev_samp quantile quantile_cont quantile_disc percentile_cont percentile_disc
+    greatest if year quarter month week day dayofyear dayofweek weekday isodow weekofyear dayofmonth hour minute second
+    extract date_part date_trunc date_diff bin_floor count count_if sum avg mean min max median var_pop var_samp variance
+    stddev stddev_pop stddev_samp quantile quantile_cont quantile_disc percentile_cont percentile_disc
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).

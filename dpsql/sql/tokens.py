@@ -16,7 +16,7 @@ from dpsql.sql.constants import is_text
 from dpsql.sql.places import CLOSING, OPENING
 from dpsql.types import Span
 
-MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 60
+MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 40
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
               TokenType.SELECT}

@@ -1,0 +1,110 @@
+"""The allowlist: every kind of node on it is needed, and nothing that is not on it comes through."""
+
+from __future__ import annotations
+
+import pytest
+from grammar_sentences import accepted, refused
+from sqlglot import exp
+
+from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.sql import border
+from dpsql.sql.border import ACCEPTED, check
+from dpsql.sql.parse import parse
+from dpsql.sql.refusals import ARGUMENTS, REASONS
+from dpsql.sql.statement import Explain, Query
+from dpsql.sql.syntax import AGGREGATES, SIMPLE
+
+
+def trees() -> list[exp.Query]:
+    """The trees of the corpus that pass the border; some of those that are refused are refused behind it."""
+    found = []
+    for text in [*accepted(), *(text for *_, text in refused())]:
+        try:
+            statement = parse(text)
+            query = statement.query if isinstance(statement, Explain) else statement
+            if isinstance(query, Query):
+                check(query.tree, text)
+                found.append(query.tree)
+        except Error:
+            assert text not in accepted()
+    return found
+
+
+def test_every_accepted_kind_of_node_is_reached_by_the_corpus() -> None:
+    reached = {type(node) for tree in trees() for node in tree.walk()}
+    assert reached <= set(ACCEPTED)
+    assert {kind.__name__ for kind in set(ACCEPTED) - reached} == set()
+
+
+def test_every_accepted_argument_is_reached_by_the_corpus() -> None:
+    reached = {(type(node), name) for tree in trees() for node in tree.walk() for name, value in node.args.items()
+               if value is not None and value is not False and value != []}
+    allowed = {(kind, name) for kind, names in ACCEPTED.items() for name in names}
+    assert reached <= allowed
+    assert {(kind.__name__, name) for kind, name in allowed - reached} == set()
+
+
+def test_what_is_refused_with_a_reason_is_not_accepted() -> None:
+    assert not set(REASONS) & set(ACCEPTED)
+    assert not {(kind, name) for kind, name in ARGUMENTS if name in ACCEPTED.get(kind, ())}
+    assert {kind for kind, _ in ARGUMENTS} <= set(ACCEPTED)
+    assert all(name in kind.arg_types for kind, name in ARGUMENTS), "an argument that sqlglot does not know"
+
+
+def test_what_the_binder_knows_is_accepted() -> None:
+    assert set(SIMPLE) | set(AGGREGATES) <= set(ACCEPTED)
+
+
+OTHER_FUNCTIONS = [kind for kind in vars(exp).values() if isinstance(kind, type) and issubclass(kind, exp.Func)
+                   and kind not in (*ACCEPTED, exp.Func, exp.AggFunc)]
+
+
+@pytest.mark.parametrize("kind", OTHER_FUNCTIONS, ids=lambda kind: kind.__name__)
+def test_every_other_function_of_sqlglot_is_refused(kind: type[exp.Expr]) -> None:
+    tree = exp.select(exp.Count(this=kind())).from_("people")
+    with pytest.raises(Unsupported):
+        check(tree, "")
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("SELECT COUNT(*) INTO x FROM people", "Select.into"), ("SELECT COUNT(*) FROM people FOR UPDATE", "Select.locks"),
+    ("WITH d AS (DELETE FROM people RETURNING *) SELECT COUNT(*) FROM d", "Delete"),
+    ("WITH RECURSIVE t AS (SELECT 1) SELECT COUNT(*) FROM t", "With.recursive"),
+    ("SELECT COUNT(*) FROM people, people.secret", "Table.db"), ("SELECT COUNT(*) FROM people AS p TABLESAMPLE 10%", "Table.sample"),
+    ("SELECT MAX(people) OVER () FROM people", "Window"), ("SELECT COUNT(*) FROM people WHERE age = 3 COLLATE x", "Collate"),
+    ("SELECT COUNT(*) FROM people WHERE (SELECT 1 UNION SELECT 2) = 3", ""), ("SELECT COUNT(*) FROM 'x.csv'", ""),
+])
+def test_hidden_statements_are_refused_by_what_they_are(text: str, kind: str) -> None:
+    statement = parse(text)
+    assert isinstance(statement, Query)
+    if not kind:
+        check(statement.tree, text)  # these are refused when they are bound
+        return
+    with pytest.raises(Unsupported) as caught:
+        check(statement.tree, text)
+    assert caught.value.subject == kind
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT COUNT(*) AS ? FROM people", "SELECT COUNT(*) FROM ?", "SELECT COUNT(*) FROM people AS ?", "SELECT people.? FROM people",
+    "SELECT ?.age FROM people", "SELECT COUNT(*) FROM people JOIN visits USING (?)", "WITH ? AS (SELECT 1) SELECT COUNT(*) FROM people",
+])
+def test_parameters_are_no_names(text: str) -> None:
+    with pytest.raises((SqlError, Unsupported)):
+        statement = parse(text)
+        assert isinstance(statement, Query)
+        border.check(statement.tree, text)
+
+
+@pytest.mark.parametrize("word", ["filter", "over", "where", "limit", "all", "using", "end", "window"])
+def test_words_of_sql_are_names_only_in_quotes_or_after_as(word: str) -> None:
+    for text in (f'SELECT COUNT(*) "{word}" FROM people', f"SELECT COUNT(*) AS {word} FROM people",
+                 f'SELECT COUNT(*) FROM people "{word}"'):
+        statement = parse(text)
+        assert isinstance(statement, Query)
+        check(statement.tree, text)
+    for text in (f"SELECT COUNT(*) {word} FROM people", f"SELECT COUNT(*) FROM people AS {word}"):
+        with pytest.raises((SqlError, Unsupported)):
+            statement = parse(text)
+            assert isinstance(statement, Query)
+            check(statement.tree, text)
