@@ -5,56 +5,24 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import duckdb
 import pytest
 from binding import Bench, bench
+from kernel.extensions.given import Given
 from worlds import removals, world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.looks.sets import read
 from dpsql.kernel.noise.source import Secure
 from dpsql.plan.certificate import stability
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, fold
+from dpsql.plan.node import InvalidPlan, Node, Printing, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
-from dpsql.types import Interval, Type
-
-KINDS = {"BIGINT": Type.BIGINT, "VARCHAR": Type.VARCHAR, "DATE": Type.DATE, "DOUBLE": Type.DOUBLE, "BOOLEAN": Type.BOOLEAN}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given(Node):
-    """Rows written down in a test. Proof: none."""
-
-    columns: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[Any, ...], ...] = ()
-    nullable: bool = True
-
-    @cached_property
-    def fields(self) -> tuple[Field, ...]:
-        return tuple(Field(id=name, name=name, facts=Facts(type=KINDS[kind], nullable=self.nullable)) for name, kind in self.columns)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return ()
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=None)
-
-    def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        lines = [", ".join(f"CAST({'NULL' if value is None else repr(value)} AS {kind}) AS {name}"
-                           for value, (name, kind) in zip(row, self.columns, strict=True)) for row in self.rows]
-        return " UNION ALL ".join(f"SELECT {line}" for line in lines)
-
-    def label(self) -> str:
-        return "given"
+from dpsql.types import Interval
 
 
 def shared(rows: Sequence[tuple[Any, ...]], kind: str = "BIGINT", *, summand: Summand | None = None,
