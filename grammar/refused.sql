@@ -132,11 +132,20 @@ SELECT COUNT(*) FROM people WHERE age = 0xFF
 -- SqlError syntax: people is not expected here
 SELECT COUNT(*) FORM people
 
--- SqlError syntax: ) is expected here
+-- SqlError syntax: a bracket is not closed
 SELECT COUNT(* FROM people
 
--- SqlError syntax: ) is not expected here
+-- SqlError syntax: ) closes nothing
 SELECT COUNT(*)) FROM people
+
+-- SqlError syntax: FROM is missing before JOIN
+SELECT COUNT(*) JOIN visits USING (person_id)
+
+-- SqlError join-condition: JOIN needs a condition
+SELECT COUNT(*) FROM people JOIN visits USING ()
+
+-- SqlError syntax: a name is missing
+SELECT COUNT(*) FROM (SELECT 1) AS (x)
 
 -- SqlError syntax: something is missing after WHERE
 SELECT COUNT(*) FROM people WHERE
@@ -224,8 +233,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon 0.5) COUNT(*) FROM people
 -- SqlError options: the value of an option is a constant
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ) COUNT(*) FROM people
 
--- SqlError options: , or ) is expected here
+-- SqlError syntax: a bracket is not closed
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5 COUNT(*) FROM people
+
+-- SqlError options: , or ) is expected here
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5 delta = 1e-6) COUNT(*) FROM people
 
 -- Unsupported many-statements: one statement at a time
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5; delta = 1) COUNT(*) FROM people

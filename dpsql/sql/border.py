@@ -89,6 +89,8 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
         raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
                           span=span_of(node), try_="a < b AND b < c")
+    if isinstance(node, exp.Select) and node.args.get("joins") and node.args.get("from_") is None:
+        raise SqlError("FROM is missing before JOIN", code="syntax", span=span_of(node.args["joins"][0]), try_="FROM a JOIN b")
     if isinstance(node, exp.Group) and node.args.get("all") and node.expressions:
         raise SqlError("GROUP BY ALL stands alone", code="group-by", span=span_of(node.expressions[0]), try_="GROUP BY ALL")
     for kind, (names, what) in _NEEDED.items():
@@ -100,7 +102,7 @@ _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str]] = {
     exp.Select: (("expressions",), "what to SELECT"),
     exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key"),
     exp.Order: (("expressions",), "what to ORDER BY"), exp.In: (("expressions", "query", "unnest", "field"), "the list of IN"),
-    exp.Tuple: (("expressions",), "what stands in brackets"), exp.Case: (("ifs",), "WHEN"),
+    exp.TableAlias: (("this",), "a name"), exp.Tuple: (("expressions",), "what stands in brackets"), exp.Case: (("ifs",), "WHEN"),
 }
 
 

@@ -33,6 +33,8 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
     options: list[Option] = []
     if end < len(tokens) and tokens[end].text.upper() == "OPTIONS":
         end, options = _option_list(tokens, end + 1)
+    if end < len(tokens) and tokens[end].token_type is TokenType.COMMA:
+        raise SqlError(", is not expected here", code="options", span=place_of(tokens[end]))
     return tokens[: at - 1] + tokens[end:], tuple(options)
 
 

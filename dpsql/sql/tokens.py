@@ -22,9 +22,11 @@ _ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.O
               TokenType.SELECT}
 _BEFORE_LISTS = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.WITH, TokenType.GROUP_BY,
                  TokenType.ORDER_BY, TokenType.VALUES}
+_BEFORE_STAR = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, TokenType.COMMA, TokenType.DOT,
+                TokenType.RETURNING}
 _AFTER_COMMA = {TokenType.COMMA, *CLOSING}
 _NEVER_BESIDE = {(TokenType.ASC, TokenType.DESC), (TokenType.DESC, TokenType.ASC), (TokenType.STRING, TokenType.STRING),
-                 (TokenType.GROUP_BY, TokenType.DISTINCT)}
+                 (TokenType.GROUP_BY, TokenType.DISTINCT), *((TokenType.ALIAS, kind) for kind in (TokenType.COMMA, *CLOSING))}
 _WITHOUT_CONDITION = ("CROSS", "NATURAL", "POSITIONAL")
 
 
@@ -59,6 +61,7 @@ def tokens_of(text: str) -> list[Token]:
                        span=place_of(tokens[MOST_TOKENS]))
     _check_tokens(tokens)
     _check_templates(text, tokens)
+    _check_stars(tokens)
     _check_limits(tokens)
     _check_joins(tokens)
     return tokens
@@ -76,6 +79,8 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
     depth = 0
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        if depth < 0:
+            raise SqlError(f"{shown(token)} closes nothing", code="syntax", span=place_of(token))
         if depth > MOST_DEPTH:
             raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=place_of(token))
         if following is not None and ((token.token_type in _BEFORE_LISTS and following.token_type is TokenType.COMMA)
@@ -83,6 +88,8 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
             raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
         if following is not None and (token.token_type, following.token_type) in _NEVER_BESIDE:
             raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
+        if following is None and token.token_type is TokenType.ALIAS:
+            raise SqlError("a name is missing after AS", code="syntax", span=place_of(token))
         if token.token_type is TokenType.SEMICOLON:
             raise Unsupported("one statement at a time", code="many-statements", span=place_of(token),
                               try_="to run the statements one after another")
@@ -96,6 +103,27 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
                 following.start == token.end + 1):
             raise Unsupported("texts with Unicode escapes are not accepted", code="literal", span=place_of(token),
                               try_="the letters themselves")
+    if depth > 0:
+        raise SqlError("a bracket is not closed", code="syntax", span=_open_bracket(tokens), try_=")")
+
+
+def _open_bracket(tokens: Sequence[Token]) -> Span:
+    """The innermost bracket that is never closed."""
+    waiting: list[Token] = []
+    for token in tokens:
+        if token.token_type in OPENING:
+            waiting.append(token)
+        elif token.token_type in CLOSING:
+            waiting.pop()
+    return place_of(waiting[-1])
+
+
+def _check_stars(tokens: Sequence[Token]) -> None:
+    """Refuse FROM people *, which sqlglot reads as other engines do."""
+    for before, star, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        if star.token_type is TokenType.STAR and before.token_type not in _BEFORE_STAR and (
+                after is None or after.token_type in {*_ENDS_FROM, *_AFTER_COMMA, TokenType.JOIN, TokenType.ON}):
+            raise SqlError("* is not expected here", code="syntax", span=place_of(star))
 
 
 def _check_limits(tokens: Sequence[Token]) -> None:
@@ -114,7 +142,7 @@ def _check_joins(tokens: Sequence[Token]) -> None:
             raise SqlError("JOIN needs a condition", code="join-condition", span=place_of(waiting[-1][-1]),
                            try_="JOIN t ON a.key = t.key, or JOIN t USING (key); CROSS JOIN for all pairs")
 
-    for before, token in zip([None, *tokens], tokens, strict=False):
+    for before, token, after, last in zip([None, *tokens], tokens, [*tokens[1:], None], [*tokens[2:], None, None], strict=False):
         if token.token_type in OPENING:
             waiting.append([])
         elif token.token_type in CLOSING:
@@ -123,8 +151,10 @@ def _check_joins(tokens: Sequence[Token]) -> None:
                 waiting.pop()
         elif token.token_type is TokenType.JOIN and (before is None or before.text.upper() not in _WITHOUT_CONDITION):
             waiting[-1].append(token)
-        elif token.token_type in (TokenType.ON, TokenType.USING) and waiting[-1] and token is not tokens[-1]:
-            waiting[-1].pop()
+        elif token.token_type in (TokenType.ON, TokenType.USING) and waiting[-1]:
+            empty = after is None or (token.token_type is TokenType.USING and last is not None and last.token_type in CLOSING)
+            if not empty:
+                waiting[-1].pop()
         elif token.token_type in _ENDS_FROM:
             end_clause()
     end_clause()

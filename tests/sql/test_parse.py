@@ -96,7 +96,7 @@ def test_options_belong_to_the_outermost_select(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "place"), [
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon 1) COUNT(*) FROM people", "1"),
-    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1", "1"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1), COUNT(*) FROM people", ","),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = ?) COUNT(*) FROM people", "?"),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1 delta = 2) COUNT(*) FROM people", "delta"),
     ("SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY * FROM people)", "DIFFERENTIAL_PRIVACY"),
@@ -179,7 +179,8 @@ def test_mistyped_words_are_recognised(text: str, hint: str) -> None:
 @pytest.mark.parametrize(("text", "place"), [
     ("SELECT COUNT(*)\nFROM people\nWHERE", "WHERE"), ("SELECT a b c FROM people", "c"), ("SELECT a,, b", ","), ("SELECT f(, a)", ","),
     ("SELECT f(a, )", ")"), ("SELECT , a", ","), ("SELECT a FROM t JOIN u WHERE x", "JOIN"), ("SELECT a FROM t JOIN u", "JOIN"),
-    ("SELECT a FROM (t JOIN u) JOIN v ON x", "JOIN"), ("SELECT a FROM t LIMIT 3, 4", ","), ("SELECT {# x #} a", "{#"),
+    ("SELECT a FROM (t JOIN u) JOIN v ON x", "JOIN"), ("SELECT a FROM t LIMIT 3, 4", ","),
+    ("SELECT {# x #} a", "{#"),
     ("SELECT a ORDER BY a ASC DESC", "DESC"), ("SELECT 'a' 'b'", "'b'"),
 ])
 def test_syntax_errors_are_pointed_at(text: str, place: str) -> None:
