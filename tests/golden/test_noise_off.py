@@ -24,6 +24,7 @@ from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared
 from dpsql.engine import Session, answer
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.question import Question
 from dpsql.sql.parse import parse
 from dpsql.sql.split import split
@@ -198,6 +199,24 @@ def test_aggregates_of_no_rows(sessions: dict[str, Session]) -> None:
     made, _ = released("SELECT COUNT(*), SUM(age), AVG(age), STDDEV(age), COUNT(DISTINCT sex) FROM people WHERE FALSE",
                        sessions["person"])
     assert made.rows == ((0, 0, None, None, 0),)
+
+
+def test_a_null_that_becomes_a_bound_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    to_sql = Quantizer.to_sql
+    monkeypatch.setattr(Quantizer, "to_sql", lambda self, printed, kind: f"COALESCE({to_sql(self, printed, kind)}, {self.least})")
+    assert compare("SELECT COUNT(income), AVG(income) FROM people", sessions["person"]) != ""
+    assert compare("SELECT SUM(points), COUNT(points) FROM scores", sessions["person"]) != ""
+
+
+def test_a_limit_that_bites_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.script.learned_rows", too_few)
+    assert compare("SELECT COUNT(*) FROM scores", sessions["person"]) != ""
+
+
+def too_few(view: Any, owner: str, purse: Any) -> Iterator[Any]:
+    """Learns a limit of two rows, asking nothing."""
+    yield from ()
+    return 2
 
 
 LEFT_OUT = re.compile(r"\b(max_rows|clip|max_groups|LIMIT|OFFSET|EXPLAIN|SHOW|DESCRIBE|bin_floor)\b", re.IGNORECASE)

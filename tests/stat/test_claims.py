@@ -29,6 +29,7 @@ EDGE = Pair(people=[person(0, age=100, income=1e5), person(1, age=90, income=90_
 THREE = Pair(people=[person(0, age=100), person(1, age=0), person(2, age=100)])
 HOME = Pair(entity="household", households=[(0, "east"), (1, "west")], people=[person(i, household=i // 4) for i in range(8)],
             visits=[visit(i, i // 6, cost=500.0) for i in range(48)])
+SHARED = Pair(people=[person(i) for i in range(6)], visits=[visit(i, i // 3, clinic="a", cost=250.0 * (i % 3)) for i in range(18)])
 CROWD = Pair(people=[person(i, weight=1e6) for i in range(57)])
 ALONE = Pair(people=[person(0, nickname="only"), *OTHERS])
 PAIR_OF_TWO = Pair(people=[person(0, nickname="both"), person(1, nickname="both")])
@@ -88,6 +89,8 @@ CLAIMS = [
     pure("a household of many", "COUNT(*), SUM(cost) FROM visits", HOME),
     pure("a join of one's own rows", "sex, COUNT(*) FROM people JOIN visits USING (person_id) GROUP BY sex", MANY),
     pure("a subquery for each entity", "AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t", MANY),
+    pure("rows of several entities", "COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, times=200),
+    pure("signed sums of several entities", "SUM(a.cost - b.cost) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, times=150),
     rho("a count at rho", "COUNT(*) FROM people", MANY),
     rho("sums at rho", "year, COUNT(*), SUM(cost) FROM visits GROUP BY year", MANY),
     rho("totals clipped in l2", "clinic, SUM(cost) FROM visits GROUP BY clinic", MANY, ", clip = 400"),
