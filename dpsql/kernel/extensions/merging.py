@@ -58,7 +58,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> Reduced:
     while True:
         heavy = load > capacities
         count = int(heavy.sum())
-        owners, weights, whole = _heavy_sets(owners, weights, heavy, count)
+        owners, weights, whole = heavy_sets(owners, weights, heavy, count)
         fixed += whole
         capacities = capacities[heavy]
         sizes = (owners != NOBODY).sum(axis=1)
@@ -79,7 +79,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> Reduced:
             return Reduced(fixed, spent, weights, owners, load, capacities)
 
 
-def _heavy_sets(owners: Codes, weights: Integers, heavy: np.ndarray[tuple[int], np.dtype[np.bool_]],
+def heavy_sets(owners: Codes, weights: Integers, heavy: np.ndarray[tuple[int], np.dtype[np.bool_]],
                 count: int) -> tuple[Codes, Integers, int]:
     """Rows by their heavy owners, coded anew, and the weight of the rows that have none."""
     code = np.full(len(heavy) + 1, NOBODY, dtype=np.int32)  # the last entry stands for NOBODY

@@ -48,6 +48,10 @@ class Extension:
             self.high.append(bounds.upper(sizes, int(np.minimum(ranked, level).sum())))
         self._ceiling = list(self.high)
 
+    def left(self, j: int) -> Reduced:
+        """What is left to solve of a level that was refined."""
+        return self._reduced[j]
+
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
 

@@ -2,7 +2,7 @@
 
 A level is drawn by how many entities are above it, then the sum held to it is told with fresh noise. Proof: `requests.Balance`.
 The median error on graphs is about three times that of the best level if it were known, and an eighth of the race's
-(`tests/bench/selectors.py`). Settings were chosen there too:
+(`tests/bench/levels.py`). Settings were chosen there too:
 
 CHOICE    of the price, for drawing the level: half of a pure epsilon; less of rho, as bounded range makes the draw cheap there
 CAUTION   a level t has the prior weight t^-CAUTION: so rare that a level far too high, which is drawn with probability t^-CAUTION
