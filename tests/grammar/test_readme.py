@@ -87,9 +87,10 @@ def table() -> str:
 def _types(overloads: list[Overload]) -> str:
     for result in ("T", ""):  # T stands for the type of the arguments, in the result too or not
         alike = {_shape(row, {row.args[0]: "T"}, result or row.result.value) for row in overloads}
-        if len(overloads) >= 5 and len(alike) == 1 and (not result or all(row.result is row.args[0] for row in overloads)):
+        fits = not result or all(row.result is row.args[0] for row in overloads)
+        if len({row.args[0] for row in overloads}) >= len(Type) - 1 and len(alike) == 1 and fits:
             return alike.pop()
-    return "; ".join(_shape(row, {}, row.result.value) for row in overloads)
+    return "; ".join(dict.fromkeys(_shape(row, {}, row.result.value) for row in overloads))
 
 
 def _shape(row: Overload, names: dict[Type, str], result: str) -> str:
