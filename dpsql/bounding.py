@@ -8,9 +8,8 @@ from dpsql.plan.certificate import first_unbounded, stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_rows import limit_rows, row_order
+from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.types import Span
 
@@ -24,7 +23,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     known = stabilities(view, public)
     here = known[id(view)]
     if options.max_rows is not None and here.owner is not None and not here.public:
-        view = Truncate(input=view, rows=options.max_rows, owner=here.owner, order=row_order(view, here.owner))
+        view = keep_rows(view, options.max_rows, here.owner)
         return view, stabilities(view, public)[id(view)]
     if not here.owners and here.rows is None:
         raise _unbounded(view, known, span)

@@ -20,11 +20,10 @@ from dpsql.options import Options
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.decompose import decompose
-from dpsql.plan.rules.limit_rows import row_order
+from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.tasks import Clipping, shared_task, task_of
 from dpsql.types import Interval
 
@@ -252,7 +251,7 @@ def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
     """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one row."""
     view = program.view
     if program.known.rows is None and program.known.owner is not None:
-        view = Truncate(input=view, rows=1, owner=program.known.owner, order=row_order(view, program.known.owner))
+        view = keep_rows(view, 1, program.known.owner)
     clipping = program.clipping(1) if program.clips else None
     clippings = dict.fromkeys(range(len(program.decomposition.parts)), clipping)
     tasks = tasks_of(program, program.decomposition, view, public, clippings)

@@ -17,11 +17,10 @@ from dpsql.mechanisms.select.keys import found_keys
 from dpsql.mechanisms.truncation.sparse_vector import learned_rows, learned_total
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key
 from dpsql.plan.rules.decompose import decompose
-from dpsql.plan.rules.limit_rows import row_order
+from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.program import Program, assign, tasks_of
 from dpsql.requests import Request
 from dpsql.tasks import base_of, clip_of, contributions
@@ -59,7 +58,7 @@ def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node
     owner = program.owner
     rows = yield from learned_rows(program.view, owner, program.stages["limits"])
     notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
-    return Truncate(input=program.view, rows=rows, owner=owner, order=row_order(program.view, owner))
+    return keep_rows(program.view, rows, owner)
 
 
 def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +87,8 @@ CREATE TABLE clinics (clinic VARCHAR PRIMARY KEY, city VARCHAR);
 INSERT INTO clinics SELECT printf('c%02d', i), printf('city %d', i % 7) FROM range({clinics}) t(i);
 CREATE TABLE people (person_id INTEGER PRIMARY KEY, sex VARCHAR, age INTEGER, income DOUBLE);
 INSERT INTO people SELECT i, CASE WHEN random() < 0.5 THEN 'f' ELSE 'm' END,
-    CASE WHEN random() < 0.9 THEN CAST(floor(random() * 101) AS INTEGER) END, exp(9 + 2 * random() + random()) FROM range({people}) t(i);
+    CASE WHEN random() < 0.9 THEN CAST(floor(random() * 101) AS INTEGER) END, exp(9 + 2 * random() + random())
+    FROM range({people}) t(i);
 CREATE TABLE visits (visit_id INTEGER PRIMARY KEY, person_id INTEGER NOT NULL, year INTEGER, clinic VARCHAR, cost DOUBLE,
     weight DOUBLE, points INTEGER, note VARCHAR);
 INSERT INTO visits SELECT i, CAST(floor(random() * {people} * (CASE WHEN random() < 0.3 THEN 0.01 ELSE 1 END)) AS INTEGER),
@@ -118,11 +121,20 @@ def database(rows: int, folder: Path) -> Path:
 def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, delta: float = 1e-6) -> Session:
     """A session on that database with a new ledger. `limit` is the declared limit of rows of an entity, if any."""
     folder = Path(tempfile.mkdtemp(prefix="dpsql-bench-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     limits = f"rows_per_entity = {limit}" if limit is not None else ""
     policy = folder / "policy.toml"
     policy.write_text(POLICY.format(visit_limit=limits, claim_limit=limits), encoding="utf-8")
     Ledger.create(folder / "policy.ledger")
     return open_session(path, policy, None, Terms(budget=budget, analyst="bench", epsilon=epsilon, delta=delta or None))
+
+
+def plain(path: Path) -> duckdb.DuckDBPyConnection:
+    """The same database with DuckDB's own settings, under a second name: one process cannot open one name in two ways."""
+    twin = path.with_suffix(".plain.duckdb")
+    if not twin.exists():
+        twin.hardlink_to(path)
+    return duckdb.connect(str(twin), read_only=True)
 
 
 def again(session: Session, run: int) -> Session:

@@ -7,6 +7,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.types import Interval, Type
 
@@ -19,9 +21,13 @@ class Truncate(Node):
 
     `order` are the columns that tell rows apart; rows that agree on all of them are equal, so it does not matter which stays.
 
-    Proof. Rows are ranked inside their own entity, by a function of the row and a fixed secret, so the rows of one entity
-    that stay do not depend on any other entity: removing an entity removes the at most `rows` rows it kept, and no other row
-    changes. (Ranking across entities, or by arrival, would have no such bound.)
+    Proof. Rows are ranked inside their own entity, by a function of the row, of its number among the entity's rows equal to
+    it, and of a fixed secret, so the rows of one entity that stay do not depend on any other entity: removing an entity
+    removes the at most `rows` rows it kept, and no other row changes. (Ranking across entities, or by arrival, would have no
+    such bound.) Entities of at most `rows` rows keep them all, ranked or not.
+
+    Why the entity and the number are hashed too: by its other values alone every entity would keep the same ones, of equal
+    rows all or none, and averages over what is kept would be off.
 
     Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020, with a fixed keyed order in
     place of a reservoir.
@@ -67,7 +73,7 @@ class Truncate(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if len(self.fields) == 1:
             return self._copies(below[0])
-        if isinstance(self.input, Scan) and self.input.owner_in_row:
+        if _quick(self.input):
             return f"{self._of(below[0], '<=')} UNION ALL {self._ranked(self._of(below[0], '>'), printing)}"
         return self._ranked(below[0], printing)
 
@@ -87,21 +93,27 @@ class Truncate(Node):
 
     def _ranked(self, below: str, printing: Printing) -> str:
         owner, *order = (_narrow(self.field(column)) for column in (self.owner, *self._sorted))
-        if self.env[self.owner].type is Type.VARCHAR:
-            owner = f"hash({owner}), {owner}"  # numbers tell most names apart faster than their letters
         # In numbers 0.0 equals -0.0, and a choice between them would be the engine's.
         order += [f"signbit(t0.{quote(column)})" for column in self._sorted if self.env[column].type is Type.DOUBLE]
+        hashed = [f"t0.{quote(column)}" for column in self._told_apart]
+        if not self._distinct:
+            # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
+            # and makes no difference.
+            copies = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([owner, *order])})"
+            below = f"SELECT t0.*, {copies} AS \"@\" FROM ({below}) AS t0"
+            order, hashed = [*order, 't0."@"'], [*hashed, 't0."@"']
+        if self.env[self.owner].type is Type.VARCHAR:
+            owner = f"hash({owner}), {owner}"  # numbers tell most names apart faster than their letters
         # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
-        rank = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {self._hashed(printing)}, {', '.join(order)})"
+        rank = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {self._mixed(hashed, printing)}, {', '.join(order)})"
         inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.fields)
         outer = ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
                           else f"t1.{quote(field.id)}" for field in self.fields)
         return f"SELECT {outer} FROM (SELECT {inner}, {rank} AS \"#\" FROM ({below}) AS t0) AS t1 WHERE (t1.\"#\" <= {self.rows})"
 
-    def _hashed(self, printing: Printing) -> str:
-        """A number made of the row and the secret; half a word is enough to be fair, and sorts faster."""
-        names = [f"t0.{quote(column)}" for column in self._sorted]
-        whole = len(names) == 1 and self.env[self._sorted[0]].type is Type.BIGINT
+    def _mixed(self, names: list[str], printing: Printing) -> str:
+        """A number made of values and the secret; half a word is enough to be fair, and sorts faster."""
+        whole = len(names) == 1 and self.env[self._told_apart[0]].type is Type.BIGINT
         row, word = (names[0], "BIGINT") if whole else (f"hash({', '.join(names)})", "UBIGINT")
         return f"CAST((hash(xor({row}, CAST({printing.salt % 2**63} AS {word}))) >> 32) AS UINTEGER)"
 
@@ -109,8 +121,24 @@ class Truncate(Node):
     def _sorted(self) -> tuple[str, ...]:
         return self.order or (self.owner,)
 
+    @property
+    def _distinct(self) -> bool:
+        """Whether no two rows of an entity are equal in the columns that order them."""
+        return any(key <= {self.owner, *self._sorted} for key in self.input.unique)
+
+    @property
+    def _told_apart(self) -> tuple[str, ...]:
+        """Columns in which no two rows are equal: with the owner, or what one entity keeps would be what all others keep."""
+        alone = any(key <= set(self._sorted) for key in self.input.unique)
+        return self._sorted if alone else (self.owner, *self._sorted)
+
     def label(self) -> str:
         return f"Keep at most {self.rows} row{'s' if self.rows > 1 else ''} of each {self.input.names[self.owner]}"
+
+
+def _quick(node: Node) -> bool:
+    """Whether rows can be read several times at little cost: those of a table that names the owner in the row."""
+    return node.owner_in_row if isinstance(node, Scan) else isinstance(node, Filter | Project) and _quick(node.input)
 
 
 def _is_narrow(field: Field) -> bool:

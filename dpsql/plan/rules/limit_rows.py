@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 
@@ -21,6 +25,18 @@ def limit_rows(plan: Node) -> Node:
         return node
 
     return rebuild(plan, change)
+
+
+def keep_rows(view: Node, rows: int, owner: str) -> Node:
+    """The view with at most so many rows of each entity.
+
+    The rows are chosen below what only computes columns, where the key of the table still tells them apart.
+    """
+    if isinstance(view, Project):
+        inner = next(expr for column, _, expr in view.columns if column == owner)
+        if isinstance(inner, Ref):
+            return replace(view, input=keep_rows(view.input, rows, inner.column))
+    return Truncate(input=view, rows=rows, owner=owner, order=row_order(view, owner))
 
 
 def row_order(node: Node, owner: str) -> tuple[str, ...]:

@@ -9,9 +9,12 @@ import duckdb
 import pytest
 from plan.operators.small_tables import notes, ref, visits
 
+from dpsql.catalog.model import Column, OwnerPath, Table
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.types import Type
 
 ALL = visits("v")
 OWNERS = Project(input=ALL, columns=(("c1", "person", ref(ALL, "v_person")),))
@@ -83,3 +86,41 @@ def test_every_row_is_as_likely_to_stay() -> None:
     salts = [random.Random(i).getrandbits(64) for i in range(400)]
     stays = Counter(row[0] for salt in salts for row in rows_of(plan, connection, salt))
     assert len(stays) == 20 and max(abs(n - 100) for n in stays.values()) < 6 * (400 * 0.25 * 0.75) ** 0.5
+
+
+def chosen(plan: Node, connection: duckdb.DuckDBPyConnection, salts: int) -> list[Counter[tuple[object, ...]]]:
+    return [Counter(rows_of(plan, connection, random.Random(i).getrandbits(64))) for i in range(salts)]
+
+
+def test_rare_values_are_no_more_likely_than_others() -> None:
+    """Nine equal rows and one other: each of the ten is kept as often, though only values tell them apart."""
+    connection = made([(i, 1, "rare" if i == 0 else "usual", None) for i in range(10)])
+    below = Project(input=ALL, columns=(("c1", "person", ref(ALL, "v_person")), ("c2", "town", ref(ALL, "v_town"))))
+    plan = Truncate(input=below, rows=1, owner="c1", order=("c2",))
+    rare = sum(kept[1, "rare"] for kept in chosen(plan, connection, 600))
+    assert abs(rare - 60) < 6 * (600 * 0.1 * 0.9) ** 0.5
+
+
+@pytest.mark.parametrize("below", [TEXTS, WORDS], ids=["values", "values of parents"])
+def test_entities_choose_apart(below: Node) -> None:
+    """Were the choice one of values alone, all entities would keep the same ones."""
+    connection = made([(10 * i + j, i, "ab"[j % 2], None) for i in range(60) for j in range(10)])
+    owner, order = ("c1", ("c2", "c3")) if below is TEXTS else ("n_owner", ("n_visit", "n_word"))
+    at = [field.id for field in below.fields].index("c2" if below is TEXTS else "n_word")
+    plan = Truncate(input=below, rows=1, owner=owner, order=order)
+    for kept in chosen(plan, connection, 8):
+        assert kept.total() == 60 and len({row[at] for row in kept}) > 1
+        assert max(Counter(row[at] for row in kept.elements()).values()) < 50
+
+
+def test_a_key_that_starts_with_the_entity_is_not_the_same_choice_for_all() -> None:
+    """Of tables with one row a person and year, each person keeps years of their own."""
+    table = Table(name="years", public=False, key=("person", "year"), unique=(frozenset(["person", "year"]),),
+                  owners=(OwnerPath(steps=(), column="person", type=Type.BIGINT, not_null=True),),
+                  columns={name: Column(name=name, type=Type.BIGINT, sql_type="BIGINT", nullable=False) for name in ("person", "year")})
+    connection = duckdb.connect(":memory:")
+    connection.execute("CREATE TABLE years AS SELECT i AS person, j AS year FROM range(100) p(i), range(5) y(j)")
+    plan = Truncate(input=Scan(table=table, columns=(("p", "person"), ("y", "year")), owners=("p",)), rows=2, owner="p", order=("y",))
+    for kept in chosen(plan, connection, 5):
+        years = Counter(year for _, year in kept)
+        assert len(years) == 5 and max(years.values()) < 80
