@@ -328,7 +328,7 @@ class Race:
     penalties: tuple[int, ...]
 
     def cost(self, certificate: Certificate) -> Cost:
-        if _is_free(self.plan, self.levels, certificate):
+        if _is_free(self.plan, self.levels, self.noises, certificate):
             return FREE
         total = FREE
         for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
@@ -373,10 +373,10 @@ class Balance:
     noises: tuple[Noise, ...]
 
     def cost(self, certificate: Certificate) -> Cost:
-        if _is_free(self.plan, self.levels, certificate):
+        if _is_free(self.plan, self.levels, self.noises, certificate):
             return FREE
-        if len(self.handicaps) != len(self.levels):
-            raise ValueError("every level has a handicap")
+        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+            raise ValueError("every level has a handicap, and scores a scale")
         owners, parts = len(self.plan.owners), 2 if self.plan.signed else 1
         epsilon = Fraction(score_range(self.levels, owners, parts)) / Fraction(self.scale)
         moved = [UNIT * level + parts * slack(level, owners) for level in self.levels]
@@ -403,11 +403,15 @@ class Held:
     levels: tuple[int | None, ...]
 
 
-def _is_free(plan: Shares, levels: tuple[int, ...], certificate: Certificate) -> bool:
+WIDEST = 2.0**55  # of noise that is drawn by itself: with such a scale, 64 bits do not hold it with a chance below 1e-100
+COARSEST = 2.0**40  # of the scale of scores, so that floats hold those that matter
+
+
+def _is_free(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], certificate: Certificate) -> bool:
     """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
 
     What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further
-    columns there only lower the sums.
+    columns there only lower the sums. And noise must not be cut off at 64 bits before it is added, or the sum would show.
     """
     if certificate.below.public:
         return True
@@ -415,7 +419,18 @@ def _is_free(plan: Shares, levels: tuple[int, ...], certificate: Certificate) ->
         raise ValueError("a column that names an entity of these rows is not among the owners")
     if not levels or min(levels) < 1 or max(levels) > LARGEST or any(a >= b for a, b in pairwise(levels)):
         raise ValueError("levels are rising positive integers")
+    if len(noises) != len(levels) or any(spread_of(noise) > WIDEST for noise in noises):
+        raise ValueError("every level has a noise that 64 bits hold")
     return False
+
+
+def spread_of(noise: Noise) -> float:
+    """The scale of a noise or its standard deviation."""
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return scale
+        case DiscreteGaussian(sigma=sigma):
+            return sigma
 
 
 Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance

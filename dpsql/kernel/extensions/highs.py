@@ -65,6 +65,6 @@ def _loaded(program: Program) -> Any:
 def _run(program: Program, solver: Any) -> Point:
     solver.run()
     found = solver.getSolution()
-    if not (found.value_valid and found.dual_valid):
-        raise Unsolved
+    if solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit or not (found.value_valid and found.dual_valid):
+        raise Unsolved  # what was found by then would depend on the clock
     return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))

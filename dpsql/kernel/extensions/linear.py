@@ -27,7 +27,7 @@ class Unsolved(Exception):
     What is covered: within the time limit the value is a function of the sets and the level alone, as the rows are in canonical
     order, solvers run on one thread and without random choices, and nothing of the noise enters. What is not: *whether* a
     solver ends in time depends on the rows (and on the machine), and the incident shows it, as running times show something
-    anyway. The limit is so far beyond common times that it guards the service, not the answer.
+    anyway. The limit is so far beyond common times that it guards the service, not the answer; so does the limit of rows.
     """
 
 

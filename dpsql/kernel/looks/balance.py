@@ -10,6 +10,8 @@ from dpsql.kernel.looks.race import drawn
 from dpsql.kernel.looks.sets import read
 from dpsql.requests import Balance, Held
 
+MOST = 2**52  # more than any score that is ever drawn
+
 
 def look(request: Balance, context: Context) -> Held:
     """See `Balance` for the scores, their proof, and the noise."""
@@ -25,10 +27,11 @@ def chosen(scores: Scores, handicaps: Sequence[int], scale: float, context: Cont
     Proof. In each round there are lower bounds l_i <= s_i. Level i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
     taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
     exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some level is taken in it, it is one with the
-    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends.
+    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends. Bounds are cut
+    off where floats stop being exact; that leaves bounds.
     """
     while True:
-        bounds = [scores.at_least(i) for i in range(len(handicaps))]
+        bounds = [min(scores.at_least(i), MOST) for i in range(len(handicaps))]
         place = context.noise.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, handicaps, strict=True)],
                                           scale)
         if scores.at_most(place, bounds[place] + patience(scale, context)):

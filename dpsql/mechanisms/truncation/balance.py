@@ -21,7 +21,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import held, parts
+from dpsql.mechanisms.truncation.held import bearable, held, parts
 from dpsql.plan.operators.shares import UNIT, Shares, slack
 from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Noise, score_range
 
@@ -59,7 +59,7 @@ class _Told:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        return tuple(2**j for j in range(max(1, self.task.most.bit_length())))
+        return bearable((2**j for j in range(max(1, self.task.most.bit_length()))), self.noise)
 
     @property
     def choice(self) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from dpsql.estimates import Error, Estimate
 from dpsql.mechanisms.base import Setting, Shared
 from dpsql.mechanisms.truncation.cells import in_cell
 from dpsql.plan.operators.shares import UNIT, Shares
-from dpsql.requests import Balance, Held, Race, Request
+from dpsql.requests import WIDEST, Balance, Held, Noise, Race, Request, spread_of
 
 
 def held(task: Shared, setting: Setting, request: Callable[[Shares], Race | Balance],
@@ -25,6 +25,12 @@ def held(task: Shared, setting: Setting, request: Callable[[Shares], Race | Bala
         deviations.append(deviation(released))
     return Estimate(values=np.array(values), linear=False,
                     slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})
+
+
+def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
+    """The levels whose noise may be asked for, at least one: with a tiny price the ladder ends early."""
+    ladder = tuple(levels)
+    return tuple(level for level in ladder if spread_of(noise(level)) <= WIDEST) or ladder[:1]
 
 
 def parts(task: Shared) -> int:

@@ -17,7 +17,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import held, parts
+from dpsql.mechanisms.truncation.held import bearable, held, parts
 from dpsql.plan.operators.shares import UNIT, Shares, pull
 from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race
 
@@ -54,11 +54,15 @@ class _Runner:
     price: Cost
 
     @property
+    def steps(self) -> int:
+        return max(1, math.floor(math.log(max(self.task.most, 1), BASE) + 1e-9))
+
+    @property
     def levels(self) -> tuple[int, ...]:
-        return tuple(math.floor(BASE**j) for j in range(1, 1 + max(1, math.floor(math.log(max(self.task.most, 1), BASE) + 1e-9))))
+        return bearable((math.floor(BASE**j) for j in range(1, 1 + self.steps)), self.noise)
 
     def noise(self, level: int) -> Noise:
-        purse = self.price.part(Fraction(1, len(self.levels) * parts(self.task)))
+        purse = self.price.part(Fraction(1, self.steps * parts(self.task)))
         moved = pull(level, len(self.task.owners))
         if purse.epsilon is not None:
             return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
@@ -66,7 +70,7 @@ class _Runner:
 
     def penalty(self, level: int) -> int:
         """What the noise of a level exceeds with probability BETA / L at most."""
-        rare = math.log(len(self.levels) / BETA)
+        rare = math.log(self.steps / BETA)
         match self.noise(level):
             case DiscreteLaplace(scale=scale):
                 return math.ceil(scale * rare)

@@ -141,6 +141,21 @@ def test_levels_without_a_proof_are_refused(levels: tuple[int, ...]) -> None:
             request.cost(owned_by("a"))
 
 
+def test_noise_that_could_be_cut_off_before_it_is_added_is_refused() -> None:
+    """Noise is drawn by itself: held within 64 bits it would show the sum that it is added to."""
+    for noise in (DiscreteLaplace(scale=2.0**56), DiscreteGaussian(sigma=2.0**56)):
+        for request in (Race(plan=shares(1), levels=(1,), noises=(noise,), penalties=(0,)),
+                        Balance(plan=shares(1), levels=(1,), handicaps=(0,), scale=1.0, noises=(noise,))):
+            with pytest.raises(ValueError, match="64 bits"):
+                request.cost(owned_by("a"))
+    wide = Balance(plan=shares(1), levels=(1,), handicaps=(0,), scale=2.0**41, noises=(DiscreteLaplace(scale=1.0),))
+    for request in (wide, replace(wide, scale=0.0)):
+        with pytest.raises(ValueError, match="scale"):
+            request.cost(owned_by("a"))
+    with pytest.raises(ValueError, match="every level"):
+        replace(wide, levels=(1, 2), handicaps=(0, 0)).cost(owned_by("a"))
+
+
 def test_owners_that_the_plan_leaves_out_are_refused_and_public_rows_are_free() -> None:
     request = Race(plan=shares(2), levels=(1,), noises=(DiscreteLaplace(scale=1.0),), penalties=(0,))
     even = Balance(plan=shares(2), levels=(1,), handicaps=(0,), scale=1.0, noises=request.noises)

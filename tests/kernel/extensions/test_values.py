@@ -206,7 +206,27 @@ def test_early_stopping_never_hides_a_value_that_matters() -> None:
     assert stopped > 20
 
 
-def test_without_the_closed_library_the_portable_solver_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def crowd(entities: int, number: int) -> Owned:
+    draw = np.random.default_rng(12)
+    names = np.stack([draw.permutation(entities)[:3] for _ in range(number)])
+    return owned([names[:, at] for at in range(3)], draw.integers(1, 5, number))
+
+
+def test_a_value_does_not_depend_on_what_was_asked_before() -> None:
+    """Nor on the floor of an early stop, for programs of both solvers."""
+    for rows, levels in ((crowd(60, 2000), (40, 100, 200)), (crowd(250, 8000), (60, 110, 170))):
+        alone = [value(rows, level, 3) for level in levels]
+        assert len(Extension(rows, levels, 3).levels) == 3
+        for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+            extension = Extension(rows, levels, 3)
+            for j in order:
+                extension.refine(j, alone[j] - 10 * UNIT)
+                extension.refine(j, alone[j] - 10 * UNIT)
+            assert [extension.value(j) for j in range(3)] == alone
+            assert any(len(extension.left(j).weights) > 1000 for j in range(3))
+
+
+def test_without_highspy_the_portable_solver_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     from dpsql.kernel.extensions import linear as module

@@ -76,6 +76,13 @@ def test_levels_end_where_the_guess_ends() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop()])
+def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechanism: Any) -> None:
+    purse = pure(Fraction(1, 10**9))
+    request = next(mechanism.run([(task(2, Count(), 2**36), purse)], ALONE))
+    assert purse.covers(spent(request, 2)) and 1 <= len(request.levels) < 30
+
+
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop()])
 def test_they_answer_shared_rows_only(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), No)
