@@ -1,6 +1,6 @@
 """Answers know their own errors: standard errors are those of many releases, and intervals cover the truth as often as they say.
 
-Those of quantiles are known to be too wide, as they add up the worst of every choice; they must not be too narrow.
+Those of quantiles may be too wide, as they add up the worst of every choice; they must not be too narrow.
 """
 
 from __future__ import annotations
@@ -70,10 +70,12 @@ APPROXIMATE = [
     ("SUM(cost) / COUNT(cost) FROM visits", 0.93, 0.985, 800),
     ("AVG(weight) FROM people", 0.93, 0.99, 400),
 ]
-QUANTILES = [
-    ("MEDIAN(age) FROM people", 200),
-    ("MEDIAN(income) FROM people", 200),
-    ("quantile_cont(income, 0.25), quantile_cont(income, 0.75) FROM people", 100),
+QUANTILES = [  # with the number of people
+    ("MEDIAN(age) FROM people", 300, 200),
+    ("MEDIAN(income) FROM people", 300, 150),
+    ("MEDIAN(income) FROM people", 40, 200),
+    ("MIN(income), MAX(income) FROM people", 100, 100),
+    ("quantile_cont(income, 0.25), quantile_cont(income, 0.75) FROM people", 300, 80),
 ]
 
 
@@ -90,10 +92,12 @@ def test_approximate_intervals_cover_about_what_they_say(text: str, least: float
         assert 0.3 * told < typical < 1.2 * told, f"errors of about {typical} are told as {told}"
 
 
-@pytest.mark.parametrize(("text", "times"), QUANTILES, ids=[case[0] for case in QUANTILES])
-def test_intervals_of_quantiles_are_not_too_narrow(text: str, times: int, tmp_path: Path, effort: float) -> None:
+@pytest.mark.parametrize(("text", "people", "times"), QUANTILES, ids=[f"{case[0]} ({case[1]})" for case in QUANTILES])
+def test_intervals_of_quantiles_are_not_too_narrow(text: str, people: int, times: int, tmp_path: Path, effort: float) -> None:
+    """Also where there are fewer rows than noise, and for the extremes, which are chosen well inside."""
     times = int(times * effort)
-    values, errors, covered, true = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {text}", times, tmp_path)
+    values, errors, covered, true = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {text}", times, tmp_path,
+                                             people=people)
     for i in range(values.shape[1]):
         assert covered[:, i].mean() > 0.95 - ALARM * math.sqrt(0.05 / times), f"intervals cover {covered[:, i].mean()}"
         typical, told = np.median(np.abs(values[:, i] - true[i])), np.median(errors[:, i])

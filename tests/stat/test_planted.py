@@ -65,7 +65,8 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
     for module in ("dpsql.requests", "dpsql.mechanisms.select.quantiles"):
         patch.setattr(f"{module}.reach", lambda target: Fraction(reach(target), 2))
-    patch.setattr("dpsql.mechanisms.select.quantiles.ERROR_SHARE", Fraction(1, 50))  # nearly all is spent on the choice itself
+    for share, part in {"ERROR_SHARE": 50, "COUNT_SHARE": 100, "AROUND_SHARE": 100}.items():  # nearly all is for the choice itself
+        patch.setattr(f"dpsql.mechanisms.select.quantiles.{share}", Fraction(1, part))
 
 
 def priced(text: str, price: str = "epsilon = 2") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
-from dpsql.mechanisms.select.quantiles import ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
+from dpsql.mechanisms.select.quantiles import AROUND_SHARE, ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.requests import ROUNDING
 
@@ -20,7 +20,7 @@ class Exponential:
         if not isinstance(task, Ordered):
             return No(because="it chooses values by their rank")
         depth = levels(len(task.part.fractions))
-        if purse.part((1 - ERROR_SHARE) / depth).as_epsilon <= 2 * task.rows * ROUNDING:
+        if purse.part(min((1 - ERROR_SHARE) / depth, AROUND_SHARE)).as_epsilon <= 2 * task.rows * ROUNDING:
             return No(because="the price is as small as the rounding of its draws")
         scale = exponential_scale(task.rows)(purse.part((1 - ERROR_SHARE) / depth), 1)
         return Yes(error=scale * depth, noise=f"ranks off by {scale * depth:.4g} rows or so")

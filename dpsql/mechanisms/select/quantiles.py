@@ -4,7 +4,9 @@ Several quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer,
 ICML 2022): first the middle one over the whole range, then those below and above it inside their parts, so that m quantiles
 cost as much as log2(m + 1) choices, rounded up, made one after another; segments of one level are disjoint and share its
 price. A last level chooses, around each quantile, the values whose ranks are a known number of rows away: how far these lie
-off turns the error in ranks, which is known, into one in values, which is told as approximate.
+off turns the error in ranks, which is known, into one in values, which is told as approximate. Where there are fewer rows than
+that, as a noisy count tells, the values chosen lie beyond all rows, and as many rows share the distance as there are. MIN and
+MAX aim inside, so that the truth may lie anywhere between what is chosen and the bound.
 """
 
 from __future__ import annotations
@@ -20,12 +22,31 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate, constant
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Estimates, Ordered, Setting
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.requests import ROUNDING, Request, Segment, Select, Selected, Target, reach
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import (
+    ROUNDING,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Measure,
+    Measured,
+    Noise,
+    Request,
+    Segment,
+    Select,
+    Selected,
+    Target,
+    reach,
+)
 
 Integers = NDArray[np.int64]
-ERROR_SHARE = Fraction(1, 5)  # of the price, for the level that measures the error
+ERROR_SHARE = Fraction(1, 5)  # of the price, for measuring the error:
+COUNT_SHARE = Fraction(3, 50)  # for counting the rows,
+AROUND_SHARE = ERROR_SHARE - COUNT_SHARE  # and for the level that looks around what was chosen
 AROUND = 12  # how far off that level looks, in units of its own scale of rank errors
 EXTREME = 6  # MIN and MAX aim so many units inside, as all values beyond the data look equally extreme
 TIES = 20  # bits that tell rows of one value apart where several quantiles split them
@@ -164,19 +185,45 @@ def _segments(search: Search, parts: Sequence[_Part], share: Fraction) -> tuple[
 
 def _with_errors(search: Search, chosen: Integers, share: Fraction) -> Generator[Request, Any, Estimates]:
     """Estimates of the chosen values, with a standard error from how values spread around them."""
-    around = math.ceil(AROUND * search.ranks(ERROR_SHARE))
+    fractions = search.task.part.fractions
+    around = math.ceil(AROUND * search.ranks(AROUND_SHARE))
     segments, sides = _surroundings(search, chosen, around)
-    released = yield from search.level(segments, ERROR_SHARE)
-    rank_error = math.sqrt(2) * search.ranks(share) * levels(len(search.task.part.fractions))
+    released = yield from search.level(segments, AROUND_SHARE)
+    rows = yield from _rows(search)
+    rank_error = math.sqrt(2) * search.ranks(share) * levels(len(fractions))
     found = []
-    for i in range(chosen.shape[1]):
-        spread = np.array([_spread(values, sides[cell], i, int(chosen[cell, i])) for cell, values in enumerate(released.values)],
-                          dtype=np.float64) / 2**search.bits
-        deviation = np.maximum(spread / (2 * around) * rank_error, 0.5) if search.task.rows else np.zeros(len(spread))
-        values = (chosen[:, i] >> search.bits).astype(np.float64)
-        found.append(Estimate(values=values, linear=False,
+    for i, fraction in enumerate(fractions):
+        deviation = np.zeros(len(rows))
+        for cell, values in enumerate(released.values if search.task.rows else ()):
+            at = int(chosen[cell, i])
+            told = [min(around, max(1.0, part * rows[cell])) if part else 0 for part in _beside(fractions, i)]
+            far = max(_gap(values, sides[cell], i, at, told) * rank_error,
+                      at if fraction == 0 else search.top - at if fraction == 1 else 0)
+            deviation[cell] = max(min(far, search.top) / 2**search.bits, 0.5)
+        values_ = (chosen[:, i] >> search.bits).astype(np.float64)
+        found.append(Estimate(values=values_, linear=False,
                               slopes={(search.task.at, i): (Error(kind="approximate", scale=1.0), deviation)}))
     return tuple(found)
+
+
+def _rows(search: Search) -> Generator[Request, Any, NDArray[np.float64]]:
+    """How many rows each cell has, less a standard deviation of the noise."""
+    task, purse = search.task, search.price.part(COUNT_SHARE)
+    if not task.rows:
+        return np.zeros(len(search.setting.cells))
+    noise: Noise = DiscreteLaplace(scale=scale_of(Fraction(task.rows) / purse.as_epsilon)) if purse.epsilon is not None else (
+        DiscreteGaussian(sigma=sigma_of(Fraction(task.rows) ** 2 / (2 * purse.rho))))
+    counted: Measured = yield Measure(
+        plan=Tally(input=task.input, keys=search.setting.keys, summands=(Count(column=task.part.column, when=task.part.when),)),
+        cells=search.setting.cells, noises=(noise,))
+    return np.array(counted.totals[0][0], dtype=np.float64) - math.sqrt(noise.variance)
+
+
+def _beside(fractions: Sequence[Fraction], i: int) -> tuple[float, float]:
+    """Which parts of the rows lie below and above a quantile, up to halfway to the next one."""
+    below = fractions[i] - ((fractions[i - 1] + fractions[i]) / 2 if i > 0 else 0)
+    above = ((fractions[i] + fractions[i + 1]) / 2 if i + 1 < len(fractions) else 1) - fractions[i]
+    return float(below), float(above)
 
 
 def _surroundings(search: Search, chosen: Integers, around: int) -> tuple[list[list[Segment]], list[list[tuple[int, int]]]]:
@@ -199,10 +246,9 @@ def _surroundings(search: Search, chosen: Integers, around: int) -> tuple[list[l
     return cells, sides
 
 
-def _spread(values: Sequence[int], sides: Sequence[tuple[int, int]], quantile: int, chosen: int) -> float:
-    """How far apart the values lie that were found on both sides; one side stands for two where the other has no room."""
-    found = {side: value for value, (which, side) in zip(values, sides, strict=True) if which == quantile}
-    below, above = (abs(found[side] - chosen) if side in found else None for side in (-1, 1))
-    if below is None or above is None:
-        return 2.0 * (below if below is not None else above or 0)
-    return float(below + above)
+def _gap(values: Sequence[int], sides: Sequence[tuple[int, int]], quantile: int, chosen: int, rows: Sequence[float]) -> float:
+    """How far apart two rows lie around a chosen value, from the values found on both sides and how many `rows` are up to
+    them; one side stands for two where the other has no room or no rows."""
+    found = [abs(value - chosen) / rows[side > 0] for value, (which, side) in zip(values, sides, strict=True)
+             if which == quantile and rows[side > 0]]
+    return sum(found) / len(found) if found else 0.0
