@@ -246,6 +246,7 @@ SELECT COUNT(*) FROM things t JOIN kinds k ON t.x = k.v
 SELECT COUNT(*) FROM things t LEFT JOIN kinds k ON t.day = k.day
 SELECT COUNT(*) FROM things t JOIN kinds k ON t.x > k.v
 SELECT COUNT(*) FROM things a JOIN things b ON a.id = b.id AND a.x = b.y
+SELECT COUNT(*) FROM things a JOIN things b ON a.x = b.x
 SELECT COUNT(*) FROM things t JOIN notes n ON n.id = t.id AND n.s = t.s
 SELECT AVG(m) FROM (SELECT id, MAX(d) AS m FROM things GROUP BY id) t
 SELECT AVG(m), COUNT(*) FROM (SELECT id, SUM(x) AS m FROM things GROUP BY id) t
@@ -312,7 +313,7 @@ SELECT COUNT(*) FROM things WHERE regexp_matches(s, '(')
 SELECT COUNT(*) FROM things WHERE regexp_matches(s, s)
 SELECT COUNT(*) FROM things WHERE x = (SELECT MAX(x) FROM things)
 SELECT COUNT(*) FROM things WHERE x IN (SELECT x FROM things)
-SELECT COUNT(*) FROM things a JOIN things b ON a.x = b.x
+SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
 SELECT COUNT(*) FROM kinds k LEFT JOIN things t ON t.kind = k.kind
 SELECT s, COUNT(*) FROM (SELECT DISTINCT s FROM things) t GROUP BY s
 SELECT id, COUNT(*) FROM things GROUP BY id
