@@ -42,7 +42,8 @@ per_statement = { epsilon = 2 }
 QUESTIONS = {
     "friendships": "SELECT COUNT(*) FROM friendships",
     "paths of two": "SELECT COUNT(*) FROM friendships x JOIN friendships y ON x.b = y.a",
-    "triangles": "SELECT COUNT(*) FROM friendships x JOIN friendships y ON x.b = y.a JOIN friendships z ON x.a = z.a AND y.b = z.b",
+    "triangles": "SELECT COUNT(*) FROM friendships x JOIN friendships y ON x.b = y.a "
+                 "JOIN friendships z ON x.a = z.a AND y.b = z.b",
 }
 
 
