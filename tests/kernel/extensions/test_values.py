@@ -160,9 +160,9 @@ def test_flow_simplex_first_order_and_the_portable_solver_agree(effort: float) -
         exact = flow(program.owners, program.weights, program.capacities)
         for door in (highs.simplex, highs.first_order, portable.solve):
             point = door(program, 1e-4, None)
-            assert primal_bound(program, point.rows) * UNIT == pytest.approx(exact, rel=1e-4)
+            assert primal_bound(program, point.rows) * UNIT == pytest.approx(exact, rel=1e-3)
             prices = np.rint(np.clip(point.prices, 0, 1) * 2**BITS).astype(np.int64)
-            assert dual_bound(program, prices) / 2**BITS * UNIT == pytest.approx(exact, rel=1e-4)
+            assert dual_bound(program, prices) / 2**BITS * UNIT == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize("door", [highs.simplex, highs.first_order, portable.solve])
