@@ -108,7 +108,8 @@ class _Decomposer:
                               code="no-bounds", subject=known.name, span=self._span_of(known.id),
                               try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
         if ends.low == ends.high:
-            ends = Interval(ends.low, ends.low + 1)  # a single value still needs a grid of one step
+            wide = ends.low, ends.low + 1 if ends.low + 1 != ends.low else ends.low / 2  # 1e20 + 1 is 1e20
+            ends = Interval(*sorted(wide))  # a single value still needs a grid of one step
         grid = quantizer(known.facts, bounds=ends, from_low=from_low, most_steps=most_steps)
         assert grid is not None
         return grid
