@@ -137,6 +137,6 @@ def plain(path: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(twin), read_only=True)
 
 
-def again(session: Session, run: int) -> Session:
+def again(session: Session, run: object) -> Session:
     """The same session for another analyst, so that no stored answer is given."""
     return replace(session, analyst=f"{session.analyst} {run}")

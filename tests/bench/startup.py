@@ -1,0 +1,109 @@
+"""How long it takes to import dpsql, to get a first answer in a new process, and what a statement takes on top of its query.
+
+    python tests/bench/startup.py
+
+Each process is started several times on a warm disk; the medians are printed, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench_clock import milliseconds, side_by_side, table
+from bench_data import POLICY, again, database, opened, plain
+
+from dpsql.engine import answer
+from dpsql.kernel.ledger import Ledger
+
+FIRST = """
+import dpsql, uuid
+con = dpsql.connect({path!r}, policy={policy!r}, budget='person', epsilon=1, delta=1e-6, analyst=uuid.uuid4().hex)
+con.execute({sql!r}).fetchall()
+"""
+PROCESSES = {
+    "nothing": "",
+    "import dpsql": "import dpsql",
+    "first answer: count": "SELECT COUNT(*) FROM people",
+    "first answer: average by group": "SELECT sex, AVG(income) FROM people GROUP BY sex",
+    "first answer: median": "SELECT MEDIAN(income) FROM people",
+    "first answer: undeclared keys": "SELECT note, COUNT(*) FROM visits GROUP BY note",
+}
+IMPORT_AIM, FIRST_AIM, TOP_AIM = 0.5, 1.5, 0.03  # seconds
+
+STATEMENTS = {
+    "count": "SELECT COUNT(*) FROM people",
+    "average by group": "SELECT sex, AVG(income) FROM people GROUP BY sex",
+    "several aggregates by group": "SELECT year, COUNT(*), SUM(cost), AVG(cost), STDDEV(cost) FROM visits GROUP BY year",
+    "join": "SELECT p.sex, COUNT(*) FROM visits v JOIN people p ON v.person_id = p.person_id WHERE p.age > 40 GROUP BY p.sex",
+    "median": "SELECT MEDIAN(income) FROM people",
+}
+AROUND = """
+import json, time
+wall, cpu = time.perf_counter(), time.process_time()
+{body}
+import sys
+print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, len(sys.modules)]))
+"""
+
+
+def started(body: str, runs: int) -> list[float]:
+    """Median wall and CPU seconds of a new process that runs the body, and the number of modules it loads."""
+    found = []
+    for _ in range(runs + 1):
+        ended = subprocess.run([sys.executable, "-c", AROUND.format(body=body)], capture_output=True, text=True, check=True)
+        found.append(json.loads(ended.stdout))
+    return [statistics.median(column) for column in zip(*found[1:], strict=True)]
+
+
+def processes(path: Path, runs: int) -> list[list[str]]:
+    lines = []
+    with tempfile.TemporaryDirectory(prefix="dpsql-bench-") as folder:
+        policy = Path(folder) / "policy.toml"
+        policy.write_text(POLICY.format(visit_limit="rows_per_entity = 100", claim_limit=""), encoding="utf-8")
+        Ledger.create(policy.with_suffix(".ledger")).close()
+        for name, body in PROCESSES.items():
+            first = body.startswith("SELECT")
+            wall, cpu, modules = started(FIRST.format(path=str(path), policy=str(policy), sql=body) if first else body, runs)
+            aim = FIRST_AIM if first else IMPORT_AIM
+            lines.append([name, milliseconds(wall), milliseconds(cpu), f"{modules:.0f}", milliseconds(aim), met(wall, aim)])
+    return lines
+
+
+def met(seconds: float, aim: float) -> str:
+    return "yes" if seconds <= aim else "no"
+
+
+def overheads(path: Path, runs: int) -> list[list[str]]:
+    session, lines = opened(path, "person", 100), []
+    with plain(path) as connection:
+        for name, sql in STATEMENTS.items():
+            base, ours = side_by_side([lambda run, sql=sql: connection.cursor().execute(sql).fetchall(),
+                                       lambda run, sql=sql: answer(sql, again(session, run))], runs)
+            over = ours.cpu - base.cpu
+            lines.append([name, milliseconds(base.cpu), milliseconds(ours.cpu), milliseconds(over), milliseconds(TOP_AIM),
+                          met(over, TOP_AIM), milliseconds(base.wall), milliseconds(ours.wall)])
+    session.close()
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench", help="where data is kept")
+    given = parser.parse_args()
+    path = database(given.rows, given.data)
+    print(table(f"A new process (median of {given.runs}, milliseconds)", ("what it runs", "wall", "CPU", "modules", "aim", "met"),
+                processes(path, given.runs)))
+    print(table(f"A statement over a table of {given.rows} rows (median of {given.runs}, CPU milliseconds)",
+                ("statement", "plain", "dpsql", "on top", "aim", "met", "plain wall", "dpsql wall"), overheads(path, given.runs)))
+
+
+if __name__ == "__main__":
+    main()
