@@ -28,7 +28,7 @@ from dpsql.kernel.extensions import bounds
 from dpsql.kernel.extensions.flow import flow
 from dpsql.kernel.extensions.linear import BITS, Certified, Door, Program, doors_for, linear
 from dpsql.kernel.extensions.merging import Reduced, reduced
-from dpsql.kernel.extensions.owned import NOBODY, Owned, loads
+from dpsql.kernel.extensions.owned import Owned, loads
 from dpsql.plan.operators.shares import EXACT_FLOW, UNIT, slack
 
 
@@ -96,8 +96,3 @@ class Extension:
     def _narrow(self, j: int, low: int, high: int) -> None:
         self.low[j] = max(self.low[j], low)
         self.high[j] = max(self.low[j], min(self.high[j], high))
-
-
-def nobody(owners: int) -> Owned:
-    """No rows at all."""
-    return Owned(np.zeros(0, dtype=np.int64), np.full((0, owners), NOBODY, dtype=np.int32), 0)
