@@ -1,0 +1,52 @@
+"""The benchmarks still run: each with tiny data, once. What they print is for people; no time is asserted."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parent.parent
+SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
+
+
+def run(script: str, *options: object) -> list[list[str]]:
+    """What a script prints, as the cells of its lines."""
+    ended = subprocess.run([sys.executable, HERE / script, *map(str, options)], capture_output=True, text=True, check=False,
+                           env={**os.environ, "PYTHONPATH": str(PROJECT)})
+    assert ended.returncode == 0, ended.stderr
+    return [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
+
+
+def test_speed(tmp_path: Path) -> None:
+    lines = run("speed.py", "--rows", 3000, "--runs", 1, "--data", tmp_path)
+    assert lines[0] == ["3000 rows: CPU milliseconds, median of 1"]
+    named = {line[0] for line in lines[3:]}
+    assert {"count", "median by clinic", "clip of totals: sum", "text key: declared limit bites, sum"} <= named
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
+
+
+def test_accuracy() -> None:
+    lines = run("accuracy.py", "--rows", 2000, "--runs", 3)
+    rows = {line[0]: line for line in lines[3:]}
+    assert abs(float(rows["a"][2])) < 2000 and float(rows["a"][3]) < 30
+    assert len(rows) >= 9
+
+
+def test_startup(tmp_path: Path) -> None:
+    lines = run("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
+    named = [line[0] for line in lines]
+    assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
+
+
+@pytest.mark.skipif(not (SMARTNOISE / "smartnoise").exists(), reason="the environment of smartnoise-sql was not made; see README.md")
+def test_against_smartnoise() -> None:
+    lines = run("against_smartnoise.py", "--rows", 2000, "--runs", 1, "--data", SMARTNOISE)
+    assert [line[0] for line in lines].count("AVG(income)") == 2
+    assert not any("refused" in cell for line in lines for cell in line)
