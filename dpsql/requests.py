@@ -214,7 +214,8 @@ class Threshold:
     """The first rung of a ladder that few entities exceed: the sparse vector technique with one answer.
 
     The plan counts entities by an integer key 0 .. `rungs`; q_j counts those with a key above j. Asked are q_0, q_1, ... in
-    order, until q_j + noise <= `limit` + noise'; the answer is that j, or `rungs`.
+    order, until q_j + noise <= `limit` + j * `rise` + noise'; the answer is that j, or `rungs`. The limit rises, so that a noise'
+    far below zero, which all rungs share, does not send the answer to the top.
 
     Cost. One entity adds 0 or 1 to every q_j, all in one direction. For the larger of two neighbours shift noise' by one (a
     factor exp(1 / scale_limit)) and the noise of the answer that stops by at most one (exp(1 / scale_query)); for the smaller
@@ -225,6 +226,7 @@ class Threshold:
     plan: Tally
     rungs: int
     limit: int
+    rise: int = 0
     scale_limit: float
     scale_query: float
 

@@ -16,6 +16,6 @@ def look(request: Threshold, context: Context) -> Rung:
     above = sum(counts)
     for rung in range(request.rungs):
         above -= counts[rung]
-        if context.noise.laplace([above], request.scale_query)[0] <= limit:
+        if context.noise.laplace([above], request.scale_query)[0] <= limit + rung * request.rise:
             return Rung(rung=rung)
     return Rung(rung=request.rungs)

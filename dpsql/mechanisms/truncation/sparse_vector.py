@@ -55,7 +55,7 @@ def climbed(sizes: Node, column: str, base: int, rungs: int, purse: Cost) -> Gen
         base * 2**j for j in range(rungs)])),))
     scale = scale_of(2 / purse.as_epsilon)
     found: Rung = yield Threshold(plan=Tally(input=bucket, keys=("rung",), summands=(Count(),)), rungs=rungs,
-                                  limit=limit_of(purse), scale_limit=scale, scale_query=scale)
+                                  limit=limit_of(purse), rise=math.ceil(scale / 3), scale_limit=scale, scale_query=scale)
     return found.rung
 
 
