@@ -17,6 +17,7 @@ from dpsql.plan.operators.quantizer import quantizer
 from dpsql.sql.aggregates import Aggregated
 from dpsql.sql.body import Body
 from dpsql.sql.grouping import Grouping, item_name
+from dpsql.sql.owners import parent_keys
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin
 from dpsql.types import Span, Type
@@ -61,8 +62,8 @@ def _grouped(grouping: Grouping, body: Body, span: Span | None) -> Node:
 
 
 def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str, ...]) -> bool:
-    """Whether the keys determine the entity: the owner itself; for a single owner, another copy of its name, or a key of a
-    private table."""
+    """Whether the keys determine the entity: the owner itself; for a single owner, another copy of its name, a key of a private
+    table, or a foreign key to one."""
     refs = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
     if owner in refs:
         return True
@@ -79,7 +80,10 @@ def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str,
         readings.setdefault((origin.scan, origin.table), set()).add(origin.column)
     for (_, name), found in readings.items():
         table = world.catalog.table(name)
-        if table is not None and not table.public and any(unique <= found for unique in table.unique):
+        if table is None or table.public:
+            continue
+        if any(unique <= found for unique in table.unique) or any(
+                set(key.columns) <= found for key, _ in parent_keys(table, world.catalog)):
             return True
     return False
 

@@ -6,10 +6,10 @@ names the entity or by a foreign key, it is added here; a mistake could change t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dpsql.catalog.model import Catalog, ForeignKey
+from dpsql.catalog.model import Catalog, ForeignKey, Table
 from dpsql.plan.expr.nodes import Call, Ref
 from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.push_equalities import all_of
@@ -36,27 +36,46 @@ def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
 def same_owner(pairs: Sequence[tuple[Origin, Origin]], world: World) -> bool:
     """Whether rows that agree on these pairs of columns belong to one entity.
 
-    Both columns name the entity of their row, or they make up a foreign key: its parent is unique, and child and parent hang
-    on the same entity.
+    Both columns name the entity of their row; or they make up a foreign key, and child and parent hang on the same entity; or
+    they make up foreign keys to one parent.
     """
-    swapped = [(b, a) for a, b in pairs]
-    return any(world.names_owner(a) and world.names_owner(b) for a, b in pairs) or any(
-        _foreign_key(way, world.catalog) for way in (pairs, swapped))
+    if any(world.names_owner(a) and world.names_owner(b) for a, b in pairs):
+        return True
+    return any(_parent_of(left, world.catalog) & _parent_of(right, world.catalog) for left, right in _readings(pairs))
 
 
-def _foreign_key(pairs: Sequence[tuple[Origin, Origin]], catalog: Catalog) -> bool:
-    """Whether equal (child, parent) columns cover a foreign key to a parent of which the database says it is unique."""
-    for child, parent in pairs:
-        table, target = catalog.table(child.table), catalog.table(parent.table)
-        if table is None or target is None or table.owner is None or target.owner is None:
-            continue
-        for key in table.foreign_keys:
-            if _covers(key, child.scan, parent.scan, pairs) and key.table == target.name and any(
-                    unique <= set(key.references) for unique in target.unique):
-                return True
-    return False
+def parent_keys(table: Table, catalog: Catalog) -> Iterator[tuple[ForeignKey, Table]]:
+    """The foreign keys of a table to a parent that has one owner, and that they name uniquely."""
+    for key in table.foreign_keys:
+        target = catalog.table(key.table)
+        if target is not None and target.owner is not None and any(unique <= set(key.references) for unique in target.unique):
+            yield key, target
 
 
-def _covers(key: ForeignKey, child: int, parent: int, pairs: Sequence[tuple[Origin, Origin]]) -> bool:
-    equal = {(a.column, b.column) for a, b in pairs if a.scan == child and b.scan == parent and b.table == key.table}
-    return all(pair in equal for pair in zip(key.columns, key.references, strict=True))
+Rows = tuple[str, dict[str, int]]  # a table, and for some of its columns the number of the pair that each is in
+
+
+def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Rows]]:
+    """The pairs by the two readings of tables that they link."""
+    linked: dict[tuple[int, int], tuple[Rows, Rows]] = {}
+    for i, (a, b) in enumerate(pairs):
+        left, right = linked.setdefault((a.scan, b.scan), ((a.table, {}), (b.table, {})))
+        left[1][a.column] = i
+        right[1][b.column] = i
+    yield from linked.values()
+
+
+def _parent_of(rows: Rows, catalog: Catalog) -> set[tuple[str, frozenset[tuple[str, int]]]]:
+    """The rows that are named by columns that are in pairs: the row itself, by a key, and parents, by foreign keys."""
+    name, linked = rows
+    table = catalog.table(name)
+    if table is None or table.owner is None:
+        return set()
+    found = {(table.name, frozenset((column, linked[column]) for column in unique))
+             for unique in table.unique if unique <= set(linked)}
+    for key, target in parent_keys(table, catalog):
+        if set(key.columns) <= set(linked):
+            numbers = {there: linked[here] for here, there in zip(key.columns, key.references, strict=True)}
+            found |= {(target.name, frozenset((column, numbers[column]) for column in unique))
+                      for unique in target.unique if unique <= set(numbers)}
+    return found

@@ -37,6 +37,23 @@ def test_the_printed_plan_has_the_rows_of_the_text(a_bench: Bench, text: str) ->
     assert table(ours) == table(a_bench.plain.execute(f"SELECT * FROM ({text}) AS t").fetchall())
 
 
+@pytest.fixture(scope="module")
+def homes() -> Iterator[Bench]:
+    """A world in which everybody has a household: rows without an owner would be dropped."""
+    drawn = worlds.world(4, people=15)
+    people = [(row[0], row[1] if row[1] is not None else 0, *row[2:]) for row in drawn.rows["people"]]
+    with bench(worlds.World({**drawn.rows, "people": people})) as made:
+        yield made
+
+
+@pytest.mark.parametrize("text", SUBQUERIES)
+def test_the_same_holds_where_households_are_protected(homes: Bench, text: str) -> None:
+    node, columns, _ = homes.relation(text, budget="household")
+    shown = ", ".join(f't."{column}"' for column in columns)
+    ours = homes.plain.execute(f"SELECT {shown} FROM ({printed(unclamped(node))}) AS t").fetchall()
+    assert table(ours) == table(homes.plain.execute(f"SELECT * FROM ({text}) AS t").fetchall())
+
+
 @pytest.mark.parametrize("a_bench", ["empty"], indirect=True)
 @pytest.mark.parametrize("text", SUBQUERIES)
 def test_columns_have_the_names_that_duckdb_gives(a_bench: Bench, text: str) -> None:

@@ -5,7 +5,8 @@ Those that stay below, and why:
 - a condition that few rows of one entity can meet at once (a.year < b.year in a self-join; a column of the padded side that is
   NULL; a value outside a public list): operators bound what they let through, whatever the condition;
 - DISTINCT without the owner: an entity of many rows may have as many values, even where the column has but two;
-- sums over sums: each group of an entity may reach the bound of the whole, as groups do not share it.
+- sums over sums: each group of an entity may reach the bound of the whole, as groups do not share it;
+- what is grouped by person where households are protected: a group for each visit is claimed, and people have several.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from worlds import world
 
 from dpsql.errors import Error
 
-NEAR = {"person": 0.8, "household": 0.7}
+NEAR = {"person": 0.8, "household": 0.6}
 
 
 @pytest.fixture(scope="module")

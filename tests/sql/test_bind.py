@@ -267,6 +267,10 @@ def test_rows_of_one_person(a_bench: Bench, text: str, rows: int) -> None:
     ("SELECT COUNT(*) FROM households h JOIN people p USING (household_id) JOIN visits v ON v.person_id = p.person_id", 12),
     ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id)", 4),
     ("SELECT COUNT(*) FROM people WHERE person_id IN (SELECT person_id FROM visits)", 4),
+    ("SELECT COUNT(*) FROM visits v JOIN visits w ON v.person_id = w.person_id", 144),
+    ("SELECT COUNT(*) FROM visits v JOIN visits w USING (visit_id)", 12),
+    ("SELECT COUNT(*) FROM (SELECT person_id, COUNT(*) FROM visits GROUP BY person_id) AS t", 12),
+    ("SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM scores s WHERE s.person_id = v.person_id)", 12),
 ])
 def test_rows_of_one_household(a_bench: Bench, text: str, rows: int) -> None:
     question = a_bench.bind(text, budget="household")

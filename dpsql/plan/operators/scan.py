@@ -43,12 +43,18 @@ class Scan(Node):
             if declared is None:
                 raise InvalidPlan(f"table {self.table.name} declares no column {name}")
             found.append(Field(id=column, name=name, facts=Facts(
-                type=declared.type, nullable=declared.nullable and column not in self.owners, physical=declared.physical,
+                type=declared.type, physical=declared.physical,
+                nullable=declared.nullable and column not in self.owners and name not in self._followed,
                 declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
                 search=declared.search)))
         for owner, way in self._unseen:
             found.append(Field(id=owner, name="(owner)", facts=Facts(type=way.type, nullable=False)))
         return tuple(found)
+
+    @property
+    def _followed(self) -> frozenset[str]:
+        """Columns that the way to an owner begins with. Rows where one is NULL have no parent and are dropped."""
+        return frozenset(column for way in self.table.owners for step in way.steps[:1] for column in step.columns)
 
     @property
     def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
