@@ -93,6 +93,8 @@ class Truncate(Node):
 
     def _ranked(self, below: str, printing: Printing) -> str:
         owner, *order = (_narrow(self.field(column)) for column in (self.owner, *self._sorted))
+        if self.env[self.owner].type is Type.VARCHAR:
+            owner = f"hash({owner}), {owner}"  # numbers tell most names apart faster than their letters
         # In numbers 0.0 equals -0.0, and a choice between them would be the engine's.
         order += [f"signbit(t0.{quote(column)})" for column in self._sorted if self.env[column].type is Type.DOUBLE]
         hashed = [f"t0.{quote(column)}" for column in self._told_apart]
@@ -102,8 +104,6 @@ class Truncate(Node):
             copies = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([owner, *order])})"
             below = f"SELECT t0.*, {copies} AS \"@\" FROM ({below}) AS t0"
             order, hashed = [*order, 't0."@"'], [*hashed, 't0."@"']
-        if self.env[self.owner].type is Type.VARCHAR:
-            owner = f"hash({owner}), {owner}"  # numbers tell most names apart faster than their letters
         # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
         rank = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {self._mixed(hashed, printing)}, {', '.join(order)})"
         inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.fields)
