@@ -10,8 +10,9 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.sql import typing
-from dpsql.sql.expressions import Binder, has_aggregate, is_aggregate
+from dpsql.sql.expressions import Binder
 from dpsql.sql.places import span_of
+from dpsql.sql.trees import has_aggregate, is_aggregate
 from dpsql.types import Span, Type
 
 NAMES: dict[type[exp.Expr], str] = {

@@ -17,11 +17,11 @@ from dpsql.sql import border
 from dpsql.sql.body import Body
 from dpsql.sql.border import parameter_of
 from dpsql.sql.domains import Scratch, domain_of
-from dpsql.sql.expressions import has_aggregate
-from dpsql.sql.grouping import Grouping, GroupKey, aliases_of, inner_of, is_star, item_name, position_of
+from dpsql.sql.grouping import Grouping, GroupKey
 from dpsql.sql.places import span_of
 from dpsql.sql.relations import Inside
 from dpsql.sql.statement import Query
+from dpsql.sql.trees import aliases_of, has_aggregate, inner_of, is_star, item_name, position_of
 from dpsql.sql.world import Names, PublicTables, World
 from dpsql.types import Span, Type
 

@@ -16,10 +16,11 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql import lists, typing
-from dpsql.sql.expressions import Binder, has_aggregate, operands
+from dpsql.sql.expressions import Binder
 from dpsql.sql.owners import say_owners
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Scope
+from dpsql.sql.trees import has_aggregate, operands
 from dpsql.sql.world import Names, World
 from dpsql.types import Span, Type
 

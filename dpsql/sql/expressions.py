@@ -10,14 +10,16 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.functions import UNITS
-from dpsql.plan.expr.nodes import Cast, Expr, Literal, Value
+from dpsql.plan.expr.nodes import Expr, Literal, Value
 from dpsql.sql import typing
 from dpsql.sql.border import parameter_of
+from dpsql.sql.casts import cast, sql_type
 from dpsql.sql.constants import constant
 from dpsql.sql.places import span_of
 from dpsql.sql.refusals import NAMES, OTHERS
 from dpsql.sql.scope import closest
-from dpsql.sql.syntax import AGGREGATES, NAMED, PARTS, SIMPLE, TYPES, WORDS
+from dpsql.sql.syntax import NAMED, PARTS, SIMPLE, WORDS
+from dpsql.sql.trees import is_aggregate, operands
 from dpsql.sql.typing import Env
 from dpsql.types import INT64, Span, Type
 
@@ -255,17 +257,7 @@ class Binder:
                            self.bind(otherwise) if otherwise is not None else None, span)
 
     def _cast(self, node: exp.Expr, span: Span | None) -> Expr:
-        expr, target = self.bind(node.this), sql_type(node.args["to"], span)
-        carrier = Type.DOUBLE if target.startswith("DECIMAL") or target == "FLOAT" else (
-            Type.BIGINT if "INT" in target else Type[target])
-        if typing.is_null(expr):
-            return Literal(value=None, type=carrier, span=span)
-        if isinstance(expr, Literal) and isinstance(expr.value, str) and carrier in (Type.DATE, Type.TIMESTAMP):
-            return typing.to(expr, carrier, span)
-        if expr.type is not carrier and Type.VARCHAR not in (expr.type, carrier) and expr.type.temporal != carrier.temporal:
-            raise SqlError(f"{expr.type.value} cannot be turned into {target}", code="cast", span=span,
-                           try_="year(x), or another part of the time" if expr.type.temporal else "CAST(x AS VARCHAR)")
-        return Cast(input=expr, target=target, type=carrier, span=span)
+        return cast(self.bind(node.this), sql_type(node.args["to"], span), span)
 
     def _variadic(self, node: exp.Expr, span: Span | None) -> Expr:
         names: dict[type[exp.Expr], str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
@@ -372,53 +364,3 @@ def _opposite(expr: Expr) -> Literal | None:
     if isinstance(expr, Literal) and isinstance(expr.value, int | float) and not isinstance(expr.value, bool):
         return replace(expr, value=-expr.value)
     return None
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate, with its FILTER if it has one."""
-    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean")
-
-
-def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in an expression, outside of subqueries."""
-    def outside(part: exp.Expr) -> bool:
-        while part is not node and part.parent is not None:
-            part = part.parent
-            if isinstance(part, exp.Query):
-                return False
-        return True
-
-    return any(is_aggregate(part) and outside(part) for part in node.walk())
-
-
-def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The parts that AND (or OR) joins, in order, through brackets; the node itself where it is of another kind."""
-    parts: list[exp.Expr] = []
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        inner = part
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        if isinstance(inner, kind):
-            waiting += [inner.args["expression"], inner.args["this"]]
-        else:
-            parts.append(part)
-    return parts
-
-
-def sql_type(node: exp.Expr, span: Span | None) -> str:
-    """The name of the type that a cast asks for."""
-    name = node.this.name if hasattr(node.this, "name") else str(node.this)
-    if name == "DECIMAL":
-        digits = [int(str(part.this.this)) for part in node.expressions] or [18, 3]
-        width, scale = (digits[0], digits[1] if len(digits) > 1 else 0)
-        if 1 <= width <= 38 and 0 <= scale <= min(width, 9):
-            return f"DECIMAL({width},{scale})"
-        raise Unsupported("a DECIMAL has up to 38 digits, up to 9 of them after the point", code="cast", span=span,
-                          try_="DECIMAL(18, 3)")
-    if name in TYPES:
-        return TYPES[name]
-    name = {"INT128": "HUGEINT", "UINT128": "UHUGEINT"}.get(name, name)
-    raise Unsupported(f"casts to {name} are not answered", code="cast", span=span,
-                      try_="one of " + ", ".join(sorted(set(TYPES.values()))))

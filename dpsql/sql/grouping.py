@@ -13,10 +13,10 @@ from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
 from dpsql.sql.aggregates import Aggregated, Reader
-from dpsql.sql.border import parameter_of
-from dpsql.sql.expressions import Binder, Host, has_aggregate
+from dpsql.sql.expressions import Binder, Host
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh
+from dpsql.sql.trees import has_aggregate, inner_of, is_star, item_name, position_of
 from dpsql.types import Interval, Span, Type
 
 RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
@@ -174,43 +174,6 @@ class Grouping:
                                try_="the same test in WHERE, or as a key of GROUP BY")
         return SqlError(f"{name} is neither a key of GROUP BY nor inside an aggregate", code="group-by", span=part.span or span,
                         subject=name, try_=f"GROUP BY {name}, or an aggregate such as COUNT({name})")
-
-
-def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:
-    """The index of the item of a SELECT list that a number stands for."""
-    text = str(part.this)
-    if not text.isdigit() or not 1 <= int(text) <= len(items):
-        raise SqlError(f"there is no item {text} in the SELECT list", code="position", span=span_of(part),
-                       try_=f"a number from 1 to {len(items)}" if len(items) > 1 else "1")
-    return int(text) - 1
-
-
-def inner_of(item: exp.Expr) -> exp.Expr:
-    """An item of a SELECT list without its alias."""
-    return item.this if isinstance(item, exp.Alias) else item
-
-
-def aliases_of(select: exp.Expr) -> dict[str, exp.Expr]:
-    """What the aliases of a SELECT list stand for; the first one of a name."""
-    found: dict[str, exp.Expr] = {}
-    for item in select.expressions:
-        if isinstance(item, exp.Alias):
-            found.setdefault(item_name(item).lower(), item.this)
-    return found
-
-
-def is_star(node: exp.Expr) -> bool:
-    """Whether a node is * or t.*"""
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
-
-
-def item_name(item: exp.Expr) -> str:
-    """The name of an item: its alias or the column's own name; empty where it has none."""
-    if isinstance(item, exp.Alias):
-        return str(item.args["alias"].this)
-    if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and parameter_of(item) is None:
-        return str(item.this.this)
-    return ""
 
 
 def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:

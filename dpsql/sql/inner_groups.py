@@ -16,10 +16,11 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.sql.aggregates import Aggregated
 from dpsql.sql.body import Body
-from dpsql.sql.grouping import Grouping, item_name
+from dpsql.sql.grouping import Grouping
 from dpsql.sql.owners import parent_keys
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin
+from dpsql.sql.trees import item_name
 from dpsql.types import Span, Type
 
 FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")

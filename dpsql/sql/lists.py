@@ -18,10 +18,10 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql import typing
-from dpsql.sql.expressions import has_aggregate
 from dpsql.sql.owners import same_owner
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin
+from dpsql.sql.trees import has_aggregate
 from dpsql.sql.world import Relation, World
 from dpsql.types import Span, Type
 

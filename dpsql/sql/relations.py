@@ -17,12 +17,11 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.union import UnionAll
 from dpsql.sql import typing
 from dpsql.sql.body import Body
-from dpsql.sql.expressions import has_aggregate
-from dpsql.sql.grouping import aliases_of, inner_of, item_name
 from dpsql.sql.inner_groups import bind_groups
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin, Scope
 from dpsql.sql.sources import bind_from, one_row
+from dpsql.sql.trees import aliases_of, has_aggregate, inner_of, item_name
 from dpsql.sql.world import Names, Relation, World
 from dpsql.types import ANY_NUMBER, Interval, Type
 

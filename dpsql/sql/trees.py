@@ -1,0 +1,82 @@
+"""Questions about sqlglot's trees: what an item of a SELECT list is, and what stands inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError
+from dpsql.sql.border import parameter_of
+from dpsql.sql.places import span_of
+from dpsql.sql.syntax import AGGREGATES
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate, with its FILTER if it has one."""
+    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean")
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate stands in an expression, outside of subqueries."""
+    def outside(part: exp.Expr) -> bool:
+        while part is not node and part.parent is not None:
+            part = part.parent
+            if isinstance(part, exp.Query):
+                return False
+        return True
+
+    return any(is_aggregate(part) and outside(part) for part in node.walk())
+
+
+def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The parts that AND (or OR) joins, in order, through brackets; the node itself where it is of another kind."""
+    parts: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = part
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, kind):
+            waiting += [inner.args["expression"], inner.args["this"]]
+        else:
+            parts.append(part)
+    return parts
+
+
+def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:
+    """The index of the item of a SELECT list that a number stands for."""
+    text = str(part.this)
+    if not text.isdigit() or not 1 <= int(text) <= len(items):
+        raise SqlError(f"there is no item {text} in the SELECT list", code="position", span=span_of(part),
+                       try_=f"a number from 1 to {len(items)}" if len(items) > 1 else "1")
+    return int(text) - 1
+
+
+def inner_of(item: exp.Expr) -> exp.Expr:
+    """An item of a SELECT list without its alias."""
+    return item.this if isinstance(item, exp.Alias) else item
+
+
+def aliases_of(select: exp.Expr) -> dict[str, exp.Expr]:
+    """What the aliases of a SELECT list stand for; the first one of a name."""
+    found: dict[str, exp.Expr] = {}
+    for item in select.expressions:
+        if isinstance(item, exp.Alias):
+            found.setdefault(item_name(item).lower(), item.this)
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether a node is * or t.*"""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def item_name(item: exp.Expr) -> str:
+    """The name of an item: its alias or the column's own name; empty where it has none."""
+    if isinstance(item, exp.Alias):
+        return str(item.args["alias"].this)
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and parameter_of(item) is None:
+        return str(item.this.this)
+    return ""
