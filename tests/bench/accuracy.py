@@ -14,6 +14,7 @@ import argparse
 import math
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,8 +122,8 @@ CASES = (
 )
 
 
-def opened(rows: int, folder: Path) -> tuple[Session, duckdb.DuckDBPyConnection]:
-    """A session that asks at epsilon = 1, and the plain database."""
+def made(rows: int, folder: Path) -> duckdb.DuckDBPyConnection:
+    """The data of the task in a folder, with a policy; returns the plain database."""
     path, twin = folder / "task.duckdb", folder / "task.plain.duckdb"
     connection = duckdb.connect(str(path))
     connection.execute("SELECT setseed(0.25)")
@@ -130,9 +131,14 @@ def opened(rows: int, folder: Path) -> tuple[Session, duckdb.DuckDBPyConnection]
     connection.close()
     shutil.copy(path, twin)
     (folder / "policy.toml").write_text(POLICY, encoding="utf-8")
-    Ledger.create(folder / "policy.ledger")
-    return (open_session(path, folder / "policy.toml", None, Terms(analyst="bench", epsilon=1)),
-            duckdb.connect(str(twin), read_only=True))
+    return duckdb.connect(str(twin), read_only=True)
+
+
+def opened(folder: Path) -> Session:
+    """A session with a new ledger that asks at epsilon = 1."""
+    ledger = folder / f"{uuid.uuid4().hex}.ledger"
+    Ledger.create(ledger).close()
+    return open_session(folder / "task.duckdb", folder / "policy.toml", ledger, Terms(analyst="bench", epsilon=1))
 
 
 def measured(case: Case, session: Session, truth: list[float], incomes: np.ndarray, runs: int) -> list[str]:
@@ -141,14 +147,14 @@ def measured(case: Case, session: Session, truth: list[float], incomes: np.ndarr
     covered: list[bool] = []
     times: list[Time] = []
     for run in range(runs):
-        made: list[Answer] = []
-        times.append(timed(lambda run=run, made=made: made.append(answer(case.sql, again(session, f"{case.name} {run}")))))
-        rows = made[0].rows
-        assert len(rows) == len(truth) and not made[0].stored
+        answers: list[Answer] = []
+        times.append(timed(lambda run=run, answers=answers: answers.append(answer(case.sql, again(session, run)))))
+        rows = answers[0].rows
+        assert len(rows) == len(truth) and not answers[0].stored
         values = [float(row[case.column]) for row in rows]
         errors.append([value - true for value, true in zip(values, truth, strict=True)])
-        own.append([row[case.column] or 0.0 for row in made[0].errors])
-        margins = [row[case.column] or 0.0 for row in made[0].margins]
+        own.append([row[case.column] or 0.0 for row in answers[0].errors])
+        margins = [row[case.column] or 0.0 for row in answers[0].margins]
         covered += [abs(error) <= margin for error, margin in zip(errors[-1], margins, strict=True)]
     off, stated = np.array(errors), np.array(own)
     rmse, theory = math.sqrt((off**2).mean()), case.theory(truth[0], incomes)
@@ -161,17 +167,23 @@ HEADS = ("query", "truth", "RMSE", "bias", "own", "theory", "RMSE / theory", "co
 
 
 def report(rows: int, runs: int, folder: Path, only: str = "") -> list[list[str]]:
-    session, connection = opened(rows, folder)
+    connection = made(rows, folder)
     incomes = np.sort(connection.execute("SELECT income FROM person").fetchnumpy()["income"])
     lines = []
     for case in CASES:
         if only in case.name:
-            keys = ", ".join(str(i + 1) for i in range(case.sql.count(",", 0, case.sql.index("FROM")))) if "GROUP BY" in case.sql else ""
-            rows_ = connection.execute(case.sql + (f" ORDER BY {keys}" if keys else "")).fetchall()
-            lines.append(measured(case, session, [float(row[case.column]) for row in rows_], incomes, runs))
-    session.close()
+            session = opened(folder)  # for each case, as the ledger of one would not pay for all
+            lines.append(measured(case, session, truth_of(case, connection), incomes, runs))
+            session.close()
     connection.close()
     return lines
+
+
+def truth_of(case: Case, connection: duckdb.DuckDBPyConnection) -> list[float]:
+    """The column of the case by plain SQL, in the order of dpsql's groups."""
+    keys = case.sql.count(",", 0, case.sql.index("FROM")) if "GROUP BY" in case.sql else 0
+    order = " ORDER BY " + ", ".join(str(i + 1) for i in range(keys)) if keys else ""
+    return [float(row[case.column]) for row in connection.execute(case.sql + order).fetchall()]
 
 
 def main() -> None:

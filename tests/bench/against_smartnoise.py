@@ -22,7 +22,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from accuracy import Case, average, count, opened
+from accuracy import Case, average, count, made, opened
 from bench_clock import milliseconds, side_by_side, table
 from bench_data import again
 
@@ -60,9 +60,9 @@ def ours(session: Session, connection: duckdb.DuckDBPyConnection, case: Case, tr
     squares: list[float] = []
 
     def private(run: int) -> None:
-        made = answer(case.sql, again(session, f"{case.name} {run}"))
-        assert isinstance(made, Answer) and not made.stored
-        squares.extend((value - true) ** 2 for value, true in zip(by_keys(list(made.rows)), truth, strict=True))
+        found = answer(case.sql, again(session, f"{case.name} {run}"))
+        assert isinstance(found, Answer) and not found.stored
+        squares.extend((value - true) ** 2 for value, true in zip(by_keys(list(found.rows)), truth, strict=True))
 
     base, took = side_by_side([lambda run: connection.cursor().execute(case.sql).fetchall(), private], runs)
     return {"rmse": statistics.fmean(squares) ** 0.5, "cpu": took.cpu, "plain": base.cpu}
@@ -79,7 +79,7 @@ def theirs(python: Path, database: Path, rows: int, runs: int, truths: dict[str,
 
 def compared(rows: int, runs: int, python: Path, folder: Path) -> tuple[list[list[str]], list[list[str]]]:
     """A table of times and one of errors."""
-    session, connection = opened(rows, folder)
+    connection, session = made(rows, folder), opened(folder)
     incomes = np.sort(connection.execute("SELECT income FROM person").fetchnumpy()["income"])
     truths = {case.name: by_keys(connection.execute(case.sql).fetchall()) for case in QUERIES}
     mine = {case.name: ours(session, connection, case, truths[case.name], runs) for case in QUERIES}
