@@ -8,6 +8,7 @@ from functools import cached_property
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known
+from dpsql.plan.operators.scan import Scan
 from dpsql.types import Type
 
 
@@ -39,6 +40,8 @@ class Filter(Node):
         return replace(below[0], because="a filter looks at one row at a time")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        if isinstance(self.input, Scan):  # an engine compares columns faster where it sees that they are columns
+            return self.input.rows_where(self.condition)
         return f"SELECT * FROM ({below[0]}) AS t0 WHERE {to_sql(self.condition, columns_of('t0', self.input))}"
 
     def label(self) -> str:

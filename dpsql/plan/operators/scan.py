@@ -7,7 +7,8 @@ from functools import cached_property
 
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 from dpsql.types import Type
 
@@ -101,7 +102,11 @@ class Scan(Node):
         return self.table.owner is not None and not self.table.owner.steps
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        parts = [f"{self._carried(name)} AS {quote(column)}" for column, name in self.columns]
+        return self.rows_where(None)
+
+    def rows_where(self, condition: Expr | None) -> str:
+        """The SELECT statement of the rows on which a condition is true."""
+        carried = {column: self._carried(name) for column, name in self.columns}
         source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
         for owner, way in zip(self.owners, self.table.owners, strict=True):
             at = 0
@@ -112,11 +117,11 @@ class Scan(Node):
                 source += f" JOIN {quote(step.table)} AS t{tables} ON {test}"
                 at, tables = tables, tables + 1
             named = f"t{at}.{quote(way.column)}"
-            if owner not in dict(self.columns):
-                parts.append(f"{_widened(named, way.type)} AS {quote(owner)}")
+            carried.setdefault(owner, _widened(named, way.type))
             tests += [] if way.not_null else [f"{named} IS NOT NULL"]
+        tests += [to_sql(condition, carried)] if condition is not None else []
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        return f"SELECT {', '.join(parts)} FROM {source}{where}"
+        return f"SELECT {', '.join(f'{printed} AS {quote(column)}' for column, printed in carried.items())} FROM {source}{where}"
 
     def _carried(self, name: str) -> str:
         declared = self.table.columns[name]

@@ -14,7 +14,10 @@ SELECT (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "t_town" FROM "towns" AS t0
 SELECT "c1", "c2" FROM (VALUES (CAST('it''s' AS VARCHAR), CAST('2020-02-29' AS DATE)), (CAST(NULL AS VARCHAR), CAST(NULL AS DATE))) AS t0("c1", "c2")
 
 -- filter
-SELECT * FROM (<0>) AS t0 WHERE (t0."p_x" > CAST(1.5 AS DOUBLE))
+SELECT CAST(t0."id" AS BIGINT) AS "p_id", t0."x" AS "p_x", t0."active" AS "p_active" FROM "people" AS t0 WHERE (t0."x" > CAST(1.5 AS DOUBLE))
+
+-- filter, of no table
+SELECT * FROM (<0>) AS t0 WHERE TRUE
 
 -- project
 SELECT t0."p_id" AS "c1", CAST(1 AS BIGINT) AS "c2" FROM (<0>) AS t0

@@ -49,6 +49,7 @@ PLANS: dict[str, Node] = {
                                     Field(id="c2", name="b", facts=Facts(type=Type.DATE))),
                            rows=(("it's", dt.date(2020, 2, 29)), (None, None))),
     "filter": Filter(input=P, condition=Call(function=">", args=(ref(P, "p_x"), literal(1.5, Type.DOUBLE)), type=Type.BOOLEAN)),
+    "filter, of no table": Filter(input=Distinct(input=T), condition=TRUE),
     "project": Project(input=P, columns=(("c1", "id", ref(P, "p_id")), ("c2", "one", literal(1, Type.BIGINT)))),
     "join": Join(left=V, right=T, condition=equal(ref(V, "v_town"), ref(T, "t_town"))),
     "join, left rows kept": Join(left=P, right=V, keep_left=True,
