@@ -34,9 +34,11 @@ def test_every_operator_and_request_carries_its_proof() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == "Node" for base in node.bases):
                 assert "Proof" in (ast.get_docstring(node) or ""), f"{path.name}: {node.name}"
-    for node in ast.parse((ROOT / "dpsql/requests.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and any(isinstance(part, ast.FunctionDef) and part.name == "cost" for part in node.body):
-            assert re.search(r"Cost|Proof|Source|cost", ast.get_docstring(node) or ""), node.name
+    for path in (ROOT / "dpsql/requests").glob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and any(isinstance(part, ast.FunctionDef) and part.name == "cost"
+                                                      for part in node.body):
+                assert re.search(r"Cost|Proof|Source|cost", ast.get_docstring(node) or ""), node.name
 
 
 def test_no_numpy_or_random_noise_near_an_answer() -> None:

@@ -1,0 +1,64 @@
+"""Integer noise, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.plan.certificate import Sensitivity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplace:
+    """Integer noise with probability proportional to exp(-|z| / scale).
+
+    Cost: integer vectors at l1 distance D give an epsilon of D / scale (Ghosh, Roughgarden and Sundararajan 2009; the ratio of
+    probabilities is at most exp(D / scale), coordinate by coordinate).
+    """
+
+    scale: float
+
+    def cost(self, sensitivity: Sensitivity) -> Cost:
+        if sensitivity.l1 is None:
+            raise ValueError("Laplace noise needs a bound of the l1 norm")
+        return FREE if sensitivity.l1 == 0 else pure(Fraction(sensitivity.l1) / Fraction(self.scale))
+
+    @property
+    def variance(self) -> float:
+        q = math.exp(-1 / self.scale) if self.scale > 0 else 0.0
+        return 2 * q / (1 - q) ** 2 if q < 1 else 2 * self.scale**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussian:
+    """Integer noise with probability proportional to exp(-z^2 / (2 sigma^2)).
+
+    Cost: integer vectors at l2 distance D give rho = D^2 / (2 sigma^2) of zCDP (Canonne, Kamath and Steinke 2020, Theorem 14).
+    """
+
+    sigma: float
+
+    def cost(self, sensitivity: Sensitivity) -> Cost:
+        if sensitivity.l2 == 0:
+            return FREE
+        return concentrated(Fraction(sensitivity.l2) ** 2 / (2 * Fraction(self.sigma) ** 2))
+
+    @property
+    def variance(self) -> float:
+        return self.sigma**2  # an upper bound (Canonne, Kamath and Steinke 2020, Corollary 9), and exact to 1e-7 from sigma = 1
+
+
+Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+WIDEST = 2.0**55  # of noise that is drawn by itself: with such a scale, 64 bits do not hold it with a chance below 1e-100
+
+
+def spread_of(noise: Noise) -> float:
+    """The scale of a noise or its standard deviation."""
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return scale
+        case DiscreteGaussian(sigma=sigma):
+            return sigma
