@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact, price
 from dpsql.errors import OptionError
+from dpsql.mechanisms.bounds import BY_NAME
 from dpsql.sql.statement import Option
 
-BOUNDS = ("auto", "rows", "clip")
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "clip", "max_groups")
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
@@ -102,10 +102,11 @@ class _Values:
         if "bound" not in self._values:
             return "clip" if "clip" in self._values else "auto"
         value = self._value("bound")
-        if value not in BOUNDS:
-            close = difflib.get_close_matches(str(value), BOUNDS, n=1)
+        names = ("auto", *BY_NAME)
+        if value not in names:
+            close = difflib.get_close_matches(str(value), names, n=1)
             raise self._fail("bound", f"there is no bound {value!r}", f"'{close[0]}'" if close else
-                             "one of " + ", ".join(f"'{name}'" for name in BOUNDS))
+                             "one of " + ", ".join(f"'{name}'" for name in names))
         if value != "clip" and "clip" in self._values:
             raise self._fail("clip", "a clip needs bound = 'clip'", "bound = 'clip'")
         return str(value)
