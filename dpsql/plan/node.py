@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -120,10 +120,23 @@ class Node(abc.ABC):
     def label(self) -> str:
         """One line for people."""
 
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
+
+        Rows agree where `=` says so, and NULL agrees with NULL. Of no columns: the most rows there are. Nothing that is
+        declared or was seen in one database counts here, only what operators enforce and the database guarantees.
+        """
+        return {}
+
     @property
     def unique(self) -> tuple[frozenset[str], ...]:
-        """Sets of columns on which no two rows agree, in every database. None is always a true answer."""
-        return ()
+        """Sets of columns on which no two rows agree, in every database."""
+        return tuple(columns for columns, rows in self.caps.items() if rows <= 1)
+
+    def cap(self, columns: Collection[str]) -> int | None:
+        """The most rows that agree on all of these columns, in every database; None where that is not known."""
+        return min((rows for agreed, rows in self.caps.items() if agreed <= set(columns)), default=None)
 
     @cached_property
     def env(self) -> Mapping[str, Facts]:
@@ -149,6 +162,15 @@ def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
         raise InvalidPlan(f"an expression is not safe: {fault}") from None
     if found.type is not expr.type or (kind is not None and found.type is not kind):
         raise InvalidPlan(f"an expression has type {found.type.value}")
+    return found
+
+
+def least(*caps: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
+    """Caps that all hold, as one: the smallest for each set of columns."""
+    found: dict[frozenset[str], int] = {}
+    for given in caps:
+        for columns, rows in given.items():
+            found[columns] = min(rows, found.get(columns, rows))
     return found
 
 

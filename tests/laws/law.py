@@ -4,7 +4,7 @@
 
 rows      the symmetric difference of the multisets is no larger than the claimed bound
 owner     exactly the rows that carry the entity's name leave, no row changes, and no row is without an owner
-unique    no two rows agree on columns that are claimed to tell rows apart
+caps      no more rows agree on columns than is claimed of them
 facts     values have their type, lie in their physical ranges (in databases that keep to the policy, in declared ranges too), lie
           on their steps, and are NULL only where that is claimed to be possible
 norm      the vector of an entity over its rows is no longer than claimed
@@ -34,6 +34,7 @@ from dpsql.plan.node import InvalidPlan, Node, Norm, Stability
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.types import Type
 
 _ULPS = 1e-12  # declared ranges of DOUBLE are rounded; no privacy rests on them
@@ -92,7 +93,7 @@ def violations(plans: Sequence[Node], entity: str, family: Family) -> list[Viola
 
 def _broken_printed(plan: Node, seen: Evaluation, family: Family) -> Iterator[tuple[str, str]]:
     """The statement as the kernel executes it."""
-    if any(isinstance(node, Truncate) and not node._orders_rows for node in nodes(plan)):
+    if any(isinstance(node, Truncate | TruncateKeys) and not node.ranking.total for node in nodes(plan)):
         return  # which rows stay is the engine's choice, and nothing is claimed of them
     columns = [f't."{field.id}"' for field in plan.fields]
     values = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
@@ -111,9 +112,9 @@ def _broken_printed(plan: Node, seen: Evaluation, family: Family) -> Iterator[tu
 def _broken(node: Node, seen: Evaluation, tame: bool) -> Iterator[tuple[str, str]]:
     rows, claimed = seen.full[id(node)], seen.known[id(node)]
     yield from _broken_facts(node, rows, tame)
-    for key in node.unique:
-        if _agree(node, rows, sorted(key)):
-            yield "unique", f"rows agree on {sorted(key)}"
+    for agreed, most in node.caps.items():
+        if _agreeing(node, rows, sorted(agreed)) > most:
+            yield "caps", f"{_agreeing(node, rows, sorted(agreed))} rows agree on {sorted(agreed)}; claimed are {most}"
     owners = [_place(node, owner) for owner in claimed.owners]
     if any(row[at] is None for row in rows for at in owners):
         yield "owner", "a row has no owner"
@@ -132,14 +133,14 @@ def _place(node: Node, column: str) -> int:
     return [field.id for field in node.fields].index(column)
 
 
-def _agree(node: Node, rows: Rows, columns: Sequence[str]) -> bool:
-    """Whether two rows agree on columns, as GROUP BY sees them."""
+def _agreeing(node: Node, rows: Rows, columns: Sequence[str]) -> int:
+    """The most rows that agree on columns, as GROUP BY sees them."""
     at = [_place(node, column) for column in columns]
     doubles = {i for i in at if node.fields[i].facts.type is Type.DOUBLE}
     same: Counter[Row] = Counter()
     for row, count in rows.items():
         same[tuple((row[i] or "").lstrip("-") if i in doubles and row[i] in ("-0.0", "-nan") else row[i] for i in at)] += count
-    return any(count > 1 for count in same.values())
+    return max(same.values(), default=0)
 
 
 def _broken_facts(node: Node, rows: Rows, tame: bool) -> Iterator[tuple[str, str]]:
@@ -199,8 +200,8 @@ def _broken_top(plan: Node, seen: Evaluation, family: Family) -> Iterator[tuple[
             claimed = certificate.summands[summand]
             if claimed.l1 is not None and longer(vector, 1, claimed.l1) or longer(vector, 2, claimed.l2):
                 yield "tally", f"without {key}, summand {summand} moves by {vector}; claimed is {claimed}"
-        if certificate.apart and certificate.below.owner is not None and _agree(
-                plan.input, seen.full[id(plan.input)], [*plan.keys, certificate.below.owner]):
+        if certificate.apart and certificate.below.owner is not None and _agreeing(
+                plan.input, seen.full[id(plan.input)], [*plan.keys, certificate.below.owner]) > 1:
             yield "apart", "an entity has two rows in one cell"
 
 

@@ -28,6 +28,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.rules.limit_rows import limit_rows, row_order
 from dpsql.types import Type
@@ -62,7 +63,8 @@ class Builder:
     def relation(self, depth: int) -> Node:
         if depth <= 0:
             return self.leaf()
-        unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate, self.clip]
+        unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate, self.truncate_keys,
+                                               self.clip]
         binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.lookup, self.union]
         if self.draw.random() < 0.62:
             return self.draw.choice(unary)(self.relation(depth - 1))
@@ -137,6 +139,15 @@ class Builder:
         order = row_order(node, owner) if self.draw.random() < 0.85 else tuple(
             field.id for field in self.draw.sample(node.fields, min(2, len(node.fields))))
         return Truncate(input=node, rows=self.draw.randint(1, 4), owner=owner, order=order)
+
+    def truncate_keys(self, node: Node) -> Node:
+        keys = tuple(field.id for field in self.draw.sample(node.fields, min(len(node.fields), self.draw.choice([0, 1, 1, 1, 2]))))
+        if self.draw.random() < 0.2:
+            keys = tuple(dict.fromkeys((*self.known(node).owners, *keys)))
+        order = tuple(field.id for field in node.fields if field.id not in keys)
+        if self.draw.random() < 0.2:
+            order = order[:1]
+        return TruncateKeys(input=node, rows=self.draw.randint(1, 3), keys=keys, order=order)
 
     def contributions(self, node: Node) -> Contributions:
         owner = self.known(node).owner or self.draw.choice(node.fields).id

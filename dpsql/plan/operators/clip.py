@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,9 +52,9 @@ class Clip(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return tuple(key for key in self.input.unique if not key & set(self.columns))
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return {agreed: rows for agreed, rows in self.input.caps.items() if not agreed & set(self.columns)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].owner != self.owner:

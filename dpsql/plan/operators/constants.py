@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +35,10 @@ class Constants(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return ()
+
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return {frozenset(): len(self.rows)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         return Stability(rows=0, because="constants")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,9 +46,9 @@ class Contributions(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return (frozenset((self.owner, *self.keys)),)
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return {frozenset((self.owner, *self.keys)): 1}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].owner != self.owner:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability
+from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,9 @@ class Distinct(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return (frozenset(field.id for field in self.fields),)
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return least(self.input.caps, {frozenset(self.env): 1})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:

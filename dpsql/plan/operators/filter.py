@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,9 +33,9 @@ class Filter(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return self.input.unique
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return self.input.caps
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         return replace(below[0], because="a filter looks at one row at a time")

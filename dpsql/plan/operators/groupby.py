@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.tally import saturated
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -83,9 +84,10 @@ class GroupBy(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return (frozenset(self.keys),)
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        kept = {agreed: rows for agreed, rows in self.input.caps.items() if agreed <= set(self.keys)} if self.keys else {}
+        return least(kept, {frozenset(self.keys): 1})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.types import Span, Type
 
 
@@ -77,14 +78,23 @@ class Join(Node):
 
     def _one_partner(self, side: Node, position: int) -> bool:
         """Whether at most one row of `side` can meet any row of the other side."""
-        equated = {pair[position] for pair in self.equated}
-        return any(key <= equated for key in side.unique)
+        return self._partners(side, position) in (0, 1)
 
     @cached_property
-    def unique(self) -> tuple[frozenset[str], ...]:  # cached, as it is asked for again and again in a chain of joins
-        """What tells the rows of one side apart still does where each of them has one partner at most, and none is padded."""
-        left = self.left.unique if self._one_partner(self.right, 1) else ()
-        return left + (self.right.unique if self._one_partner(self.left, 0) and not self.keep_left else ())
+    def caps(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
+        """Each row of a side stands in as many pairs as it has partners; a left row without one, in one row if it is kept.
+
+        Nothing is known of right columns where left rows are kept, as any number of them may be padded.
+        """
+        left, right = self._partners(self.right, 1), self._partners(self.left, 0)
+        kept = {} if left is None else {agreed: rows * (max(left, 1) if self.keep_left else left)
+                                        for agreed, rows in self.left.caps.items()}
+        return least(kept, {} if right is None or self.keep_left else {
+            agreed: rows * right for agreed, rows in self.right.caps.items()})
+
+    def _partners(self, side: Node, position: int) -> int | None:
+        """The most rows of `side` that can meet one row of the other side, in every database."""
+        return side.cap([pair[position] for pair in self.equated])
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         left, right = below

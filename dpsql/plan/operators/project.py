@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,10 +35,10 @@ class Project(Node):
         """Input columns that are passed on unchanged, with their new identifier."""
         return {expr.column: column for column, _, expr in reversed(self.columns) if isinstance(expr, Ref)}
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(self.passed[column] for column in key) for key in self.input.unique
-                     if all(column in self.passed for column in key))
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return {frozenset(self.passed[column] for column in agreed): rows for agreed, rows in self.input.caps.items()
+                if all(column in self.passed for column in agreed)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         norm = below[0].norm

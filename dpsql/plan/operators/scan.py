@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,10 +70,10 @@ class Scan(Node):
     def inputs(self) -> tuple[Node, ...]:
         return ()
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
         ids = {name: column for column, name in self.columns}
-        return tuple(frozenset(ids[name] for name in key) for key in self.table.unique if all(name in ids for name in key))
+        return {frozenset(ids[name] for name in key): 1 for key in self.table.unique if all(name in ids for name in key)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if self.table.public:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,9 +41,9 @@ class Statistics(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
-    @property
-    def unique(self) -> tuple[frozenset[str], ...]:
-        return (frozenset(self.keys),)
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        return {frozenset(self.keys): 1}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         return Stability(rows=0 if below[0].public else None, because="aggregates of all rows")

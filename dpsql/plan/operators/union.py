@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,6 +45,20 @@ class UnionAll(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
+
+    @cached_property
+    def caps(self) -> Mapping[frozenset[str], int]:
+        at = {column: i for i, (column, _) in enumerate(self.columns)}
+        found = {}
+        for agreed in {frozenset(self._named(part, columns)) for part in self.parts for columns in part.caps}:
+            rows = [part.cap([part.fields[at[column]].id for column in agreed]) for part in self.parts]
+            if None not in rows:
+                found[agreed] = sum(filter(None, rows))
+        return found
+
+    def _named(self, part: Node, columns: frozenset[str]) -> list[str]:
+        """The columns of the union in the places of some columns of a part."""
+        return [column for field, (column, _) in zip(part.fields, self.columns, strict=True) if field.id in columns]
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         rows: int | None = 0

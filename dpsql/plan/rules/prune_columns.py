@@ -15,6 +15,7 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 
 
@@ -59,6 +60,8 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             return replace(node, input=_prune(node.input, below), folds=folds)
         case Truncate():
             return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
+        case TruncateKeys():
+            return replace(node, input=_prune(node.input, needed | {*node.keys, *node.order}))
         case Distinct() | Constants():
             return node if isinstance(node, Constants) else replace(
                 node, input=_prune(node.input, frozenset(field.id for field in node.fields)))

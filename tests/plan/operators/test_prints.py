@@ -29,6 +29,7 @@ from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.types import Type
 
@@ -71,6 +72,9 @@ PLANS: dict[str, Node] = {
     "truncate, a number in the order": Truncate(input=P, rows=1, owner="p_id", order=("p_x", "p_active")),
     "truncate, names only": Truncate(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")),)), rows=2, owner="c1",
                                      order=()),
+    "truncate keys": TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)),
+    "truncate keys, by all columns": TruncateKeys(input=P, rows=2, keys=("p_x", "p_active"), order=("p_id",)),
+    "truncate keys, in all": TruncateKeys(input=V, rows=5, keys=(), order=("v_visit", "v_person", "v_town")),
     "contributions": GIVEN,
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),

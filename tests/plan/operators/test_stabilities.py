@@ -25,6 +25,7 @@ from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.types import Type
 
@@ -139,6 +140,18 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "truncate by another owner": (Truncate(input=V, rows=3, owner="v_visit", order=("v_visit",)), (owned("v_person", 9),),
                                   (None, None)),
     "truncate public rows": (Truncate(input=T, rows=3, owner="t_town", order=()), (PUBLIC,), (0, None)),
+    "truncate keys": (TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)), (owned("v_person", 3),), (6, None)),
+    "truncate keys, unlimited rows": (TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)), (owned("v_person"),),
+                                      (None, None)),
+    "truncate keys of one entity each": (TruncateKeys(input=V, rows=2, keys=("v_person", "v_town"), order=("v_visit",)),
+                                         (owned("v_person", 3),), (3, "v_person")),
+    "truncate keys, the entity alone": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)),
+                                        (owned("v_person"),), (2, "v_person")),
+    "truncate keys of nobody": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)), (Stability(rows=3),),
+                                (6, None)),
+    "truncate keys by what does not tell rows apart": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_town",)),
+                                                       (owned("v_person", 3),), (None, None)),
+    "truncate keys of public rows": (TruncateKeys(input=T, rows=2, keys=("t_land",), order=("t_town",)), (PUBLIC,), (0, None)),
     "contributions": (ONE, (owned("v_person"),), (1, "v_person")),
     "contributions by keys": (GIVEN, (owned("v_person", 3),), (3, "v_person")),
     "contributions of others": (GIVEN, (owned("v_visit", 3),), (None, None)),
@@ -261,9 +274,40 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     "contributions": (GIVEN, {frozenset(["v_person", "v_town"])}),
     "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), {frozenset(["v_person", "v_town"])}),
     "clip what a key is made of": (
-        Clip(input=Distinct(input=GIVEN), owner="v_person", columns=("e0_0",), order=1, bound=5), set()),
+        Clip(input=GroupBy(input=GIVEN, keys=("v_person", "e0_0"), folds=()), owner="v_person", columns=("e0_0",), order=1, bound=5),
+        set()),
     "constants": (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), set()),
 }
+
+
+TWICE = Truncate(input=V, rows=2, owner="v_person", order=("v_visit",))
+CAPPED = TruncateKeys(input=W, rows=5, keys=("w_town",), order=("w_visit",))
+MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w_town")))
+
+
+@pytest.mark.parametrize(("node", "columns", "most"), [
+    (TWICE, ["v_person"], 2), (TWICE, ["v_person", "v_town"], 2), (TWICE, ["v_visit"], 1), (TWICE, ["v_town"], None),
+    (TWICE, [], None), (CAPPED, ["w_town"], 5),
+    (Filter(input=TWICE, condition=TRUE), ["v_person"], 2),
+    (Project(input=TWICE, columns=(("c1", "o", ref(V, "v_person")),)), ["c1"], 2),
+    (Project(input=TWICE, columns=(("c1", "t", ref(V, "v_town")),)), ["c1"], None),
+    (MET, ["v_person"], 10), (MET, ["v_visit"], 5), (MET, ["w_town"], None), (MET, ["v_town"], None),
+    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",))), ["w_visit"], 3),
+    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",))), ["w_town"], 15),
+    (replace(MET, keep_left=True), ["v_person"], 10),
+    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)), keep_left=True), ["w_visit"], None),
+    (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c1"], 2),
+    (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c3"], None),
+    (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c2", "c3"], None),
+    (Distinct(input=TWICE), ["v_person"], 2),
+    (GroupBy(input=TWICE, keys=("v_person", "v_town"), folds=N_ROWS), ["v_person"], 2),
+    (GroupBy(input=TWICE, keys=("v_town",), folds=N_ROWS), ["v_person"], None),
+    (GroupBy(input=TWICE, keys=(), folds=N_ROWS), [], 1),
+    (Lookup(input=TWICE, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"), ["v_person"], 2),
+    (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), [], 2),
+])
+def test_how_many_rows_agree(node: Node, columns: list[str], most: int | None) -> None:
+    assert node.cap(columns) == most
 
 
 @pytest.mark.parametrize("case", UNIQUE)

@@ -1,0 +1,102 @@
+"""The first rows of each group in an order that a secret makes: what truncations print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.plan.expr.printing import quote, settled
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing
+from dpsql.types import Interval, Type
+
+INTEGER = Interval(-(2**31), 2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """At most `rows` rows of each group of rows that agree on `by` (of all, for no columns); NULL is a value of its own.
+    `order` are the columns that tell rows apart.
+
+    The order is by a keyed hash of the row, of its number among rows equal to it, and of the row itself. So which rows are
+    kept is a function of the group's rows as a multiset, and a row that comes in pushes out one other at most.
+
+    Why the group and the number are hashed too: by its other values alone every group would keep the same ones, of equal
+    rows all or none, and averages over what is kept would be off.
+    """
+
+    input: Node
+    by: tuple[str, ...]
+    rows: int
+    order: tuple[str, ...]
+
+    def check(self) -> None:
+        if self.rows < 1 or isinstance(self.rows, bool):
+            raise InvalidPlan("a limit of rows is a positive number")
+        if not self._sorted:
+            raise InvalidPlan("truncation needs an order of rows")
+        if not {*self.by, *self.order} <= set(self.input.env):
+            raise InvalidPlan("truncation needs the columns that group and that order rows")
+
+    @property
+    def total(self) -> bool:
+        """Whether rows that tie are equal in every column: otherwise the choice between them would be the engine's."""
+        chosen = {*self.order, *self.by}
+        return chosen >= set(self.input.env) or any(key <= chosen for key in self.input.unique)
+
+    def sql(self, below: str, printing: Printing) -> str:
+        groups = [part for column in self.by for part in self._group(column)]
+        order = [_narrow(self.input.field(column)) for column in self._sorted]
+        # In numbers 0.0 equals -0.0, and a choice between them would be the engine's.
+        order += [f"signbit(t0.{quote(column)})" for column in self._sorted if self.input.env[column].type is Type.DOUBLE]
+        hashed = [f"t0.{quote(column)}" for column in self._told_apart]
+        if not self._distinct:
+            # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
+            # and makes no difference.
+            copies = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([*groups, *order])})"
+            below = f"SELECT t0.*, {copies} AS \"@\" FROM ({below}) AS t0"
+            order, hashed = [*order, 't0."@"'], [*hashed, 't0."@"']
+        # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
+        grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
+        window = f"{grouped}ORDER BY {self._mixed(hashed, printing)}, {', '.join(order)}"
+        inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.input.fields)
+        outer = ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
+                          else f"t1.{quote(field.id)}" for field in self.input.fields)
+        ranked = f"SELECT {inner}, ROW_NUMBER() OVER ({window}) AS \"#\" FROM ({below}) AS t0"
+        return f"SELECT {outer} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
+
+    def _group(self, column: str) -> tuple[str, ...]:
+        kind = self.input.env[column].type
+        name = settled(_narrow(self.input.field(column)), kind)
+        # Numbers tell most names apart faster than their letters.
+        return (f"hash({name})", name) if kind is Type.VARCHAR else (name,)
+
+    def _mixed(self, names: list[str], printing: Printing) -> str:
+        """A number made of values and the secret; half a word is enough to be fair, and sorts faster."""
+        whole = len(names) == 1 and self.input.env[self._told_apart[0]].type is Type.BIGINT
+        row, word = (names[0], "BIGINT") if whole else (f"hash({', '.join(names)})", "UBIGINT")
+        return f"CAST((hash(xor({row}, CAST({printing.salt % 2**63} AS {word}))) >> 32) AS UINTEGER)"
+
+    @property
+    def _sorted(self) -> tuple[str, ...]:
+        return self.order or self.by
+
+    @property
+    def _distinct(self) -> bool:
+        """Whether no two rows of a group are equal in the columns that order them."""
+        return any(key <= {*self.by, *self._sorted} for key in self.input.unique)
+
+    @property
+    def _told_apart(self) -> tuple[str, ...]:
+        """Columns in which no two rows are equal: with the group, or what one group keeps would be what all others keep."""
+        alone = any(key <= set(self._sorted) for key in self.input.unique)
+        return self._sorted if alone else tuple(dict.fromkeys((*self.by, *self._sorted)))
+
+
+def _is_narrow(field: Field) -> bool:
+    """Whether a whole number fits into half a word in every database."""
+    return field.facts.type is Type.BIGINT and field.facts.physical.inside(INTEGER)
+
+
+def _narrow(field: Field) -> str:
+    """A column as it is sorted: rows move faster when they are narrow."""
+    name = f"t0.{quote(field.id)}"
+    return f"CAST({name} AS INTEGER)" if _is_narrow(field) else name
