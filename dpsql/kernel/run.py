@@ -14,15 +14,15 @@ from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import Limit
-from dpsql.backends.reader import Reader, ReaderFault
-from dpsql.errors import Incident, OperationalError
+from dpsql.backends.reader import Reader
+from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.looks import balance, keys, measure, race, select, smooth, threshold
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
+from dpsql.kernel.publics import Publics
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
-from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.tally import Tally
@@ -38,7 +38,7 @@ class Kernel:
         """`noise` is for audits; every connection a user can make leaves it out."""
         self._reader, self._ledger, self._noise = reader, ledger, noise or Secure()
         self._most_rows = MostRows(reader)
-        self._fanouts: dict[str, int] = {}
+        self._publics = Publics(reader)
 
     @property
     def version(self) -> str:
@@ -68,29 +68,12 @@ class Kernel:
         return answer
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
-        """The rows of a public relation. Raises ValueError where it is not public."""
-        if not stability(relation, self).public:
-            raise ValueError("the relation is not public")
-        try:
-            return self._reader.rows(self._context().sql(relation))
-        except ReaderFault:
-            raise OperationalError("a public table cannot be read") from None
+        """See `publics.Publics`."""
+        return self._publics.public_rows(relation)
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        """See `plan.node.PublicFacts`."""
-        if not stability(relation, self).public:
-            raise ValueError("the relation is not public")
-        source = f"({self._context().sql(relation)}) AS t0"
-        if columns:
-            names = [f"t0.{quote(column)}" for column in columns]
-            present = " AND ".join(f"({name} IS NOT NULL)" for name in names)
-            source = f"(SELECT COUNT(*) AS \"n\" FROM {source} WHERE {present} GROUP BY {', '.join(names)}) AS t1"
-            query = f"SELECT COALESCE(MAX(t1.\"n\"), 0) FROM {source}"
-        else:
-            query = f"SELECT COUNT(*) FROM {source}"
-        if query not in self._fanouts:
-            self._fanouts[query] = int(self._reader.rows(query)[0][0])
-        return self._fanouts[query]
+        """See `publics.Publics`."""
+        return self._publics.fanout(relation, columns)
 
     # -- one script
 

@@ -1,0 +1,48 @@
+"""Looking things up in public relations, whose contents are known to everyone: no charge and no noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.errors import OperationalError
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Node, Printing, fold
+
+
+class Publics:
+    """The public relations of one database. It serves no other: whether a relation is public is derived from its plan."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._fanouts: dict[str, int] = {}
+
+    def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
+        """The rows of a public relation. Raises ValueError where it is not public, OperationalError where it cannot be read."""
+        return self._rows(self._sql(relation))
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        """See `plan.node.PublicFacts`."""
+        source = f"({self._sql(relation)}) AS t0"
+        if columns:
+            names = [f"t0.{quote(column)}" for column in columns]
+            present = " AND ".join(f"({name} IS NOT NULL)" for name in names)
+            source = f"(SELECT COUNT(*) AS \"n\" FROM {source} WHERE {present} GROUP BY {', '.join(names)}) AS t1"
+            query = f"SELECT COALESCE(MAX(t1.\"n\"), 0) FROM {source}"
+        else:
+            query = f"SELECT COUNT(*) FROM {source}"
+        if query not in self._fanouts:
+            self._fanouts[query] = int(self._rows(query)[0][0])
+        return self._fanouts[query]
+
+    def _sql(self, relation: Node) -> str:
+        if not stability(relation, self).public:
+            raise ValueError("the relation is not public")
+        return fold(relation, lambda node, below: node.render(below, Printing()))  # no row choice is printed: no salt
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._reader.rows(query)
+        except ReaderFault:
+            raise OperationalError("a public table cannot be read") from None
