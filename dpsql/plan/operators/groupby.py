@@ -31,6 +31,52 @@ class Fold:
     grid: Quantizer | None = None
 
 
+def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool) -> Facts:
+    """What is known of an aggregate of a column (None: of rows), over `most` rows at most, which may be none if `empty`."""
+    if part.function == "count" or (part.function == "count_distinct" and below is not None):
+        return Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
+                     declared=Interval(0, most) if most is not None else ANY_NUMBER)
+    if below is None:
+        raise InvalidPlan(f"{part.function} needs a column")
+    if part.function in ("min", "max"):
+        return replace(below, nullable=below.nullable or empty)
+    if not below.type.numeric or (below.type is Type.DOUBLE and part.grid is None):
+        raise InvalidPlan(f"{part.function} needs a number on a grid")
+    if part.function == "avg":
+        return Facts(type=Type.DOUBLE, declared=below.declared, search=below.search)
+    if part.function != "sum":
+        raise InvalidPlan(f"unknown aggregate {part.function}")
+    ends = below.declared
+    if most is not None and ends.finite:
+        ends = Interval(min(ends.low, ends.low * most), max(ends.high, ends.high * most))
+    else:
+        ends = ANY_NUMBER
+    whole = below.type is Type.BIGINT
+    return Facts(type=below.type, nullable=True, physical=SAFE_INTEGERS if whole else ANY_NUMBER, declared=ends, whole=whole,
+                 step=below.step if whole or part.grid is None else part.grid.step, search=below.search)
+
+
+def fold_sql(part: Fold, name: str, kind: Type, over: str = "") -> str:
+    """An aggregate of what is printed as `name` (of rows, for *); `over` is written after each call, if it is one of a window."""
+    if part.function in ("min", "max"):
+        return f"{part.function.upper()}({settled(name, kind)}){over}"
+    if part.function in ("count", "count_distinct"):
+        return f"COUNT({'DISTINCT ' if part.function == 'count_distinct' else ''}{name}){over}"
+    if kind is Type.BIGINT:
+        total = f"SUM({name}){over}"
+        return _mean(total, f"COUNT({name}){over}", "1.0") if part.function == "avg" else (
+            f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)")
+    assert part.grid is not None
+    cell = part.grid.to_sql(name, kind)
+    inverse = repr(float(1 / part.grid.step))
+    return _mean(f"SUM({cell}){over}", f"COUNT({cell}){over}", inverse) if part.function == "avg" else (
+        f"(CAST(SUM({cell}){over} AS DOUBLE) / CAST({inverse} AS DOUBLE))")
+
+
+def _mean(total: str, count: str, inverse: str) -> str:
+    return f"(CAST({total} AS DOUBLE) / (NULLIF({count}, 0) * CAST({inverse} AS DOUBLE)))"
+
+
 @dataclass(frozen=True, kw_only=True)
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
@@ -54,31 +100,7 @@ class GroupBy(Node):
 
     def _field(self, part: Fold) -> Field:
         below = self.input.field(part.column).facts if part.column is not None else None
-        if part.function == "count" or (part.function == "count_distinct" and below is not None):
-            most = Interval(0, self.most_rows) if self.most_rows is not None else Interval(0, 2**62)
-            known = Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
-                          declared=most if self.most_rows is not None else ANY_NUMBER)
-            return Field(id=part.id, name=part.name, facts=known)
-        if below is None:
-            raise InvalidPlan(f"{part.function} needs a column")
-        if part.function in ("min", "max"):
-            return Field(id=part.id, name=part.name, facts=replace(below, nullable=below.nullable or not self.keys))
-        if not below.type.numeric or (below.type is Type.DOUBLE and part.grid is None):
-            raise InvalidPlan(f"{part.function} needs a number on a grid")
-        if part.function == "avg":
-            return Field(id=part.id, name=part.name, facts=Facts(
-                type=Type.DOUBLE, declared=below.declared, search=below.search))
-        if part.function != "sum":
-            raise InvalidPlan(f"unknown aggregate {part.function}")
-        ends = below.declared
-        if self.most_rows is not None and ends.finite:
-            ends = Interval(min(ends.low, ends.low * self.most_rows), max(ends.high, ends.high * self.most_rows))
-        else:
-            ends = ANY_NUMBER
-        whole = below.type is Type.BIGINT
-        return Field(id=part.id, name=part.name, facts=Facts(
-            type=below.type, nullable=True, physical=SAFE_INTEGERS if whole else ANY_NUMBER, declared=ends, whole=whole,
-            step=below.step if whole or part.grid is None else part.grid.step, search=below.search))
+        return Field(id=part.id, name=part.name, facts=fold_facts(part, below, most=self.most_rows, empty=not self.keys))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -109,27 +131,8 @@ class GroupBy(Node):
 
     def _aggregate(self, part: Fold, names: dict[str, str]) -> str:
         if part.column is None:
-            return "COUNT(*)"
-        name, kind = names[part.column], self.input.env[part.column].type
-        if part.function in ("min", "max"):
-            return f"{part.function.upper()}({settled(name, kind)})"
-        if part.function == "count":
-            return f"COUNT({name})"
-        if part.function == "count_distinct":
-            return f"COUNT(DISTINCT {name})"
-        if kind is Type.BIGINT:
-            total = f"SUM({name})"
-            return self._mean(total, name, "1.0") if part.function == "avg" else (
-                f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)")
-        assert part.grid is not None
-        cell = part.grid.to_sql(name, kind)
-        inverse = repr(float(1 / part.grid.step))
-        return self._mean(f"SUM({cell})", cell, inverse) if part.function == "avg" else (
-            f"(CAST(SUM({cell}) AS DOUBLE) / CAST({inverse} AS DOUBLE))")
-
-    @staticmethod
-    def _mean(total: str, counted: str, inverse: str) -> str:
-        return f"(CAST({total} AS DOUBLE) / (NULLIF(COUNT({counted}), 0) * CAST({inverse} AS DOUBLE)))"
+            return fold_sql(part, "*", Type.BIGINT)
+        return fold_sql(part, names[part.column], self.input.env[part.column].type)
 
     def label(self) -> str:
         names = self.input.names
