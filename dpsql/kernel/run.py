@@ -17,16 +17,17 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import balance, keys, measure, race, select, smooth, threshold
+from dpsql.kernel.looks import balance, keys, measure, race, select, slack, smooth, threshold
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
 from dpsql.kernel.publics import Publics
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Balance, Keys, Measure, Race, Release, Request, Select, Smooth, Threshold
+from dpsql.requests import Balance, Keys, Measure, Race, Release, Request, Select, Slack, Smooth, Threshold
 
 Script: TypeAlias = Generator[Request, Any, Any]
 
@@ -82,31 +83,36 @@ class Kernel:
         try:
             request = next(script)
             while True:
-                certificate = self._certify(request)
-                spent += request.cost(certificate)
+                certificates = self._certificates(request)
+                spent += request.cost(*certificates)
                 if not cost.covers(spent):
                     raise RuntimeError("a script asks for more than was charged")
-                request = script.send(self._look(request, certificate, context))
+                request = script.send(self._look(request, certificates, context))
         except StopIteration as done:
             return done.value
 
-    def _certify(self, request: Request) -> Certificate:
-        if isinstance(request.plan, Tally):
-            return certify(request.plan, self)
-        _ = request.plan.fields
-        below = stability(request.plan.input, self)
-        if below.rows is None and not isinstance(request.plan, Shares):
-            raise Unbounded(request.plan, below)
+    def _certificates(self, request: Request) -> tuple[Certificate, ...]:
+        """One for each plan of a request."""
+        plans = [test.plan for test in request.tests] if isinstance(request, Slack) else [request.plan]
+        return tuple(map(self._certify, plans))
+
+    def _certify(self, plan: Tally | Ranks | Shares) -> Certificate:
+        if isinstance(plan, Tally):
+            return certify(plan, self)
+        _ = plan.fields
+        below = stability(plan.input, self)
+        if below.rows is None and not isinstance(plan, Shares):
+            raise Unbounded(plan, below)
         return Certificate(below=below, summands=())
 
-    def _look(self, request: Request, certificate: Certificate, context: Context) -> Release:
+    def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Release:
         match request:
             case Measure():
                 return measure.look(request, context)
             case Select():
                 return select.look(request, context)
             case Smooth():
-                return smooth.look(request, certificate.below.rows or 1, context)
+                return smooth.look(request, certificates[0].below.rows or 1, context)
             case Threshold():
                 return threshold.look(request, context)
             case Keys():
@@ -115,6 +121,8 @@ class Kernel:
                 return race.look(request, context)
             case Balance():
                 return balance.look(request, context)
+            case Slack():
+                return slack.look(request, certificates, context)
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),

@@ -14,15 +14,16 @@ from dpsql.requests.levels import COARSEST, Balance, Held, Race, score_range
 from dpsql.requests.measure import Measure, Measured
 from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.requests.select import ROUNDING, Segment, Select, Selected, Target, reach
+from dpsql.requests.slack import Form, Slack, Slackened, Within
 from dpsql.requests.smooth import Smooth, Smoothed
 from dpsql.requests.threshold import Rung, Threshold
 
-Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance
-Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held
+Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance | Slack
+Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "ROUNDING", "WIDEST", "Balance", "DiscreteGaussian", "DiscreteLaplace", "Found",
+    "COARSEST", "LEAST_TAIL", "ROUNDING", "WIDEST", "Balance", "DiscreteGaussian", "DiscreteLaplace", "Form", "Found",
     "GaussianThreshold", "Held", "KeyRule", "Keys", "Measure", "Measured", "Noise", "Race", "Release", "Request", "Rung",
-    "Segment", "Select", "Selected", "Smooth", "Smoothed", "Target", "Threshold", "TruncatedGeometric", "reach",
-    "score_range", "spread_of",
+    "Segment", "Select", "Selected", "Slack", "Slackened", "Smooth", "Smoothed", "Target", "Threshold", "TruncatedGeometric",
+    "Within", "reach", "score_range", "spread_of",
 ]

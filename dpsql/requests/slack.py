@@ -1,0 +1,80 @@
+"""How far answers are from leaving their intervals: what private deciders rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.cells import Cells
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import Noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A side of an interval: in cell g the answer is on the right side where `sign` * (total of summand `at`) + `constants[g]`
+    is 1 or more."""
+
+    at: int
+    sign: int
+    constants: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell."""
+
+    plan: Tally
+    cells: Cells
+    forms: tuple[Form, ...]
+
+    def slack(self, totals: Sequence[Sequence[int]], rows: int) -> int:
+        """The slack of `totals[at][cell]` where an entity moves at most `rows` rows; see `Slack`."""
+        reach = [summand.l1 for summand in self.plan.summands]
+        cells = [min(-(-(form.sign * totals[form.at][g] + form.constants[g]) // max(1, reach[form.at])) for form in self.forms)
+                 for g in range(len(self.cells))]
+        inside = min(cells, default=1)
+        here = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
+        return -(-here // max(1, rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slack:
+    """The slack of the tightest of some tests, plus noise: at least 1 where all of them are true, at most 0 elsewhere.
+
+    The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* Write l_f for the
+    most that a row moves the total of form f (the summand's l1), so a row of cell g moves each ceil(form / l_f) there by at most
+    1, and their minimum s_g too. Let S = min s_g where that is 1 or more, else 1 - sum over g of max(0, 1 - s_g). A row of cell
+    g moves only s_g: within either case S moves by at most 1; and where S passes from one case to the other, s_g passes
+    between 1 and 0 while all others are at least 1, so S passes between 1 and 0. An entity that moves k rows moves S by k, and
+    ceil(S / k) by 1; k is the certificate's. The minimum over tests moves by 1 at most. So noise of sensitivity 1 is paid for.
+
+    With discrete Laplace noise of scale 1 / epsilon, "yes where the noisy slack is 1 or more" is wrong with probability
+    exp(-epsilon (d - 1)) / (1 + exp(epsilon)) at distance d from a change of truth; where the slack is that distance, no
+    epsilon-DP decider with the same worst case is better on any database: by group privacy along a shortest path its error is
+    at least exp(-epsilon (d - 1)) times that at the border.
+    """
+
+    tests: tuple[Within, ...]
+    noise: Noise
+
+    def cost(self, *certificates: Certificate) -> Cost:
+        for test, certificate in zip(self.tests, certificates, strict=True):
+            if certificate.below.rows is None:
+                raise ValueError("the rows that an entity moves are not bounded")
+            if any(form.sign not in (1, -1) or len(form.constants) != len(test.cells) for form in test.forms):
+                raise ValueError("a form has a sign and a constant for each cell")
+            if any(summand.components != 1 for summand in test.plan.summands):
+                raise ValueError("a form reads one total")
+        if all(certificate.below.rows == 0 for certificate in certificates):
+            return FREE
+        return self.noise.cost(Sensitivity(l1=1, l2=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slackened:
+    """A noisy slack."""
+
+    slack: int
