@@ -1,0 +1,1 @@
+"""What to measure so that the queries of a workload can be answered best."""

@@ -1,0 +1,59 @@
+"""The cells that queries are over: one for each combination of values of a few attributes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpsql.errors import Unsupported
+
+DENSE = 4096  # cells up to which matrices over all pairs of cells are written out
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A name, and how many values it has."""
+
+    name: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError("an attribute has at least one value")
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """All combinations of values of some attributes, the last attribute changing fastest."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """How many cells there are; a Python integer, as it may be far beyond 64 bits."""
+        return math.prod(self.shape)
+
+    def small(self, what: str) -> int:
+        """The size, where matrices over pairs of cells fit; a refusal that says how large the domain is elsewhere."""
+        if self.size > DENSE:
+            raise too_large(what, self.size, DENSE)
+        return self.size
+
+
+def domain(*sizes: int) -> Domain:
+    """A domain whose attributes have no names of their own.
+
+    >>> domain(2, 3).size
+    6
+    """
+    return Domain(tuple(Attribute(f"a{i}", size) for i, size in enumerate(sizes)))
+
+
+def too_large(what: str, size: int, limit: int) -> Unsupported:
+    return Unsupported(f"{what} is done for up to {limit} cells, and here are {float(size):.4g}" if size > 10**9 else
+                       f"{what} is done for up to {limit} cells, and here are {size}", code="too-large",
+                       try_="fewer values or wider ranges")

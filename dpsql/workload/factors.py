@@ -1,0 +1,383 @@
+"""One attribute's part of a query matrix: m queries over the n values of the attribute, implicit where that saves time.
+
+Besides being applied to data, a factor W can do the two things that planners need, both in closed form or by cumulative sums:
+`gram(p)` = W' diag(p) W and `quadratic(K)` = diag(W K W'). Both work on batches, along the last axes, so that a Kronecker product
+of factors does them factor by factor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Exact: TypeAlias = NDArray[Any]  # of floats, of 64 bit integers, or of Python integers where those might overflow
+
+
+class Factor(ABC):
+    """A matrix of m rows (queries) and n columns (values of the attribute). Equal if kind and parameters are equal."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    @abstractmethod
+    def dense(self) -> Exact: ...
+
+    @abstractmethod
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        """The queries' answers along an axis of n values. Integers stay integers."""
+
+    @abstractmethod
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        """The same with the transposed matrix, along an axis of m answers."""
+
+    @abstractmethod
+    def gram(self, weights: Array | None = None) -> Array:
+        """W' diag(weights) W, for each row of weights."""
+
+    @abstractmethod
+    def quadratic(self, kernel: Array) -> Array:
+        """The diagonal of W kernel W', for each symmetric kernel of a batch."""
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[object, ...]:
+        """What tells the factor from others."""
+
+    @property
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def n(self) -> int:
+        return self.shape[1]
+
+    def row_norms2(self) -> Array:
+        return np.asarray((self.dense().astype(float) ** 2).sum(axis=1))
+
+    def column_powers(self, power: int) -> tuple[int, ...]:
+        """Of a matrix of integers: the sum of |entry|^power in each column, exact."""
+        return exact_column_powers(self.dense(), power)
+
+    def classes(self) -> NDArray[np.int64]:
+        """A number for each column, equal for equal columns; -1 for columns of zeros."""
+        dense = self.dense()
+        _, numbers = np.unique(dense, axis=1, return_inverse=True)
+        return np.where(np.any(dense != 0, axis=0), np.asarray(numbers).reshape(-1), -1).astype(np.int64)
+
+    def pick(self, columns: NDArray[np.int64]) -> Factor:
+        """The matrix of these columns only."""
+        if len(columns) == self.n:
+            return self
+        return Dense(self.dense()[:, columns])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
+    """Of a matrix of integers: the sum of |entry|^power in each column, in Python integers where 64 bits might not do."""
+    if dense.dtype.kind not in "iuO":
+        raise ValueError("only integer matrices have exact norms")
+    most = max((abs(int(entry)) for entry in (dense.max(initial=0), dense.min(initial=0))), default=0)
+    wide = most**power * max(1, dense.shape[0]) >= 2**62
+    sums = (np.abs(dense.astype(object) if wide else dense) ** power).sum(axis=0)
+    return tuple(int(entry) for entry in sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Factor):
+    """Every value by itself."""
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "identity", self.size
+
+    def dense(self) -> Exact:
+        return np.eye(self.size, dtype=np.int64)
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        return array
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        return array
+
+    def gram(self, weights: Array | None = None) -> Array:
+        weights = np.ones(self.size) if weights is None else weights
+        return weights[..., None] * np.eye(self.size)
+
+    def quadratic(self, kernel: Array) -> Array:
+        return np.diagonal(kernel, axis1=-2, axis2=-1)
+
+    def row_norms2(self) -> Array:
+        return np.ones(self.size)
+
+    def column_powers(self, power: int) -> tuple[int, ...]:
+        return (1,) * self.size
+
+    def classes(self) -> NDArray[np.int64]:
+        return np.arange(self.size)
+
+    def pick(self, columns: NDArray[np.int64]) -> Factor:
+        return self if len(columns) == self.size else super().pick(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Total(Factor):
+    """All values together: the attribute is summed out."""
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return 1, self.size
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "total", self.size
+
+    def dense(self) -> Exact:
+        return np.ones((1, self.size), dtype=np.int64)
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        return np.asarray(array.sum(axis=axis, keepdims=True))
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        return np.repeat(array, self.size, axis=axis)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        weights = np.ones(1) if weights is None else weights
+        return np.broadcast_to(weights[..., None], (*weights.shape[:-1], self.size, self.size))
+
+    def quadratic(self, kernel: Array) -> Array:
+        return np.asarray(kernel.sum(axis=(-2, -1)))[..., None]
+
+    def row_norms2(self) -> Array:
+        return np.array([float(self.size)])
+
+    def column_powers(self, power: int) -> tuple[int, ...]:
+        return (1,) * self.size
+
+    def classes(self) -> NDArray[np.int64]:
+        return np.zeros(self.size, dtype=np.int64)
+
+    def pick(self, columns: NDArray[np.int64]) -> Factor:
+        return Total(len(columns))
+
+
+class Intervals(Factor):
+    """Sums over intervals of values, by cumulative sums: no query costs more than two look-ups."""
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each query its first value, and the value after its last one."""
+        raise NotImplementedError
+
+    def dense(self) -> Exact:
+        first, after = self.ends
+        values = np.arange(self.n)
+        return ((values >= first[:, None]) & (values < after[:, None])).astype(np.int64)
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        first, after = self.ends
+        sums = _cumulated(array, axis)
+        return np.asarray(np.take(sums, after, axis=axis) - np.take(sums, first, axis=axis))
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        first, after = self.ends
+        front = np.moveaxis(array, axis, 0)
+        steps = np.zeros((self.n + 1, *front.shape[1:]), dtype=array.dtype)
+        np.add.at(steps, first, front)
+        np.subtract.at(steps, after, front)
+        return np.moveaxis(np.cumsum(steps, axis=0)[:-1], 0, axis)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """Each query adds its weight to a square of the matrix: four corners, then cumulative sums along both axes."""
+        first, after = self.ends
+        weights = np.ones(self.rows) if weights is None else weights
+        front, side = np.moveaxis(weights, -1, 0), self.n + 1
+        steps = np.zeros((side * side, *front.shape[1:]))
+        np.add.at(steps, first * side + first, front)
+        np.add.at(steps, after * side + after, front)
+        np.subtract.at(steps, first * side + after, front)
+        np.subtract.at(steps, after * side + first, front)
+        steps = np.moveaxis(steps, 0, -1).reshape(*weights.shape[:-1], side, side)
+        return np.asarray(steps.cumsum(axis=-1).cumsum(axis=-2)[..., :-1, :-1])
+
+    def quadratic(self, kernel: Array) -> Array:
+        """Sums of the kernel over squares, from its cumulative sums along both axes."""
+        first, after = self.ends
+        sums = _cumulated(_cumulated(kernel, -1), -2)
+        return np.asarray(sums[..., after, after] + sums[..., first, first] - sums[..., after, first] - sums[..., first, after])
+
+    def row_norms2(self) -> Array:
+        first, after = self.ends
+        return (after - first).astype(float)
+
+    def column_powers(self, power: int) -> tuple[int, ...]:
+        return tuple(int(count) for count in self.transposed(np.ones(self.rows, dtype=np.int64)))
+
+
+def _cumulated(array: Exact, axis: int) -> Exact:
+    """Sums of what lies before each value, and of everything."""
+    head = np.zeros_like(np.take(array, [0], axis=axis))
+    return np.concatenate([head, np.cumsum(array, axis=axis)], axis=axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix(Intervals):
+    """The values up to each value."""
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "prefix", self.size
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.zeros(self.size, dtype=np.int64), np.arange(1, self.size + 1)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        weights = np.ones(self.size) if weights is None else weights
+        later = weights[..., ::-1].cumsum(axis=-1)[..., ::-1]
+        values = np.arange(self.size)
+        return np.asarray(later[..., np.maximum.outer(values, values)])
+
+    def quadratic(self, kernel: Array) -> Array:
+        return np.diagonal(kernel.cumsum(axis=-1).cumsum(axis=-2), axis1=-2, axis2=-1)
+
+    def classes(self) -> NDArray[np.int64]:
+        return np.arange(self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class AllRange(Intervals):
+    """All n (n + 1) / 2 intervals, by first value and then by last."""
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size * (self.size + 1) // 2, self.size
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "all ranges", self.size
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        first, last = np.triu_indices(self.size)
+        return first.astype(np.int64), last.astype(np.int64) + 1
+
+    def gram(self, weights: Array | None = None) -> Array:
+        if weights is not None:
+            return super().gram(weights)
+        values = np.arange(self.size)
+        return np.asarray((np.minimum.outer(values, values) + 1.0) * (self.size - np.maximum.outer(values, values)))
+
+    def classes(self) -> NDArray[np.int64]:
+        return np.arange(self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges(Intervals):
+    """Some intervals, by the first and last value of each (both belong to it)."""
+
+    size: int
+    lows: tuple[int, ...]
+    highs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if any(not 0 <= low <= high < self.size for low, high in zip(self.lows, self.highs, strict=True)):
+            raise ValueError("a range has at least one value, and they are numbered from zero")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.lows), self.size
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "ranges", self.size, self.lows, self.highs
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.array(self.lows, dtype=np.int64), np.array(self.highs, dtype=np.int64) + 1
+
+    def classes(self) -> NDArray[np.int64]:
+        """Columns change only where an interval begins or ends; numbered by their first value. No two stretches are merged
+        unless they touch or are empty, which is all that matters in practice."""
+        covered = np.array(self.column_powers(1)) > 0
+        borders = np.zeros(self.size + 1, dtype=bool)
+        borders[np.concatenate(self.ends)] = True
+        return np.where(covered, np.cumsum(borders[:-1]), -1)
+
+    def pick(self, columns: NDArray[np.int64]) -> Factor:
+        """The intervals of the values that are kept; all of them where none of its values is kept is not asked for."""
+        first, after = (np.searchsorted(columns, end) for end in self.ends)
+        return Ranges(len(columns), tuple(int(low) for low in first), tuple(int(high) - 1 for high in after))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Factor):
+    """A matrix that is written out. Integers are kept as integers."""
+
+    matrix: Exact
+
+    def __post_init__(self) -> None:
+        own = np.array(self.matrix)
+        own.flags.writeable = False
+        object.__setattr__(self, "matrix", own)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        wide = self.matrix.dtype.kind == "O"
+        return "dense", self.shape, self.matrix.dtype.str, tuple(self.matrix.ravel()) if wide else self.matrix.tobytes()
+
+    @cached_property
+    def floats(self) -> Array:
+        return self.matrix.astype(np.float64)
+
+    def dense(self) -> Exact:
+        return self.matrix
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        return _along(self.matrix if array.dtype.kind != "f" else self.floats, array, axis)
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        return _along((self.matrix if array.dtype.kind != "f" else self.floats).T, array, axis)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        if weights is None:
+            return np.asarray(self.floats.T @ self.floats)
+        return np.asarray(np.swapaxes(weights[..., None] * self.floats, -1, -2) @ self.floats)
+
+    def quadratic(self, kernel: Array) -> Array:
+        return np.asarray(((self.floats @ kernel) * self.floats).sum(axis=-1))
+
+
+def _along(matrix: Exact, array: Exact, axis: int) -> Exact:
+    return np.moveaxis(np.tensordot(matrix, array, axes=(1, axis)), 0, axis)

@@ -1,0 +1,179 @@
+"""Many linear queries over one domain, as a stack of Kronecker products.
+
+One GROUP BY is a product of identities and totals, a batch of statements is a stack. Nothing here grows with the number of cells
+except what is asked to: `apply`, `dense` and the matrices over pairs of cells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.factors import Array, Exact, Factor, Total
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The queries that combine one row of each attribute's factor; the last attribute changes fastest."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many rows each factor has."""
+        return tuple(factor.rows for factor in self.factors)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The attributes that are not summed out: the queries are over this marginal."""
+        return tuple(i for i, factor in enumerate(self.factors) if not isinstance(factor, Total))
+
+    def apply(self, table: Exact) -> Exact:
+        """The answers for a table of cells, as an array of `shape`. What makes the table small is done first."""
+        for i in sorted(range(len(self.factors)), key=lambda i: self.factors[i].rows / self.factors[i].n):
+            table = self.factors[i].apply(table, i)
+        return table
+
+    def transposed(self, answers: Exact) -> Exact:
+        for i in sorted(range(len(self.factors)), key=lambda i: self.factors[i].n / self.factors[i].rows):
+            answers = self.factors[i].transposed(answers, i)
+        return answers
+
+    def dense(self) -> Exact:
+        matrix = np.ones((1, 1), dtype=np.int64)
+        for factor in self.factors:
+            matrix = np.kron(matrix, factor.dense())
+        return matrix
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """W' diag(weights) W. Axis by axis: the rows of a factor become pairs of its values."""
+        count = len(self.factors)
+        pairs = np.ones(self.shape) if weights is None else weights.reshape(self.shape)
+        for factor in self.factors:  # the axes of rows that are left, then two axes of values for each factor that is done
+            pairs = factor.gram(np.ascontiguousarray(np.moveaxis(pairs, 0, -1)))
+        order = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
+        size = math.prod(factor.n for factor in self.factors)
+        return np.ascontiguousarray(pairs.transpose(order)).reshape(size, size)
+
+    def quadratic(self, kernel: Array) -> Array:
+        """The diagonal of W kernel W'. Axis by axis: pairs of values of a factor become its rows."""
+        sizes = tuple(factor.n for factor in self.factors)
+        pairs = kernel.reshape(sizes + sizes)
+        for left, factor in zip(range(len(sizes), 0, -1), self.factors, strict=True):
+            pairs = factor.quadratic(np.moveaxis(pairs, (0, left), (-2, -1)))
+        return pairs.reshape(-1)
+
+    def row_norms2(self) -> Array:
+        norms: Array = np.ones(1)
+        for factor in self.factors:
+            norms = np.asarray(np.kron(norms, factor.row_norms2()), dtype=float)
+        return norms
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Queries over a domain: the rows of each part, one part after the other."""
+
+    domain: Domain
+    parts: tuple[Product, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or any(tuple(f.n for f in part.factors) != self.domain.shape for part in self.parts):
+            raise ValueError("every part has a factor for each attribute, of as many columns as the attribute has values")
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the answers of each part lie."""
+        ends = np.cumsum([0, *(part.rows for part in self.parts)]).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(ends))
+
+    def apply(self, table: Exact) -> Exact:
+        """All answers for a table of cells."""
+        table = table.reshape(self.domain.shape)
+        return np.concatenate([part.apply(table).reshape(-1) for part in self.parts])
+
+    def transposed(self, answers: Exact) -> Exact:
+        tables = (part.transposed(answers[at].reshape(part.shape)) for part, at in zip(self.parts, self.slices, strict=True))
+        return np.asarray(sum(tables)).reshape(-1)
+
+    def dense(self) -> Exact:
+        self.domain.small("a dense matrix of queries")
+        return np.concatenate([part.dense() for part in self.parts])
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """W' diag(weights) W, over all pairs of cells."""
+        self.domain.small("a matrix over all pairs of cells")
+        return np.asarray(sum(part.gram(None if weights is None else weights[at])
+                              for part, at in zip(self.parts, self.slices, strict=True)))
+
+    def quadratic(self, kernel: Array) -> Array:
+        """The diagonal of W kernel W': the variances of the queries, if the kernel is the covariance of the cells."""
+        return np.concatenate([part.quadratic(kernel) for part in self.parts])
+
+    def row_norms2(self) -> Array:
+        return np.concatenate([part.row_norms2() for part in self.parts])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal workloads, whatever their attributes are called."""
+        text = repr((self.domain.shape, [[factor.key for factor in part.factors] for part in self.parts]))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A workload over fewer values. `classes[i][j]` is the new number of value j of attribute i, or -1 if no query counts it."""
+
+    workload: Workload
+    classes: tuple[NDArray[np.int64], ...]
+
+    def table(self, table: Exact) -> Exact:
+        """The same data over the reduced domain."""
+        table = table.reshape(tuple(len(numbers) for numbers in self.classes))
+        for i, numbers in enumerate(self.classes):
+            if not np.array_equal(numbers, np.arange(len(numbers))):
+                front = np.moveaxis(table, i, 0)
+                merged = np.zeros((self.workload.domain.shape[i], *front.shape[1:]), dtype=table.dtype)
+                np.add.at(merged, numbers[numbers >= 0], front[numbers >= 0])
+                table = np.moveaxis(merged, 0, i)
+        return table
+
+
+def reduced(workload: Workload) -> Reduced:
+    """Values of an attribute that no query tells apart are merged, values that no query counts are dropped.
+
+    Neither changes what the best strategy costs: columns of the strategy may be repeated for merged values, and one cell of
+    each kind is as sensitive as all of them. (For Gaussian strategies the dual bound puts the joint weight on one copy.)
+    """
+    classes = [_classes([part.factors[i] for part in workload.parts]) for i in range(len(workload.domain.attributes))]
+    picked = [np.unique(numbers, return_index=True)[1][int(numbers.min(initial=0) < 0):] for numbers in classes]
+    attributes = tuple(Attribute(attribute.name, len(columns))
+                       for attribute, columns in zip(workload.domain.attributes, picked, strict=True))
+    parts = tuple(Product(tuple(factor.pick(columns) for factor, columns in zip(part.factors, picked, strict=True)))
+                  for part in workload.parts)
+    return Reduced(Workload(Domain(attributes), parts), tuple(classes))
+
+
+def _classes(factors: list[Factor]) -> NDArray[np.int64]:
+    """The columns on which no factor differs, numbered in the order in which they come first."""
+    numbers = np.stack([factor.classes() for factor in dict.fromkeys(factors)])
+    zero = np.all(numbers < 0, axis=0)
+    _, first, inverse = np.unique(numbers, axis=1, return_index=True, return_inverse=True)
+    first_of = first[np.asarray(inverse).reshape(-1)]
+    kept = np.unique(first_of[~zero])
+    return np.where(zero, -1, np.searchsorted(kept, first_of)).astype(np.int64)
