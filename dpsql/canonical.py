@@ -13,8 +13,8 @@ import hashlib
 from collections.abc import Mapping
 
 IGNORED = {"span", "text"}
-SHOWN = {"Output", "Key", "Fold", "Field"}  # whose `name` is for people
-LABELLED = {"Project", "UnionAll"}  # whose `columns` are (identifier, name for people, ...)
+SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
+LABELLED = {"Project", "UnionAll", "SetOperation"}  # whose `columns` are (identifier, name for people, ...)
 
 
 def digest(*parts: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.catalog.model import Catalog
@@ -19,12 +20,13 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
@@ -65,7 +67,8 @@ class Builder:
             return self.leaf()
         unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate, self.truncate_keys,
                                                self.clip]
-        binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.lookup, self.union]
+        binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.join, self.lookup, self.lookup, self.union,
+                                                      self.set_operation]
         if self.draw.random() < 0.62:
             return self.draw.choice(unary)(self.relation(depth - 1))
         return self.draw.choice(binary)(self.relation(depth - 1), self.relation(self.draw.randint(0, depth - 1)))
@@ -163,6 +166,9 @@ class Builder:
     # -- two inputs
 
     def join(self, left: Node, right: Node) -> Node:
+        pair = self.pair(left, right)
+        if pair is not None and self.draw.random() < 0.4:
+            left, right = self.capped(left, pair[0]), self.capped(right, pair[1])
         side_by_side = Join(left=left, right=right, condition=TRUE)
         parts: list[Expr] = []
         owners = [(ours, theirs) for ours in self.known(left).owners for theirs in self.known(right).owners
@@ -171,16 +177,27 @@ class Builder:
             ours, theirs = self.draw.choice(owners)
             parts.append(equal(left.field(ours).ref, right.field(theirs).ref))
         side_public = self.known(left).public != self.known(right).public
-        pair = self.pair(left, right)
         if pair is not None and self.draw.random() < (0.3 if parts else 0.6 if side_public else 0.9):
             a, b = pair
-            parts.append(equal(a.ref, b.ref) if self.draw.random() < 0.8 else equal(b.ref, a.ref))
+            kind = self.draw.choice(["=", "=", "=", "is not distinct from"])
+            parts.append(Call(function=kind, args=self.draw.choice([(a.ref, b.ref), (b.ref, a.ref)]), type=Type.BOOLEAN))
         if self.draw.random() < 0.2:
             parts.append(self.expr(side_by_side, Type.BOOLEAN, 1))
         condition: Expr = TRUE
         for part in parts:
             condition = part if condition is TRUE else Call(function="and", args=(condition, part), type=Type.BOOLEAN)
-        return Join(left=left, right=right, condition=condition, keep_left=self.draw.random() < 0.35)
+        made = Join(left=left, right=right, condition=condition, keep_left=self.draw.random() < 0.4,
+                    keep_right=self.draw.random() < 0.3)
+        if made.keep_left and made.keep_right and self.draw.random() < 0.7:
+            return replace(made, merged=tuple(Merged(id=self.fresh(), name="m", left=a, right=b) for a, b in made.equated))
+        return made
+
+    def capped(self, node: Node, column: Field) -> Node:
+        """At most a few rows of each value of a column; not always."""
+        order = tuple(field.id for field in node.fields if field.id != column.id)
+        if self.draw.random() < 0.3:
+            return node
+        return TruncateKeys(input=node, rows=self.draw.randint(1, 3), keys=(column.id,), order=order)
 
     def pair(self, left: Node, right: Node) -> tuple[Field, Field] | None:
         """Two columns that can be compared; half of the time of one name, so that rows do meet."""
@@ -190,30 +207,45 @@ class Builder:
 
     def lookup(self, node: Node, listed: Node) -> Node:
         keys: list[tuple[Expr, str]] = []
-        if self.known(node).owners and self.draw.random() < 0.75:
+        if self.known(node).owners and self.draw.random() < 0.6:
             keys += [(node.field(self.draw.choice(self.known(node).owners)).ref, theirs) for theirs in self.known(listed).owners]
         if not keys or self.draw.random() < 0.5:
             pair = self.pair(node, listed)
             column = pair[1] if pair is not None else self.draw.choice(listed.fields)
-            keys.append((pair[0].ref if pair is not None and self.draw.random() < 0.7
+            if pair is not None and self.draw.random() < 0.5:
+                node = self.capped(node, pair[0])
+            keys.append((pair[0].ref if pair is not None and self.draw.random() < 0.8
                          else self.expr(node, column.facts.type, 1), column.id))
-        return Lookup(input=node, listed=listed, keys=tuple(keys), mark=self.fresh())
+        condition = self.expr(Join(left=node, right=listed, condition=TRUE), Type.BOOLEAN, 1) if self.draw.random() < 0.2 else None
+        if condition is not None and self.draw.random() < 0.3:
+            keys = []
+        return Lookup(input=node, listed=listed, keys=tuple(keys), mark=self.fresh(), condition=condition,
+                      keep=self.draw.choice([None, None, True, False]))
+
+    def set_operation(self, left: Node, right: Node) -> Node:
+        arms = self.arms([left, right])
+        return SetOperation(kind=self.draw.choice(["intersect", "except"]), all=self.draw.random() < 0.5, left=arms[0],
+                            right=arms[1], columns=tuple((self.fresh(), "u") for _ in arms[0].fields))
 
     def union(self, first: Node, second: Node) -> Node:
-        parts = [first, second] if self.draw.random() < 0.8 else [first, second, self.leaf()]
+        arms = self.arms([first, second] if self.draw.random() < 0.8 else [first, second, self.leaf()])
+        return UnionAll(parts=tuple(arms), columns=tuple((self.fresh(), "u") for _ in arms[0].fields))
+
+    def arms(self, parts: list[Node]) -> list[Node]:
+        """Projections to columns of the same types; most show the owner in the same place."""
         kinds = [self.draw.choice([Type.VARCHAR, Type.BIGINT, Type.DOUBLE]) for _ in range(self.draw.randint(1, 2))]
         owners = [self.known(part).owner for part in parts]
         types = {part.env[owner].type for part, owner in zip(parts, owners, strict=True) if owner is not None}
         place = self.draw.randint(0, len(kinds))
         if len(types) == 1:
             kinds.insert(place, types.pop())
-        arms = []
+        arms: list[Node] = []
         for part, owner in zip(parts, owners, strict=True):
             exprs = [self.expr(part, kind, 1) for kind in kinds]
             if owner is not None and len(kinds) > place and self.draw.random() < 0.95:
                 exprs[place] = part.field(owner).ref
             arms.append(Project(input=part, columns=tuple((self.fresh(), "u", expr) for expr in exprs)))
-        return UnionAll(parts=tuple(arms), columns=tuple((self.fresh(), "u") for _ in kinds))
+        return arms
 
     # -- tops
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
@@ -12,7 +12,7 @@ from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.tally import saturated
-from dpsql.types import ANY_NUMBER, Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 MOST_ROWS = 2**50  # no relation has more, so that integer arithmetic on counts is safe
 
@@ -81,16 +81,21 @@ def _mean(total: str, count: str, inverse: str) -> str:
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 
-    Proof. Where all owners are among the keys, each group is made of rows of the same entities: with one of them its groups
+    Write a for the rows below that one entity can change.
+
+    Proof. (1) *All owners are among the keys.* Each group is made of rows of the same entities: with one of them its groups
     leave, at most one for each of its rows below (exactly one where the owner is the only key), and no other group changes.
-    Where one is not, groups mix entities: a group's row changes into another one when an entity leaves, and the new row has no
-    owner; such a result is not bounded here.
+    (2) *Otherwise groups mix entities.* A group whose rows change leaves as one row and comes back as another, whose aggregates
+    may be anything in their ranges: 2 for each such group, and there are at most a, and no more than there can be groups (one
+    where there are no keys, whatever a is). Where no two rows agree on the keys, in every database, a group is a row and comes
+    or goes with it: a. What is shown of a group depends on all who are in it, so it has no owner.
     """
 
     input: Node
     keys: tuple[str, ...]
     folds: tuple[Fold, ...]
     most_rows: int | None = None
+    span: Span | None = field(default=None, compare=False)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -114,12 +119,19 @@ class GroupBy(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:
             return Stability(rows=0, because="public")
-        owners = below[0].owners
+        owners, rows = below[0].owners, below[0].rows
         if not owners or not set(owners) <= set(self.keys):
-            return Stability(rows=None, because="a group mixes the rows of many entities")
+            return self._mixed(rows)
         if self.keys == owners[:1]:
             return Stability(rows=1, owners=owners, because="one row for each entity")
-        return Stability(rows=below[0].rows, owners=owners, because="groups within the same entities")
+        return Stability(rows=rows, owners=owners, because="groups within the same entities")
+
+    def _mixed(self, rows: int | None) -> Stability:
+        why = "a group mixes the rows of many entities"
+        if self.keys and rows is not None and self.input.cap(self.keys) == 1:
+            return Stability(rows=rows, because="each group is one row")
+        touched = [number for number in (rows, self.cap(())) if number is not None]
+        return Stability(rows=2 * min(touched) if touched else None, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -1,54 +1,88 @@
-"""Inner and left joins."""
+"""Joins: inner, left, right and full."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 
+from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.types import Span, Type
 
+EQUALITIES = ("=", "is not distinct from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """One column out of two that a full join equates: the left one, or the right one where no left row stands there."""
+
+    id: str
+    name: str
+    left: str
+    right: str
+
 
 @dataclass(frozen=True, kw_only=True)
 class Join(Node):
-    """Pairs of rows on which the condition is true; with `keep_left`, left rows without a partner too, NULL-padded.
+    """Pairs of rows on which the condition is true; rows of a side that is kept without a partner too, NULL-padded.
 
-    Write a, b for the rows that one entity can change left and right, and m_R (m_L) for the most partners of one left (right)
-    row. m_R is 1 where the columns that the condition equates include a key of the right side.
+    Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
+    the most left rows that meet one right row, in every database: by caps of the columns that the condition equates, or, on a
+    public side, as its rows are. l is 1 if left rows are kept and 0 otherwise, r the same for the right.
 
-    Proof. (1) *Right side public.* One left row takes part in at most m_R result rows (max(m_R, 1) when left rows are
-    kept), and m_R is read from the public rows: a * m_R. Each result row has the owner of its left row. An inner join with
-    the left side public is the mirror image. (2) *Both private, and the condition equates the two owners.* Then every result
-    row is made of rows of one and the same entity, and an entity's rows meet only its own: the rows of an entity leave
-    together, so at most a * b result rows (a * max(b, 1) when left rows are kept) leave with it and no other row changes.
-    Where a left row has one partner at most, a rows. Where a right row has, b rows; when left rows are kept, of the a rows
-    some may be padded, but not all of them beside a pair, so at most a + b - 1 for a, b >= 1. (3) *Both private, otherwise.* A
-    pair leaves with either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of
-    both its rows, one of two that the condition equates. How many pairs leave is not bounded. Left rows may be kept where
-    every owner of the right side is equated with one of the left side: partners then leave together with the left row. An
-    outer join that keeps public rows is not bounded: whether a public row is padded would depend on private ones, and the
-    padded row has no owner; nor is any other that keeps left rows, as these would be padded when a partner leaves.
+    Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those that
+    leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n hold. A
+    left row comes or goes with at most m pairs; then, if right rows are kept, at most m padded right rows go or come. If it has
+    no partner, it is itself padded where left rows are kept. So it changes max(l, m (1 + r)) rows, a right row max(r, n (1 + l)),
+    and the entity
+
+        a max(l, m (1 + r)) + b max(r, n (1 + l)).
+
+    Where a side is public its summand is 0: m and n alone matter of it.
+
+    Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side; a
+    kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves with
+    either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both, one of two
+    that the condition equates. Left rows may be kept where every owner of the right side is equated with one of the left side:
+    partners then leave together with the left row, so that no row that stays is padded; the same for the right side. Where both
+    are kept, a column that is merged of two equated owners names the entity of pairs and of padded rows.
+
+    Proof, rows of one entity. Where each side has one owner and these are equated, an entity's rows meet only its own, and no
+    other row changes. Its a and b rows make P <= min(a m, b n) pairs, where now m <= b and n <= a too; at least P / m left and
+    P / n right rows are in pairs, and the others are padded: at most
+
+        P + l (a - P / m) + r (b - P / n)
+
+    rows, whose largest value is at P = 0 or at the largest P. An inner join needs one of a and b: rows that have one partner at
+    most are as many afterwards.
+
+    Sources: Johnson, Near and Song, Towards Practical Differential Privacy for SQL Queries, VLDB 2018 (a m + b n for inner joins,
+    from frequencies in the one database; its rule for outer joins is that of inner ones, which is short by (1 + l) and (1 + r));
+    Kotsogiannis et al., PrivateSQL, VLDB 2019 (frequencies that are enforced).
     """
 
     left: Node
     right: Node
     condition: Expr
     keep_left: bool = False
+    keep_right: bool = False
+    merged: tuple[Merged, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         self._check()
-        right = self.right.fields
-        if self.keep_left:
-            right = tuple(replace(field, facts=replace(field.facts, nullable=True)) for field in right)
-        return (*self.left.fields, *right)
+        left = _padded(self.left.fields) if self.keep_right else self.left.fields
+        right = _padded(self.right.fields) if self.keep_left else self.right.fields
+        return (*left, *right, *(Field(id=made.id, name=made.name, facts=either(
+            self.left.env[made.left], self.right.env[made.right])) for made in self.merged))
 
     def _check(self) -> None:
-        from dpsql.plan.expr.facts import NotTotal, facts
         if set(self.left.env) & set(self.right.env):
             raise InvalidPlan("both sides of a join have a column of one name")
         try:
@@ -57,6 +91,9 @@ class Join(Node):
             raise InvalidPlan(f"a join condition is not safe: {fault}") from None
         if kind is not Type.BOOLEAN:
             raise InvalidPlan("a join condition is not a truth value")
+        for made in self.merged:
+            if (made.left, made.right) not in self.equated or not (self.keep_left and self.keep_right):
+                raise InvalidPlan("only columns that a full join equates are merged")
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -67,7 +104,7 @@ class Join(Node):
         """Pairs (left column, right column) that the condition requires to be equal."""
         pairs = []
         for part in conjuncts(self.condition):
-            if isinstance(part, Call) and part.function == "=":
+            if isinstance(part, Call) and part.function in EQUALITIES:
                 first, second = part.args
                 if isinstance(first, Ref) and isinstance(second, Ref):
                     if first.column in self.left.env and second.column in self.right.env:
@@ -76,79 +113,143 @@ class Join(Node):
                         pairs.append((second.column, first.column))
         return tuple(pairs)
 
-    def _one_partner(self, side: Node, position: int) -> bool:
-        """Whether at most one row of `side` can meet any row of the other side."""
-        return self._partners(side, position) in (0, 1)
+    # -- how many rows meet
+
+    @property
+    def right_of_left(self) -> int | None:
+        """m: the most right rows that meet one left row, in every database."""
+        return self.right.cap([pair[1] for pair in self.equated])
+
+    @property
+    def left_of_right(self) -> int | None:
+        """n: the most left rows that meet one right row, in every database."""
+        return self.left.cap([pair[0] for pair in self.equated])
 
     @cached_property
     def caps(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
-        """Each row of a side stands in as many pairs as it has partners; a left row without one, in one row if it is kept.
+        """Each row of a side stands in as many pairs as it has partners; without one, in one row if it is kept.
 
-        Nothing is known of right columns where left rows are kept, as any number of them may be padded.
+        Nothing is known of columns that are padded, as any number of rows may be. Rows that agree on merged columns: with x of
+        the left and y of the right side they are at most xy pairs, or rows that are padded, x + y in all.
         """
-        left, right = self._partners(self.right, 1), self._partners(self.left, 0)
-        kept = {} if left is None else {agreed: rows * (max(left, 1) if self.keep_left else left)
-                                        for agreed, rows in self.left.caps.items()}
-        return least(kept, {} if right is None or self.keep_left else {
-            agreed: rows * right for agreed, rows in self.right.caps.items()})
+        m, n = self.right_of_left, self.left_of_right
+        found = []
+        if m is not None and not self.keep_right:
+            found.append({agreed: rows * max(m, self.keep_left) for agreed, rows in self.left.caps.items()})
+        if n is not None and not self.keep_left:
+            found.append({agreed: rows * max(n, self.keep_right) for agreed, rows in self.right.caps.items()})
+        x, y = self.left.cap([made.left for made in self.merged]), self.right.cap([made.right for made in self.merged])
+        if self.merged and x is not None and y is not None:
+            found.append({frozenset(made.id for made in self.merged): max(x * y, x + y)})
+        return least(*found)
 
-    def _partners(self, side: Node, position: int) -> int | None:
-        """The most rows of `side` that can meet one row of the other side, in every database."""
-        return side.cap([pair[position] for pair in self.equated])
+    # -- how far it moves
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         left, right = below
         if left.public and right.public:
             return Stability(rows=0, because="public tables only")
-        if right.public:
-            return self._with_public(left, self.right, 1, public)
-        if left.public:
-            if self.keep_left:
-                return Stability(rows=None, because="an outer join keeps public rows, which belong to no entity")
-            return self._with_public(right, self.left, 0, public)
+        m = self._with_public(self.right_of_left, self.right, 1, public) if right.public else self.right_of_left
+        n = self._with_public(self.left_of_right, self.left, 0, public) if left.public else self.left_of_right
+        changes = [self._changes(left, m, self.keep_left, self.keep_right),
+                   self._changes(right, n, self.keep_right, self.keep_left)]
+        bounds = [sum(filter(None, changes))] if None not in changes else []
+        owners = self._owners(left, right)
+        if self._one_entity(left, right):
+            bounds += self._own_rows(left, right, m, n)
+        return Stability(rows=min(bounds, default=None), owners=owners, because=self._because(left, right, owners, m, n))
+
+    def _with_public(self, cap: int | None, side: Node, position: int, public: PublicFacts) -> int:
+        """The most public rows that one row meets: by the structure of the plan, or as the rows are."""
+        if cap is not None and cap <= 1:
+            return cap
+        seen = public.fanout(side, tuple(pair[position] for pair in self.equated))
+        return seen if cap is None else min(cap, seen)
+
+    @staticmethod
+    def _changes(side: Stability, partners: int | None, kept: bool, others_kept: bool) -> int | None:
+        """The rows of the result that change with the changed rows of one side; see the class."""
+        if side.rows == 0:
+            return 0
+        if side.rows is None or partners is None:
+            return None
+        return side.rows * max(int(kept), partners * (1 + others_kept))
+
+    def _owners(self, left: Stability, right: Stability) -> tuple[str, ...]:
+        if left.public or right.public:
+            kept, side = (self.keep_left, right) if left.public else (self.keep_right, left)
+            return () if kept else side.owners
         if not left.owners or not right.owners:
-            return Stability(rows=None, because="rows meet that have no owners")
-        others = tuple(owner for owner in right.owners if not any((ours, owner) in self.equated for ours in left.owners))
-        if len(left.owners) == 1 and not others:
-            return self._own_rows(left, right)
-        if others and self.keep_left:
-            return Stability(rows=None, because="whether a row is padded depends on rows of other entities")
-        return Stability(rows=None, owners=(*left.owners, *others), because="each row belongs to the entities of both sides")
+            return ()
+        ours = tuple(owner for owner in left.owners if not any((owner, theirs) in self.equated for theirs in right.owners))
+        theirs = tuple(owner for owner in right.owners if not any((ours, owner) in self.equated for ours in left.owners))
+        if self.keep_left and self.keep_right:
+            return () if ours or theirs else self._merged_owners(left, right)
+        if self.keep_right:
+            return () if ours else right.owners
+        return () if theirs and self.keep_left else (*left.owners, *theirs)
 
-    def _with_public(self, private: Stability, side: Node, position: int, public: PublicFacts) -> Stability:
-        if self._one_partner(side, position):
-            most, why = 1, "each row meets at most one public row"
-        else:
-            most = public.fanout(side, tuple(pair[position] for pair in self.equated))
-            why = f"each row meets at most {most} public rows"
-        most = max(most, 1) if self.keep_left else most
-        rows = None if private.rows is None else private.rows * most
-        return Stability(rows=rows, owners=private.owners, because=why)
+    def _merged_owners(self, left: Stability, right: Stability) -> tuple[str, ...]:
+        """The merged columns that name every owner of both sides; none where one is not among them."""
+        made = [merged for merged in self.merged if merged.left in left.owners and merged.right in right.owners]
+        whole = {merged.left for merged in made} == set(left.owners) and {merged.right for merged in made} == set(right.owners)
+        return tuple(merged.id for merged in made) if whole else ()
 
-    def _own_rows(self, left: Stability, right: Stability) -> Stability:
-        bounds: list[tuple[int, str]] = []
-        if left.rows is not None and self._one_partner(self.right, 1):
-            bounds.append((left.rows, "each row meets at most one row of its own entity"))
-        if right.rows is not None and self._one_partner(self.left, 0):
-            if not self.keep_left:
-                bounds.append((right.rows, "each row meets at most one row of its own entity"))
-            elif left.rows is not None:
-                bounds.append((left.rows + max(right.rows, 1) - 1,
-                               f"an entity's {right.rows} rows meet at most one row each, and of {left.rows} some are padded"))
-        if left.rows is not None and right.rows is not None:
-            most = left.rows * (max(right.rows, 1) if self.keep_left else right.rows)
-            bounds.append((most, f"an entity's {left.rows} and {right.rows} rows meet only each other"))
-        if not bounds:
-            return Stability(rows=None, owners=left.owners, because="rows per entity are not limited below")
-        rows, why = min(bounds)
-        return Stability(rows=rows, owners=left.owners, because=why)
+    def _one_entity(self, left: Stability, right: Stability) -> bool:
+        """Whether the rows that meet belong to one and the same entity."""
+        return left.owner is not None and right.owner is not None and (left.owner, right.owner) in self.equated
+
+    def _own_rows(self, left: Stability, right: Stability, m: int | None, n: int | None) -> list[int]:
+        """The bound on the rows of one entity, if there is one."""
+        a, b = left.rows, right.rows
+        m, n = _least(m, b), _least(n, a)
+        most = _least(_times(a, m), _times(b, n))
+        if most is None or (self.keep_left and a is None) or (self.keep_right and b is None):
+            return []
+        padded = (a or 0) * self.keep_left + (b or 0) * self.keep_right
+        left_in, right_in = Fraction(self.keep_left, m or 1), Fraction(self.keep_right, n or 1)
+        return [padded + max(0, math.floor(most * (1 - left_in - right_in)))]
+
+    def _because(self, left: Stability, right: Stability, owners: tuple[str, ...], m: int | None, n: int | None) -> str:
+        if left.public or right.public:
+            kept = self.keep_left if left.public else self.keep_right
+            most = n if left.public else m
+            why = "each row meets at most " + ("one public row" if most == 1 else f"{most} public rows")
+            return why + ", and public rows are kept, which belong to no entity" if kept else why
+        if self._one_entity(left, right):
+            return "an entity's rows meet only each other"
+        if len(owners) > 1:
+            return "each row belongs to the entities of both sides"
+        if m is None or n is None:
+            return "how many rows meet is not limited"
+        return f"a row meets at most {m} on the right and {n} on the left"
+
+    # -- printing
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.left) | columns_of("t1", self.right)
-        parts = ", ".join(f"{names[field.id]} AS {quote(field.id)}" for field in self.fields)
-        kind = "LEFT JOIN" if self.keep_left else "JOIN"
-        return f"SELECT {parts} FROM ({below[0]}) AS t0 {kind} ({below[1]}) AS t1 ON {to_sql(self.condition, names)}"
+        parts = [f"{printed} AS {quote(column)}" for column, printed in names.items()]
+        parts += [f"COALESCE({names[made.left]}, {names[made.right]}) AS {quote(made.id)}" for made in self.merged]
+        return (f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0 {self.kind} ({below[1]}) AS t1 "
+                f"ON {to_sql(self.condition, names)}")
+
+    @property
+    def kind(self) -> str:
+        sides = {(False, False): "", (True, False): "LEFT ", (False, True): "RIGHT ", (True, True): "FULL "}
+        return sides[self.keep_left, self.keep_right] + "JOIN"
 
     def label(self) -> str:
-        return f"{'Left join' if self.keep_left else 'Join'} on " + show(
-            self.condition, {**self.left.names, **self.right.names})
+        return f"{self.kind.capitalize()} on " + show(self.condition, {**self.left.names, **self.right.names})
+
+
+def _padded(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    return tuple(replace(field, facts=replace(field.facts, nullable=True)) for field in fields)
+
+
+def _least(*numbers: int | None) -> int | None:
+    """The smallest of the numbers that are known."""
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _times(x: int | None, y: int | None) -> int | None:
+    return None if x is None or y is None else x * y

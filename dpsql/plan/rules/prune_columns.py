@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from dpsql.plan.expr.nodes import columns
 from dpsql.plan.node import Node
-from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
@@ -14,6 +13,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
@@ -41,12 +41,14 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             below = frozenset(column for _, _, expr in kept for column in columns(expr))
             return Project(input=_prune(node.input, below), columns=kept)
         case Join():
-            below = needed | columns(node.condition)
-            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below))
+            merged = tuple(made for made in node.merged if made.id in needed)
+            below = needed | columns(node.condition) | {column for made in merged for column in (made.left, made.right)}
+            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below), merged=merged)
         case Lookup():
-            below = needed | frozenset(column for expr, _ in node.keys for column in columns(expr))
+            tested = columns(node.condition) if node.condition is not None else frozenset()
+            below = needed | tested | frozenset(column for expr, _ in node.keys for column in columns(expr))
             return replace(node, input=_prune(node.input, below),
-                           listed=_prune(node.listed, frozenset(column for _, column in node.keys)))
+                           listed=_prune(node.listed, tested | frozenset(column for _, column in node.keys)))
         case UnionAll():
             kept_at = [i for i, (column, _) in enumerate(node.columns) if column in needed]
             parts = tuple(_prune(part, frozenset(part.fields[i].id for i in kept_at)) for part in node.parts)
@@ -62,8 +64,10 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
         case TruncateKeys():
             return replace(node, input=_prune(node.input, needed | {*node.keys, *node.order}))
-        case Distinct() | Constants():
-            return node if isinstance(node, Constants) else replace(
-                node, input=_prune(node.input, frozenset(field.id for field in node.fields)))
+        case Distinct():
+            return replace(node, input=_prune(node.input, frozenset(node.env)))
+        case SetOperation():
+            return replace(node, left=_prune(node.left, frozenset(node.left.env)),
+                           right=_prune(node.right, frozenset(node.right.env)))
         case _:
             return node

@@ -50,7 +50,7 @@ def _push(node: Node, part: Expr) -> Node | None:
     if isinstance(node, Lookup):  # a row is looked up by itself, so it may be dropped before as well as after
         pushed = _push(node.input, part) if read <= set(node.input.env) else None
         return None if pushed is None else replace(node, input=pushed)
-    if not isinstance(node, Join) or node.keep_left or not (isinstance(part, Call) and part.function == "="):
+    if not isinstance(node, Join) or node.keep_left or node.keep_right or not (isinstance(part, Call) and part.function == "="):
         return None
     for side in ("left", "right"):
         below = getattr(node, side)

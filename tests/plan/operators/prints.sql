@@ -28,11 +28,35 @@ SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v
 -- join, left rows kept
 SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town" FROM (<0>) AS t0 LEFT JOIN (<1>) AS t1 ON ((t0."p_id" = t1."v_person") AND TRUE)
 
+-- join, right rows kept
+SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town" FROM (<0>) AS t0 RIGHT JOIN (<1>) AS t1 ON (t0."p_id" = t1."v_person")
+
+-- join, all rows kept
+SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town", COALESCE(t0."p_id", t1."v_person") AS "c1" FROM (<0>) AS t0 FULL JOIN (<1>) AS t1 ON (t0."p_id" = t1."v_person")
+
 -- lookup
 SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."t_town" AS "t_town", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."t_town") AS t1 ON (t0."v_town" = t1."t_town")
 
 -- lookup, own rows
 SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."v_person" AS "v_person", t2."v_visit" AS "v_visit", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."v_person", t2."v_visit") AS t1 ON (t0."p_id" = t1."v_person") AND (t0."p_id" = t1."v_visit")
+
+-- lookup, rows of one mark
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."t_town" AS "t_town", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."t_town") AS t1 ON (t0."v_town" = t1."t_town") WHERE (t1."c1" IS NOT NULL)
+
+-- lookup, rows of the other mark
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", (t1."c1" IS NOT NULL) AS "c1" FROM (<0>) AS t0 LEFT JOIN (SELECT t2."t_town" AS "t_town", 1 AS "c1" FROM (<1>) AS t2 GROUP BY t2."t_town") AS t1 ON (t0."v_town" = t1."t_town") WHERE (t1."c1" IS NULL)
+
+-- lookup by a condition
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", TRUE AS "c1" FROM (<0>) AS t0 WHERE EXISTS (SELECT 1 FROM (<1>) AS t1 WHERE (t0."v_town" = t1."t_town") AND (t1."t_town" = t0."v_town")) UNION ALL SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", FALSE AS "c1" FROM (<0>) AS t0 WHERE (NOT EXISTS (SELECT 1 FROM (<1>) AS t1 WHERE (t0."v_town" = t1."t_town") AND (t1."t_town" = t0."v_town")))
+
+-- lookup by a condition, rows of one mark
+SELECT t0."v_visit" AS "v_visit", t0."v_person" AS "v_person", t0."v_town" AS "v_town", FALSE AS "c1" FROM (<0>) AS t0 WHERE (NOT EXISTS (SELECT 1 FROM (<1>) AS t1 WHERE (t1."t_town" = t0."v_town")))
+
+-- intersect
+SELECT t0."p_id" AS "c1", (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "c2", t0."p_active" AS "c3" FROM (<0>) AS t0 INTERSECT SELECT t0."q_id" AS "c1", (CASE WHEN t0."q_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."q_x") THEN CAST('nan' AS DOUBLE) ELSE t0."q_x" END) AS "c2", t0."q_active" AS "c3" FROM (<1>) AS t0
+
+-- except all
+SELECT t0."p_id" AS "c1", (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "c2", t0."p_active" AS "c3" FROM (<0>) AS t0 EXCEPT ALL SELECT t0."q_id" AS "c1", (CASE WHEN t0."q_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."q_x") THEN CAST('nan' AS DOUBLE) ELSE t0."q_x" END) AS "c2", t0."q_active" AS "c3" FROM (<1>) AS t0
 
 -- union
 SELECT t0."t_town" AS "c2" FROM (<0>) AS t0 UNION ALL SELECT t0."c1" AS "c2" FROM (<1>) AS t0

@@ -19,15 +19,17 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.types import Interval, Type
 
@@ -81,6 +83,21 @@ INVALID: dict[str, Node] = {
     "join: an unknown column": Join(left=P, right=V, condition=equal(UNKNOWN, ref(P, "p_id"))),
     "join: not a truth value": Join(left=P, right=V, condition=ref(P, "p_id")),
     "join: types that differ": Join(left=P, right=V, condition=equal(ref(P, "p_id"), ref(V, "v_town"))),
+    "join: columns are merged that are not equated": Join(left=P, right=V, condition=TRUE, keep_left=True, keep_right=True,
+                                                          merged=(Merged(id="m", name="m", left="p_id", right="v_person"),)),
+    "join: columns are merged where a side is not kept": Join(left=P, right=V, condition=equal(ref(P, "p_id"), ref(V, "v_person")),
+                                                              merged=(Merged(id="m", name="m", left="p_id", right="v_person"),)),
+    "lookup: a column of both sides": Lookup(input=V, listed=V, keys=(), mark="c1", condition=TRUE),
+    "lookup: a condition that is no truth value": Lookup(input=V, listed=T, keys=(), mark="c1", condition=ref(V, "v_visit")),
+    "lookup: a condition on an unknown column": Lookup(input=V, listed=T, keys=(), mark="c1",
+                                                       condition=equal(UNKNOWN, ref(V, "v_visit"))),
+    "set operation: too few columns": SetOperation(kind="except", all=True, left=V, right=T, columns=(("c1", "a"),)),
+    "set operation: types that differ": SetOperation(
+        kind="intersect", all=False, left=_project(("c1", literal(1, Type.BIGINT))), right=_project(("c2", literal("a", Type.VARCHAR))),
+        columns=(("c3", "a"),)),
+    "truncate keys: no rows": TruncateKeys(input=V, rows=0, keys=("v_town",), order=("v_visit",)),
+    "truncate keys: an unknown column": TruncateKeys(input=V, rows=1, keys=("t_town",), order=("v_visit",)),
+    "truncate keys: no order": TruncateKeys(input=V, rows=1, keys=(), order=()),
     "lookup: no keys": Lookup(input=V, listed=T, keys=(), mark="c1"),
     "lookup: a mark that is there": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="v_cost"),
     "lookup: an unknown column": Lookup(input=V, listed=T, keys=((UNKNOWN, "t_size"),), mark="c1"),

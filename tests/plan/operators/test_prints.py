@@ -21,11 +21,12 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
@@ -35,6 +36,7 @@ from dpsql.types import Type
 
 GOLDEN = Path(__file__).parent / "prints.sql"
 P, V, N, T = people("p", "id", "x", "active"), visits("v", "visit", "town"), notes("n", "word"), towns("t", "town")
+Q = people("q", "id", "x", "active")
 TENTHS = Quantizer(low=0.0, high=10.0, step=Fraction(1, 10), from_low=True)
 WHOLE = Quantizer(low=-5.0, high=5.0, step=Fraction(1), from_low=False)
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
@@ -55,8 +57,20 @@ PLANS: dict[str, Node] = {
     "join": Join(left=V, right=T, condition=equal(ref(V, "v_town"), ref(T, "t_town"))),
     "join, left rows kept": Join(left=P, right=V, keep_left=True,
                                  condition=both(equal(ref(P, "p_id"), ref(V, "v_person")), TRUE)),
+    "join, right rows kept": Join(left=P, right=V, keep_right=True, condition=equal(ref(P, "p_id"), ref(V, "v_person"))),
+    "join, all rows kept": Join(left=P, right=V, keep_left=True, keep_right=True,
+                                condition=equal(ref(P, "p_id"), ref(V, "v_person")),
+                                merged=(Merged(id="c1", name="id", left="p_id", right="v_person"),)),
     "lookup": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"),
     "lookup, own rows": Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"), (ref(P, "p_id"), "v_visit")), mark="c1"),
+    "lookup, rows of one mark": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1", keep=True),
+    "lookup, rows of the other mark": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1", keep=False),
+    "lookup by a condition": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1",
+                                    condition=equal(ref(T, "t_town"), ref(V, "v_town"))),
+    "lookup by a condition, rows of one mark": Lookup(input=V, listed=T, keys=(), mark="c1", keep=False,
+                                                      condition=equal(ref(T, "t_town"), ref(V, "v_town"))),
+    "intersect": SetOperation(kind="intersect", all=False, left=P, right=Q, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"))),
+    "except all": SetOperation(kind="except", all=True, left=P, right=Q, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"))),
     "union": UnionAll(parts=(T, Project(input=V, columns=(("c1", "town", ref(V, "v_town")),))), columns=(("c2", "town"),)),
     "distinct": Distinct(input=P),
     "group": GroupBy(input=V, keys=("v_person", "v_town"), folds=(

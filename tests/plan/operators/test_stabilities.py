@@ -17,11 +17,12 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
@@ -38,6 +39,12 @@ TOWN = equal(ref(V, "v_town"), ref(T, "t_town"))
 LAND = equal(ref(V, "v_town"), ref(T, "t_land"))
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
 ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
+TWICE = Truncate(input=V, rows=2, owner="v_person", order=("v_visit",))
+CAPPED = TruncateKeys(input=W, rows=5, keys=("w_town",), order=("w_visit",))
+MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w_town")))
+FEW = replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)))
+OWNED = Merged(id="o", name="person", left="v_person", right="w_person")
+SAME = SetOperation(kind="except", all=True, left=V, right=W, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d")))
 V2 = Project(input=V, columns=tuple((f"c{i}", field.name, field.ref) for i, field in enumerate(V.fields)))
 
 
@@ -62,17 +69,32 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "lookup among the entity's own rows": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
                                            (owned("p_id", 1), owned("v_person")), (1, "p_id")),
     "lookup in a private list by another column": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_visit"),), mark="c1"),
-                                                   (owned("p_id", 1), owned("v_person", 3)), (None, None)),
+                                                   (owned("p_id", 1), owned("v_person", 3)), (7, None)),
+    "lookup in a private list, one mark kept": (
+        Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_visit"),), mark="c1", keep=False),
+        (owned("p_id", 1), owned("v_person", 3)), (4, None)),
+    "lookup in a private list by a column of many rows": (
+        Lookup(input=V, listed=W, keys=((ref(V, "v_town"), "w_town"),), mark="c1", keep=True),
+        (owned("v_person", 3), owned("w_person", 3)), (None, None)),
+    "lookup in a private list by a column of few rows": (
+        Lookup(input=CAPPED, listed=V, keys=((ref(W, "w_town"), "v_town"),), mark="c1", keep=True),
+        (Stability(rows=4), owned("v_person", 3)), (19, None)),
     "lookup of something made of the owner": (
         Lookup(input=P, listed=V, mark="c1",
                keys=((Call(function="abs", args=(ref(P, "p_id"),), type=Type.BIGINT), "v_person"),)),
         (owned("p_id", 1), owned("v_person", 3)), (None, None)),
     "lookup of public rows in a private list": (Lookup(input=T, listed=V, keys=((ref(T, "t_town"), "v_town"),), mark="c1"),
-                                                (PUBLIC, owned("v_person", 3)), (None, None)),
+                                                (PUBLIC, owned("v_person", 3)), (6, None)),
+    "lookup of public rows that share a value": (
+        Lookup(input=T, listed=V, keys=((ref(T, "t_land"), "v_town"),), mark="c1", keep=True),
+        (PUBLIC, owned("v_person", 3)), (21, None)),
+    "lookup of public rows by a condition": (
+        Lookup(input=T, listed=V, keys=(), mark="c1", condition=equal(ref(T, "t_land"), ref(V, "v_town"))),
+        (PUBLIC, owned("v_person", 3)), (42, None)),
     "lookup in a private list that nobody owns": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
-                                                  (owned("p_id", 1), Stability(rows=3)), (None, None)),
+                                                  (owned("p_id", 1), Stability(rows=3)), (7, None)),
     "lookup of rows that nobody owns": (Lookup(input=P, listed=V, keys=((ref(P, "p_id"), "v_person"),), mark="c1"),
-                                        (Stability(rows=1), owned("v_person", 3)), (None, None)),
+                                        (Stability(rows=1), owned("v_person", 3)), (7, None)),
     "join with a public key": (Join(left=V, right=T, condition=TOWN), (owned("v_person", 3), PUBLIC), (3, "v_person")),
     "join with public rows that share a value": (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC),
                                                  (21, "v_person")),
@@ -84,7 +106,11 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "join with public rows, of rows that nobody owns": (Join(left=V, right=T, condition=LAND), (Stability(rows=2), PUBLIC),
                                                         (14, None)),
     "left join that keeps public rows": (Join(left=T, right=V, condition=TOWN, keep_left=True), (PUBLIC, owned("v_person", 3)),
-                                         (None, None)),
+                                         (6, None)),
+    "full join that keeps public rows": (Join(left=V, right=T, condition=LAND, keep_left=True, keep_right=True),
+                                         (owned("v_person", 3), PUBLIC), (42, None)),
+    "right join that keeps private rows": (Join(left=T, right=V, condition=TOWN, keep_right=True), (PUBLIC, owned("v_person", 3)),
+                                           (3, "v_person")),
     "join of an entity's own rows, one partner right": (Join(left=V, right=P, condition=OWNERS),
                                                         (owned("v_person", 3), owned("p_id", 1)), (3, "v_person")),
     "join of an entity's own rows, one partner left": (Join(left=P, right=V, condition=OWNERS),
@@ -109,6 +135,47 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
         (owned("v_person", 3), owned("w_person", 3)), (None, None)),
     "join of rows that nobody owns": (Join(left=V, right=W, condition=SELVES), (Stability(rows=3), owned("w_person", 3)),
                                       (None, None)),
+    "join by keys of few rows": (MET, (owned("v_person", 2), Stability(rows=6)), (None, None)),
+    "join by keys of few rows on both sides": (FEW, (Stability(rows=4), Stability(rows=6)), (4 * 5 + 6 * 3, None)),
+    "left join by keys of few rows": (replace(FEW, keep_left=True), (Stability(rows=4), Stability(rows=6)),
+                                      (4 * 5 + 6 * 2 * 3, None)),
+    "right join by keys of few rows": (replace(FEW, keep_right=True), (Stability(rows=4), Stability(rows=6)),
+                                       (4 * 2 * 5 + 6 * 3, None)),
+    "full join by keys of few rows": (replace(FEW, keep_left=True, keep_right=True), (Stability(rows=4), Stability(rows=6)),
+                                      (4 * 2 * 5 + 6 * 2 * 3, None)),
+    "join of owners by keys of few rows": (FEW, (owned("v_person", 4), owned("w_person", 6)), (38, None)),
+    "join to constants": (Join(left=V, right=Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), condition=TRUE),
+                          (Stability(rows=4), Stability(rows=3)), (None, None)),
+    "full join of an entity's own rows": (Join(left=V, right=W, condition=SELVES, keep_left=True, keep_right=True),
+                                          (owned("v_person", 3), owned("w_person", 4)), (12, None)),
+    "full join of an entity's own rows, with a merged owner": (
+        Join(left=V, right=W, condition=SELVES, keep_left=True, keep_right=True, merged=(OWNED,)),
+        (owned("v_person", 3), owned("w_person", 4)), (12, "o")),
+    "full join, one row each": (
+        Join(left=V, right=W, condition=SELVES, keep_left=True, keep_right=True, merged=(OWNED,)),
+        (owned("v_person", 1), owned("w_person", 1)), (2, "o")),
+    "full join, one partner each": (
+        Join(left=V, right=W, condition=both(SELVES, equal(ref(V, "v_visit"), ref(W, "w_visit"))), keep_left=True,
+             keep_right=True, merged=(OWNED,)), (owned("v_person", 3), owned("w_person", 4)), (7, "o")),
+    "right join of an entity's own rows": (Join(left=V, right=P, condition=OWNERS, keep_right=True),
+                                           (owned("v_person", 3), owned("p_id", 2)), (4, "p_id")),
+    "intersection with the owner": (replace(SAME, kind="intersect"), (owned("v_person", 3), owned("w_person", 2)), (2, "c2")),
+    "intersection, the owner in different places": (replace(SAME, kind="intersect"), (owned("v_person", 3), owned("w_visit", 2)),
+                                                    (5, None)),
+    "intersection with public rows": (replace(SAME, kind="intersect"), (owned("v_person", 3), PUBLIC), (3, "c2")),
+    "intersection with rows that nobody owns": (replace(SAME, kind="intersect"), (owned("v_person", 3), Stability(rows=2)),
+                                                (5, None)),
+    "intersection with unlimited rows": (replace(SAME, kind="intersect"), (owned("v_person", 3), owned("w_person")), (3, "c2")),
+    "difference with the owner": (SAME, (owned("v_person", 3), owned("w_person", 2)), (3, "c2")),
+    "difference with the owner, unlimited right": (SAME, (owned("v_person", 3), owned("w_person")), (3, "c2")),
+    "difference, the owner in different places": (SAME, (owned("v_person", 3), owned("w_visit", 2)), (5, None)),
+    "difference with public rows": (SAME, (owned("v_person", 3), PUBLIC), (3, "c2")),
+    "difference of public rows": (SAME, (PUBLIC, owned("w_person", 2)), (2, None)),
+    "difference with rows that nobody owns": (SAME, (owned("v_person", 3), Stability(rows=2)), (5, None)),
+    "difference of owners": (
+        SetOperation(kind="except", all=False, columns=(("c1", "o"),),
+                     left=Project(input=V, columns=(("d1", "o", ref(V, "v_person")),)),
+                     right=Project(input=W, columns=(("e1", "o", ref(W, "w_person")),))), (owned("d1"), owned("e1")), (1, "c1")),
     "union of private parts": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
                                (owned("v_person", 3), owned("w_person", 4)), (7, "c2")),
     "union, the owner in different places": (UnionAll(parts=(V, W), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))),
@@ -126,9 +193,11 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                     (3, "v_person")),
     "group by the owner and more, unlimited": (GroupBy(input=V, keys=("v_town", "v_person"), folds=N_ROWS), (owned("v_person"),),
                                                (None, "v_person")),
-    "group that mixes entities": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person", 3),), (None, None)),
-    "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person", 3),), (None, None)),
-    "group of rows that nobody owns": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (Stability(rows=3),), (None, None)),
+    "group that mixes entities": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person", 3),), (6, None)),
+    "group that mixes entities, unlimited": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person"),), (None, None)),
+    "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person"),), (2, None)),
+    "group of rows that nobody owns": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (Stability(rows=3),), (6, None)),
+    "group of one row each": (GroupBy(input=V, keys=("v_visit",), folds=N_ROWS), (Stability(rows=3),), (3, None)),
     "group of public rows": (GroupBy(input=T, keys=("t_land",), folds=N_ROWS), (PUBLIC,), (0, None)),
     "truncate": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)), (owned("v_person"),), (3, "v_person")),
     "truncate by all columns": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit", "v_town", "v_cost")),
@@ -280,11 +349,6 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
 }
 
 
-TWICE = Truncate(input=V, rows=2, owner="v_person", order=("v_visit",))
-CAPPED = TruncateKeys(input=W, rows=5, keys=("w_town",), order=("w_visit",))
-MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w_town")))
-
-
 @pytest.mark.parametrize(("node", "columns", "most"), [
     (TWICE, ["v_person"], 2), (TWICE, ["v_person", "v_town"], 2), (TWICE, ["v_visit"], 1), (TWICE, ["v_town"], None),
     (TWICE, [], None), (CAPPED, ["w_town"], 5),
@@ -292,10 +356,13 @@ MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w
     (Project(input=TWICE, columns=(("c1", "o", ref(V, "v_person")),)), ["c1"], 2),
     (Project(input=TWICE, columns=(("c1", "t", ref(V, "v_town")),)), ["c1"], None),
     (MET, ["v_person"], 10), (MET, ["v_visit"], 5), (MET, ["w_town"], None), (MET, ["v_town"], None),
-    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",))), ["w_visit"], 3),
-    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",))), ["w_town"], 15),
+    (FEW, ["w_visit"], 3), (FEW, ["w_town"], 15),
     (replace(MET, keep_left=True), ["v_person"], 10),
-    (replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)), keep_left=True), ["w_visit"], None),
+    (replace(FEW, keep_left=True), ["w_visit"], None), (replace(FEW, keep_left=True), ["v_visit"], 5),
+    (replace(FEW, keep_left=True, keep_right=True), ["v_visit"], None),
+    (replace(FEW, keep_left=True, keep_right=True, merged=(Merged(id="o", name="t", left="v_town", right="w_town"),)), ["o"], 15),
+    (SAME, ["c1"], 1), (replace(SAME, left=TWICE, right=CAPPED), ["c2"], 2), (replace(SAME, left=TWICE, right=CAPPED), ["c3"], None),
+    (replace(SAME, left=TWICE, right=CAPPED, kind="intersect"), ["c3"], 5),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c1"], 2),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c3"], None),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c2", "c3"], None),
