@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | budget | releases.
+"""The shell: dpsql demo | init | check | query | explain | validate | budget | releases.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql; 2 something in what was given is wrong, and
 nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -103,6 +103,20 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
+    made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
+                      "PERCENT; - or nothing reads the input")
+    made.add_argument("--sql", metavar="QUERIES", help="the queries, in place of a file")
+    made.add_argument("--synthetic", action="append", required=True, metavar="[TABLE=]FILE",
+                      help="a CSV or Parquet file, or a public table; with the private table that it stands for")
+    made.add_argument("--within", metavar="TOLERANCE", help='such as 200, "5 PERCENT" or "5 PERCENT OR 10"')
+    for name, help_ in (("decider", "who decides (default: the best)"), ("suite", "how checks share the price")):
+        made.add_argument(f"--{name}", metavar="NAME", help=help_)
+    made.add_argument("--alpha", type=_number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
+    _add_place(made)
+    _add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--csv", action="store_true", help="print CSV")
     for name, run, help_ in (("budget", _budget, "tell what was spent and what is left; --create starts a ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = command(name, run, help_)
@@ -233,6 +247,20 @@ def _explain(options: argparse.Namespace) -> None:
         for text in split(_statements(options)):
             made = connection.explain(text, _parameters(options.param))
             print(json.dumps(made.as_dict()) if options.json else made)
+
+
+def _validate(options: argparse.Namespace) -> None:
+    from dpsql.sql.split import split
+
+    given = {name: value for name in ("decider", "suite", "alpha") if (value := getattr(options, name)) is not None}
+    named = [part.partition("=") for part in options.synthetic]
+    synthetic = {table if found else None: source if found else table for table, found, source in named}
+    with _connected(options) as connection, _waiting():
+        made = connection.validate(split(_statements(options)), synthetic=synthetic, within=_value(options.within or "null"), **given)
+    if options.json:
+        print(made.as_json())
+    else:
+        _print_answer(made.table(), options)
 
 
 def _budget(options: argparse.Namespace) -> None:

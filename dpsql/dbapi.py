@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpsql.engine import Session
     from dpsql.explain import Explanation
     from dpsql.spending import Spending
+    from dpsql.validation.result import Validation
 
 apilevel = "2.0"
 threadsafety = 1
@@ -90,13 +91,31 @@ class Connection:
         """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it."""
         from dpsql.engine import explain
         from dpsql.sql.parse import parse
-        from dpsql.sql.statement import Explain, Query
+        from dpsql.sql.statement import Explain, Query, Validate
 
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query):
+        if not isinstance(query, Query | Validate):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         return explain(query, self.session, parameters)
+
+    def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
+        """Whether a synthetic table answers queries as the private one does.
+
+        queries     one or several SELECTs, each with one aggregate; or "(SELECT ...) WITHIN 5 PERCENT" with its own tolerance
+        synthetic   the name of a public table, the path of a CSV or Parquet file, or a pandas frame; a mapping from private
+                    tables to these where the queries name several
+        within      the tolerance of queries without their own: a number, or a text such as "5 PERCENT OR 10"
+        options     those of VALIDATE: epsilon, delta, rho, decider, suite, alpha, failures, max_rows
+
+        Raises located errors for whatever is wrong; then nothing was charged.
+        """
+        from dpsql.engine import validate
+        from dpsql.validation.calls import statement_of
+
+        texts = [queries] if isinstance(queries, str) else list(queries)
+        statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
+        return validate(statement, self.session, synthetic=brought)
 
     def budget(self) -> Spending:
         """What was spent, and what is left."""
@@ -130,7 +149,8 @@ class Connection:
 class Cursor:
     """Runs statements and holds the last result.
 
-    Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `.df()`, `.arrow()`.
+    Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `.df()`,
+    `.arrow()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -146,6 +166,7 @@ class Cursor:
         self.rowcount = -1
         self.answer: Answer | None = None
         self.explanation: Explanation | None = None
+        self.validation: Validation | None = None
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
@@ -154,10 +175,13 @@ class Cursor:
         from dpsql.engine import answer
         from dpsql.explain import Explanation
         from dpsql.listings import Listing, listed_spending
+        from dpsql.validation.result import Validation
 
         self._check_open()
         self._clear()
         result = answer(_text(sql), self.connection.session, parameters)
+        if isinstance(result, Validation):
+            self.validation, result = result, result.table()
         if isinstance(result, Answer):
             self.answer = result
             self._take([(column.name, column.type.value) for column in result.columns], list(result.rows))

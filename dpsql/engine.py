@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
 from dpsql.bounding import limited_view
@@ -24,7 +25,7 @@ from dpsql.mechanisms.select.keys import RULES
 from dpsql.options import Options, read_options
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import InvalidPlan
+from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
 from dpsql.program import Program, compile_question
 from dpsql.public import exact
@@ -36,7 +37,17 @@ from dpsql.sql.bind import bind
 from dpsql.sql.domains import Scratch
 from dpsql.sql.parse import parse
 from dpsql.sql.places import span_of
-from dpsql.sql.statement import Describe, Explain, Query, Show
+from dpsql.sql.statement import Describe, Explain, Query, Show, Validate
+from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
+from dpsql.validation.explaining import explained_validation
+from dpsql.validation.plan import Plan as ValidationPlan
+from dpsql.validation.plan import planned
+from dpsql.validation.prepare import Side, prepared
+from dpsql.validation.result import Validation
+from dpsql.validation.result import of_json as validation_of
+from dpsql.validation.suites import SUITES
+from dpsql.validation.synthetic import Stand, brought, declared
+from dpsql.validation.terms import read_terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +80,7 @@ class Session:
         self.scratch.close()
 
 
-Result: TypeAlias = Answer | Explanation | Spending | Listing
+Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 
@@ -79,6 +90,8 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     match statement:
         case Query():
             return _answer_query(statement, session, parameters)
+        case Validate():
+            return validate(statement, session, parameters)
         case Explain(query=query):
             return explain(query, session, parameters)
         case Show(what="budget"):
@@ -95,16 +108,23 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
     with _located(query.text):
         question, options = _bound(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
-        if known.public:
-            return _finish(question, options, exact(question, view, session.kernel), session)
-        program = compile_question(question, options, session.budget, session.kernel, view, known)
-        return _idle(program, session) if program.idle else _charged(program, query.text, session)
+        if known.public and not question.scalars:
+            cells, aggregates = exact(question, view, session.kernel)
+            return _finish(question, options, Released(cells=cells, aggregates=aggregates), session)
+        program = compiled(question, options, view, known, session)
+        return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
 
 
 def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
     """What is asked and on which terms: from the text, the policy and public tables."""
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
     return bind(query, session.catalog, session.kernel, session.scratch, named(parameters, query)), options
+
+
+def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
+    """What will be done for a question over private rows, and for its scalar subqueries."""
+    first = [(scalar, *limited_view(scalar.question, options, session.kernel, scalar.span)) for scalar in question.scalars]
+    return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 
 @contextlib.contextmanager
@@ -120,7 +140,7 @@ def _located(text: str) -> Iterator[None]:
 
 def _idle(program: Program, session: Session) -> Answer:
     """The answer of a statement that asks nothing of the kernel: declared groups alone."""
-    groups = Released(cells=declared_cells(program), aggregates={}, choices=(), notes=())
+    groups = Released(cells=declared_cells(program), aggregates={})
     return _finish(program.question, program.options, groups, session)
 
 
@@ -130,22 +150,27 @@ def _charged(program: Program, text: str, session: Session) -> Answer:
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return of_json(stored).named([output.name for output in program.question.outputs])
-    try:
-        made: Answer = session.kernel.run(_steps(program, session), cost=program.cost, account=session.account, sql=text,
-                                          limits=session.limits, digest=identity, encode=Answer.as_json)
-    except Refused as refused:
-        raise _refusal(refused, program.options, session) from None
+    made: Answer = _paid(_steps(program, session), program.cost, program.options, identity, text, session)
     return made
 
 
+def _paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session) -> Any:
+    """What the steps return, after they are charged for."""
+    try:
+        return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits, digest=identity,
+                                  encode=lambda made: made.as_json())
+    except Refused as refused:
+        raise _refusal(refused, options, session) from None
+
+
 def _steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    released = yield from script(program, session.kernel)
+    released = yield from script(program, session.kernel, session.scratch)
     return _finish(program.question, program.options, released, session, price=program.options.price)
 
 
 def _finish(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
     return compose(question, released.cells, released.aggregates, session.scratch, confidence=float(options.confidence),
-                   price=price, notes=released.notes)
+                   price=price, notes=released.notes, singles=released.singles)
 
 
 def _refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
@@ -154,17 +179,53 @@ def _refusal(refused: Refused, options: Options, session: Session) -> BudgetExha
     return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), str(options.price))
 
 
-def explain(query: Query, session: Session, parameters: Parameters = ()) -> Explanation:
-    """What a query would do and cost; spends nothing."""
+def validate(statement: Validate, session: Session, parameters: Parameters = (),
+             synthetic: Mapping[str | None, Any] | None = None) -> Validation:
+    """Whether synthetic tables answer queries as the private ones do. `synthetic` are files or frames by the names of the
+    private tables that they stand for (None: the only one); without it, the statement names public tables.
+    """
+    plan = _validation(statement, session, parameters, synthetic)
+    identity = digest(session.policy, plan)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return validation_of(stored)
+    made: Validation = _paid(plan.steps(), plan.purse, plan.terms.options, identity, statement.text, session)
+    return made
+
+
+def _validation(statement: Validate, session: Session, parameters: Parameters,
+                synthetic: Mapping[str | None, Any] | None) -> ValidationPlan:
+    with _located(statement.text):
+        terms = read_terms(statement.options, default=session.price, deciders=DECIDERS, suites=tuple(SUITES))
+        queries = [check.query for check in statement.checks]
+        side = Side(catalog=session.catalog, public=session.kernel, scratch=session.scratch, options=terms.options)
+
+        def stand(checked: Sequence[Query]) -> Stand:
+            if synthetic is not None:
+                return brought(synthetic, checked, session.catalog, session.kernel)
+            return declared(statement.standing, checked, session.catalog, session.kernel)
+
+        checks = prepared(statement.checks, side, stand, shared_out(parameters, queries))
+        return planned(checks, terms, session.budget)
+
+
+def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
+    """What a query or a validation would do and cost; spends nothing."""
+    if isinstance(query, Validate):
+        return explained_validation(_validation(query, session, parameters, None), session.kernel,
+                                    entity=session.catalog.entity.name, left=_left(session))
     with _located(query.text):
         question, options = _bound(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         entity = session.catalog.entity.name
-        if known.public:
+        if known.public and not question.scalars:
             return explained_public(question, view, session.kernel, entity=entity)
-        program = compile_question(question, options, session.budget, session.kernel, view, known)
-    left = [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
-    return explained(program, session.kernel, entity=entity, left=left)
+        program = compiled(question, options, view, known, session)
+    return explained(program, session.kernel, entity=entity, left=_left(session))
+
+
+def _left(session: Session) -> list[str]:
+    return [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
 
 
 def budget_of(session: Session) -> Spending:
@@ -192,9 +253,29 @@ def named(parameters: Parameters, query: Query) -> dict[str, Value]:
         marks = [name for name in wanted if name.startswith("?")]
         given = {f"?{i + 1}": value for i, value in enumerate(parameters)} if marks or not wanted else {
             str(i + 1): value for i, value in enumerate(parameters)}
+    _no_unused(given, wanted, isinstance(parameters, Mapping))
+    return given
+
+
+def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, Value]]:
+    """The values of each of several queries: by name, or one after the other."""
+    if isinstance(parameters, Mapping):
+        wanted = dict.fromkeys(name for query in queries for name in query.parameters)
+        _no_unused({str(name): value for name, value in parameters.items()}, wanted, True)
+        return [named({name: parameters[name] for name in dict.fromkeys(query.parameters) if name in parameters}, query)
+                for query in queries]
+    found, rest = [], list(parameters)
+    for query in queries:
+        count = len(dict.fromkeys(query.parameters))
+        found.append(named(rest[:count], query))
+        rest = rest[count:]
+    if rest:
+        raise ProgrammingError(f"{len(rest)} values are given for no parameter", code="parameters")
+    return found
+
+
+def _no_unused(given: Mapping[str, Value], wanted: Mapping[str, None], by_name: bool) -> None:
     unused = [name for name in given if name not in wanted]
     if unused:
         counted = f"{len(given)} values are given for {len(wanted)} parameters"
-        raise ProgrammingError(f"the statement has no parameter {unused[0]}" if isinstance(parameters, Mapping) else counted,
-                               code="parameters")
-    return given
+        raise ProgrammingError(f"the statement has no parameter {unused[0]}" if by_name else counted, code="parameters")

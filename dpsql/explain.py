@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import amount
 from dpsql.catalog.price import short
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
@@ -68,11 +68,16 @@ class Explanation:
     groups: str
     cost: str
     left: tuple[str, ...]
+    first: tuple[First, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
+        lines = [line for found in self.first for line in found.lines()]
+        return "\n".join([*lines, *self._lines(), f"cost    {self.cost}", *(f"left    {line}" for line in self.left)])
+
+    def _lines(self) -> list[str]:
         lines = [f"plan (one {self.entity} moves)"]
         width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
         lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
@@ -88,37 +93,53 @@ class Explanation:
         lines.append("expected standard errors")
         lines += [f"  {item.aggregate}: " + ("depends on the data" if item.error is None else f"{item.error:.6g}") +
                   (f"  ({item.named})" if item.named else "") for item in self.expected]
-        lines += [f"groups  {self.groups}", f"cost    {self.cost}", *(f"left    {line}" for line in self.left)]
-        return "\n".join(lines)
+        return [*lines, f"groups  {self.groups}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """A scalar subquery, whose value is released before the rest and is public from then on: its text and its share."""
+
+    text: str
+    price: str
+    explanation: Explanation
+
+    def lines(self) -> list[str]:
+        return [f"first   {self.text} is released, for {self.price}", *(f"  {line}" for line in self.explanation._lines())]
 
 
 def explained(program: Program, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
     """The explanation of a program."""
+    first = tuple(First(text=scalar.awaited.text, price=amount(below.purse), explanation=explained(
+        below, public, entity=entity, left=())) for scalar, below in program.first)
+    if program.known.public:
+        return replace(explained_public(program.question, program.view, public, entity=entity), first=first, left=tuple(left),
+                       cost=str(program.options.price))
     known = stabilities(program.view, public)
     choices = expected(program, public)
     return Explanation(
-        entity=entity, steps=tuple(_steps(program.view, known, 0, entity)), rewrites=tuple(_rewrites(program, entity)),
+        first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), rewrites=tuple(_rewrites(program, entity)),
         stages=tuple(_stages(program)), measurements=tuple(_measurements(program, choices)),
         expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
-        cost="nothing: only declared groups are shown" if program.idle else str(program.options.price))
+        cost="nothing: only declared groups are shown" if program.idle and not first else str(program.options.price))
 
 
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
     """The explanation of a statement that reads public tables only."""
     return Explanation(
-        entity=entity, steps=tuple(_steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
+        entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
         expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
         groups="those that the public tables have" if question.keys else "one", left=(),
         cost="nothing: only public tables are read")
 
 
-def _steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:
+def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:
     here = known[id(node)]
     moved = "public" if here.public else "no limit" if here.rows is None else f"{here.rows} row{'s' if here.rows > 1 else ''}"
     owned = "" if here.public else _owned(here, entity)
     found = [Step(depth=depth, label=node.label(), stability=moved + owned, because=here.because)]
     for below in node.inputs:
-        found += _steps(below, known, depth + 1, entity)
+        found += steps(below, known, depth + 1, entity)
     return found
 
 
@@ -156,11 +177,6 @@ def _stages(program: Program) -> list[str]:
     words = {"limits": "a limit is learned by the sparse vector technique", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
-
-
-def amount(cost: Cost) -> str:
-    text = f"ε = {short(cost.epsilon)}" if cost.epsilon is not None else f"ρ = {short(cost.rho)}"
-    return text + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
 
 
 def _what(program: Program, i: int) -> str:

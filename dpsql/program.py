@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import purse
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
@@ -17,13 +17,15 @@ from dpsql.mechanisms.base import Linear, No, Ordered, Task
 from dpsql.mechanisms.catalogue import MECHANISMS
 from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
 from dpsql.options import Options
-from dpsql.plan.certificate import Sensitivity
+from dpsql.plan.certificate import Sensitivity, stability
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
-from dpsql.plan.question import Key, Question
+from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
+from dpsql.plan.rules.settle import settle
 from dpsql.tasks import Clipping, shared_task, task_of
 from dpsql.types import Interval
 
@@ -42,7 +44,9 @@ class Program:
     learn     'rows' or 'totals' where a limit is learned privately first
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
-    purse     what the whole statement spends, and the part of each stage
+    purse     what this question spends, and the part of each stage
+    whole     what the statement spends
+    first     its scalar subqueries, in the order in which they are released
     """
 
     question: Question
@@ -56,6 +60,8 @@ class Program:
     rule: KeyChoice | None
     groups: int
     decomposition: Decomposition
+    whole: Cost = FREE
+    first: tuple[tuple[Scalar, Program], ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -101,38 +107,65 @@ class Program:
         return self.purse.part(1 - Fraction(taken))
 
     @property
-    def delta_takers(self) -> int:
-        """How many stages or tasks share the delta of failures."""
+    def may_fail(self) -> int:
+        """How many stages or tasks take a part of the delta of failures."""
         smooth = sum(isinstance(part, Quantiles) for part in self.decomposition.parts) if (
             "smooth_sensitivity" in self.options.mechanisms) else 0
-        return max(1, smooth + bool(self.hidden))
+        return smooth + bool(self.hidden)
+
+    @property
+    def delta_takers(self) -> int:
+        return max(1, self.may_fail)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing private is asked: the statement shows declared groups and no aggregate."""
+        """Whether this question asks nothing private: it shows declared groups and no aggregate, or public tables."""
         return not self.decomposition.parts and not self.hidden
 
     @property
     def cost(self) -> Cost:
         """What is charged: exactly the price, the delta of failures only where something may fail."""
         uses_delta = bool(self.hidden) or "smooth_sensitivity" in self.options.mechanisms
-        return replace(self.purse, delta=self.purse.delta if uses_delta else Fraction(0))
+        return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
 
 
 def compile_question(question: Question, options: Options, budget: Budget, public: PublicFacts, view: Node,
-                     known: Stability) -> Program:
-    """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered."""
+                     known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
+    """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered.
+
+    `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
+    """
+    program = replace(_outline(question, options, view, known), first=tuple(
+        (scalar, _outline(scalar.question, options, rows, stable)) for scalar, rows, stable in first))
+    _check_clip(program)
+    price = priced(options.price, budget)
+    return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
+
+
+def _outline(question: Question, options: Options, view: Node, known: Stability) -> Program:
+    """What does not depend on the price: parts, and what must be learned."""
+    if known.public:
+        return Program(question=question, options=options, view=view, known=known, purse=FREE, learn=None, searched=(), hidden=(),
+                       rule=None, groups=1, decomposition=Decomposition(parts=(), weights=(), recipes={}, uses={}))
     searched = _searched(question)
     shared = known.rows is None and len(known.owners) > 1
     parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), shared=shared)
     hidden = tuple(key for key in question.keys if key.domain is None)
     _check_cells(question)
-    price = _price(options.price, budget)
-    groups = options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS)
-    program = Program(question=question, options=options, view=view, known=known, purse=purse(price, concentrated=False),
-                      learn=_learn(known, parts, question, options, searched), searched=searched, hidden=hidden, rule=None,
-                      groups=groups, decomposition=parts)
-    return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
+    return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
+                   learn=_learn(known, parts, question, options, searched), searched=searched, hidden=hidden,
+                   groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
+
+
+def with_values(program: Program, values: Mapping[str, Value], public: PublicFacts) -> Program:
+    """The program with released values where they were awaited. Facts become narrower, so what was decided can still be done,
+    and grids may become finer."""
+    if not values:
+        return program
+    question, view = settle(program.question, values), settle(program.view, values)
+    parts = program.decomposition if program.known.public else decompose(
+        question, owner=program.known.owner, bounds=dict.fromkeys(program.searched, Interval(0, 1)), shared=program.shared)
+    return replace(program, question=question, view=view, decomposition=parts, known=stability(view, public))
 
 
 def _searched(question: Question) -> tuple[str, ...]:
@@ -160,16 +193,17 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
         if known.owner in (key.column for key in question.keys):
             raise Unsupported("where each group is one entity, there is no total of an entity to clip", code="clip",
                               try_="bound = 'rows'")
-        _check_clip(question, options)
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
     return "rows" if known.rows is None and known.owner is not None and not counted else None
 
 
-def _check_clip(question: Question, options: Options) -> None:
+def _check_clip(program: Program) -> None:
     """A clip is one number, so it must have one meaning."""
-    units = dict.fromkeys(call.text if call.function == "sum" else "rows" for call in question.aggregates)
-    if options.clip is not None and len(units) > 1:
+    summed = [below.question for below in (program, *(found for _, found in program.first))
+              if any(isinstance(part, Sums) for part in below.decomposition.parts)]
+    units = dict.fromkeys(call.text if call.function == "sum" else "rows" for question in summed for call in question.aggregates)
+    if program.options.clip is not None and len(units) > 1:
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
                           try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
 
@@ -188,7 +222,7 @@ def _check_cells(question: Question) -> None:
         raise Unsupported("a key has no values", code="no-groups", span=question.keys[0].span)
 
 
-def _price(price: Price | None, budget: Budget) -> Price:
+def priced(price: Price | None, budget: Budget) -> Price:
     """The price, if the budget can hold it."""
     total = budget.total
     if price is None:
@@ -210,8 +244,25 @@ def _with_account(program: Program, price: Price, public: PublicFacts) -> Progra
     """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     purses = [purse(price, concentrated=account) for account in accounts]
-    tried = [_with_rule(replace(program, purse=given)) for given in purses if given.epsilon or given.rho]
-    return min(tried, key=lambda candidate: (len(_unused(candidate)), expected_size(candidate, public)))
+    tried = [_with_rule(_shared_out(program, given)) for given in purses if given.epsilon or given.rho]
+    return min(tried, key=lambda candidate: (len(_unused(candidate)), sum(
+        expected_size(below, public) for below in (candidate, *(found for _, found in candidate.first)))))
+
+
+def _shared_out(program: Program, whole: Cost) -> Program:
+    """The program with a price that is shared among its questions.
+
+    Each gets as many shares as it measures things, so that all things that are measured are about equally sure.
+    """
+    if not program.first:
+        return replace(program, purse=whole, whole=whole)
+    programs = [program, *(below for _, below in program.first)]
+    shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
+    takers = max(1, sum(below.may_fail for below in programs))
+    outer, *inner = (replace(below, purse=whole.part(Fraction(share, sum(shares_)), delta=whole.delta * below.may_fail / takers))
+                     for below, share in zip(programs, shares_, strict=True))
+    return replace(outer, whole=whole, first=tuple(
+        (scalar, below) for (scalar, _), below in zip(program.first, inner, strict=True)))
 
 
 def _with_rule(program: Program) -> Program:
@@ -290,13 +341,19 @@ def _check_mechanisms(program: Program) -> Program:
 
 def _check_choices(program: Program, public: PublicFacts) -> Program:
     """Every part needs a mechanism that can do it at this price."""
-    if None in expected(program, public):
+    if any(None in expected(below, public) for below in (program, *(found for _, found in program.first))):
         raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
     return program
 
 
 def _unused(program: Program) -> dict[str, str]:
-    """The mechanisms that were named and can do nothing here, each with a reason."""
+    """The mechanisms that were named and can do nothing in any question of the statement, each with a reason."""
+    found = _unused_in(program)
+    others = [_unused_in(below) for _, below in program.first]
+    return {name: reason for name, reason in found.items() if all(name in other for other in others)}
+
+
+def _unused_in(program: Program) -> dict[str, str]:
     cells = cells_declared(program.question) + bool(program.hidden)
     shapes = [_shape_of(i, part, program) for i, part in enumerate(program.decomposition.parts)]
     found = {}

@@ -32,7 +32,7 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
     end = at + 1
     options: list[Option] = []
     if end < len(tokens) and tokens[end].text.upper() == "OPTIONS":
-        end, options = _option_list(tokens, end + 1)
+        end, options = read_clause(tokens, end + 1)
     if end < len(tokens) and tokens[end].token_type is TokenType.COMMA:
         raise SqlError(", is not expected here", code="options", span=place_of(tokens[end]))
     return tokens[: at - 1] + tokens[end:], tuple(options)
@@ -50,7 +50,7 @@ def _depth(tokens: Sequence[Token]) -> int:
     return sum((token.token_type in OPENING) - (token.token_type in CLOSING) for token in tokens)
 
 
-def _option_list(tokens: Sequence[Token], at: int) -> tuple[int, list[Option]]:
+def read_clause(tokens: Sequence[Token], at: int) -> tuple[int, list[Option]]:
     """Read `(name = value, ...)` from position `at`; returns the position after it."""
     form = "OPTIONS (epsilon = 0.5, confidence = 0.9)"
 

@@ -19,12 +19,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.options import take_options
 from dpsql.sql.places import place
-from dpsql.sql.statement import PARAMETER, Describe, Explain, Query, Show, Statement
+from dpsql.sql.statement import PARAMETER, Checked, Describe, Explain, Query, Show, Statement, Validate
 from dpsql.sql.tokens import place_of, shown, tokens_of
+from dpsql.sql.validation import read_check, read_validation
 from dpsql.types import Span
 
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
-_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE")
+_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
 
@@ -33,6 +34,18 @@ def parse(text: str) -> Statement:
     """The one statement in a text. Raises SqlError or Unsupported, located in it."""
     try:
         return _parse(text)
+    except (SqlError, Unsupported) as fault:
+        fault.located(text)
+        raise
+
+
+def parse_check(text: str) -> Checked:
+    """One query of a suite: SELECT ..., or (SELECT ...) WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
+    try:
+        tokens = tokens_of(text)
+        if not tokens:
+            raise SqlError("there is no query", code="empty", span=Span(0, len(text)))
+        return read_check(tokens, lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
         fault.located(text)
         raise
@@ -47,7 +60,7 @@ def _parse(text: str) -> Statement:
         if len(words) < 2 or words[1] != "PRIVACY":
             raise Unsupported("EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost", code="explain",
                               span=place_of(tokens[0]), try_="EXPLAIN PRIVACY SELECT ...")
-        return Explain(query=_query(text, tokens[2:], tokens[1]))
+        return Explain(query=_asked(text, tokens[2:], tokens[1]))
     if words[0] == "SHOW":
         return _show(tokens)
     if words[0] in ("DESCRIBE", "DESC"):
@@ -55,7 +68,14 @@ def _parse(text: str) -> Statement:
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
                            try_="DESCRIBE people")
         return Describe(table=tokens[1].text, span=place_of(tokens[1]))
-    return _query(text, tokens, tokens[0])
+    return _asked(text, tokens, tokens[0])
+
+
+def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate:
+    """A query or VALIDATE: what can be explained."""
+    if tokens and tokens[0].text.upper() == "VALIDATE":
+        return read_validation(text, tokens, lambda part, last: _query(text, part, last))
+    return _query(text, tokens, before)
 
 
 def _show(tokens: Sequence[Token]) -> Show:
@@ -80,7 +100,7 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
 def _not_a_query(first: Token) -> Unsupported:
     close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
     return Unsupported("only queries are answered", code="not-a-query", span=place_of(first),
-                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, SHOW and DESCRIBE")
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, SHOW and DESCRIBE")
 
 
 def _tree(text: str, tokens: list[Token]) -> exp.Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ class Option:
 
     name: str
     value: Value
-    span: Span
+    span: Span | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,45 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN PRIVACY <query>: what would be done, spending nothing."""
+    """EXPLAIN PRIVACY <query or VALIDATE>: what would be done, spending nothing."""
+
+    query: Query | Validate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """WITHIN <n> | <n> PERCENT [OR <n>]: how far two answers may be apart; the larger of the two where both are given."""
+
+    absolute: Fraction | None
+    percent: Fraction | None
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A query of VALIDATE with its tolerance."""
 
     query: Query
+    width: Width | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """<table> [FOR <instead>]: a synthetic table and the private one that it stands for; None: the only one there is."""
+
+    table: str
+    instead: str | None
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """VALIDATE: whether synthetic tables answer queries as the private ones do."""
+
+    checks: tuple[Checked, ...]
+    standing: tuple[Standing, ...] = ()
+    options: tuple[Option, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +88,6 @@ class Describe:
     span: Span
 
 
-Statement = Query | Explain | Show | Describe
+Statement = Query | Validate | Explain | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

@@ -1,0 +1,1 @@
+"""Is a synthetic table good enough for a query? Private deciders."""

@@ -1,0 +1,60 @@
+"""What a decider is: it asks the kernel for little, and says whether the private answers lie within their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpsql.accounting.cost import Cost
+from dpsql.requests import Request
+from dpsql.validation.forms import Asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One check: what is asked of the private rows, and how many of them one entity moves."""
+
+    asked: Asked
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a decider found.
+
+    within     its decision
+    p_outside  the probability of a result as good as this, or better, if the truth were "outside"; None where it tells none
+    p_inside   the same for "within" and a result as bad
+    slack      the noisy number of entities until the truth changes (1 or more: within), where the method tells one
+    spread     the standard deviation of that noise
+    """
+
+    within: bool
+    p_outside: float | None = None
+    p_inside: float | None = None
+    slack: int | None = None
+    spread: float | None = None
+
+
+Decision = Generator[Request, Any, Outcome]
+
+
+class Decider(Protocol):
+    """One way to decide."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, case: Case) -> str | None:
+        """Why it cannot decide this case; None where it can."""
+        ...
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        """Ask for what is needed, for this amount."""
+        ...
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        """The greatest probability of a wrong decision where `distance` entities must come or go until the truth changes (1 or
+        more); None where it has no such bound."""
+        ...

@@ -1,0 +1,68 @@
+"""The flip distance: decide by how many entities would have to come or go until the truth changes.
+
+For COUNT, SUM, AVG and quantiles where an entity has one row, the slack is that distance exactly, and no decider of the same
+epsilon and the same worst case is better on any database (`requests.Slack`). One price holds for all groups of a GROUP BY.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
+from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.forms import within
+
+
+class FlipDistance:
+    """Within where the noisy slack is 1 or more."""
+
+    name = "flip_distance"
+
+    def judge(self, case: Case) -> str | None:
+        within(case.asked)  # raises, located
+        return None
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        noise = noise_of(purse)
+        found: Slackened = yield Slack(tests=(within(case.asked),), noise=noise)
+        return outcome(found.slack, noise)
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return tail(noise_of(purse), distance)
+
+
+def noise_of(purse: Cost) -> Noise:
+    """Noise of sensitivity 1 for this amount."""
+    if purse.epsilon is not None:
+        return DiscreteLaplace(scale=scale_of(1 / purse.epsilon))
+    return DiscreteGaussian(sigma=sigma_of(Fraction(1) / (2 * purse.rho)))
+
+
+def outcome(slack: int, noise: Noise) -> Outcome:
+    """The decision that a noisy slack stands for.
+
+    If the truth is "outside" the slack is 0 or less, so P(noise >= slack) bounds the chance of a result as good; if it is
+    "within", the slack is 1 or more, and P(1 + noise <= slack) that of one as bad. Both hold for any slack there.
+    """
+    return Outcome(within=slack >= 1, slack=slack, spread=math.sqrt(noise.variance), p_outside=tail(noise, slack),
+                   p_inside=tail(noise, 1 - slack))
+
+
+def tail(noise: Noise, least: int) -> float:
+    """P(noise >= least), for symmetric integer noise."""
+    if least <= 0:
+        return 1 - tail(noise, 1 - least)
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            q = math.exp(-1 / scale)
+            return q**least / (1 + q)
+        case DiscreteGaussian(sigma=sigma):
+            if sigma > 1000:  # the sum is an integral, to 1e-6
+                return 0.5 * math.erfc((least - 0.5) / (sigma * math.sqrt(2)))
+            far = math.ceil(40 * sigma) + 1
+            weights = [math.exp(-(z * z) / (2 * sigma * sigma)) for z in range(far)]
+            return sum(weights[least:]) / (2 * sum(weights) - weights[0])

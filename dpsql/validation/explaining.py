@@ -1,0 +1,36 @@
+"""EXPLAIN PRIVACY VALIDATE: what will be asked, by whom it is decided, and how far from the border that is reliable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.accounting.cost import amount
+from dpsql.explain import Expected, Explanation, Measurement, steps
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.node import PublicFacts
+from dpsql.validation.deciders.catalogue import DECIDERS
+from dpsql.validation.plan import Plan
+from dpsql.validation.result import Finding
+
+
+def explained_validation(plan: Plan, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
+    """The explanation of a validation; nothing is spent."""
+    found = plan.findings()
+    trees = [step for check in plan.checks for step in steps(
+        check.case.asked.view, stabilities(check.case.asked.view, public), 0, entity)]
+    measured = [Measurement(what=f"{finding.query} within {finding.tolerance} of the synthetic answer", aggregates=("within",),
+                            price=amount(plan.share), mechanism=finding.decider, noise=_reliable(finding, plan, entity),
+                            against={decider.name: "only by its name" for decider in DECIDERS if decider.name != finding.decider})
+                for finding in found]
+    shared = f"{plan.suite}: {len(found)} checks" if len(found) > 1 else ""
+    return Explanation(
+        entity=entity, steps=tuple(trees), rewrites=(), stages=(shared,) if shared else (), measurements=tuple(measured),
+        expected=tuple(Expected(aggregate=finding.query, error=None, named="yes, no or inconclusive") for finding in found),
+        groups="all groups of a check are decided together, for one price", cost=str(plan.price), left=tuple(left))
+
+
+def _reliable(finding: Finding, plan: Plan, entity: str) -> str:
+    if finding.certain is None:
+        return "no bound on its mistakes"
+    return (f"wrong with a chance of {float(plan.terms.alpha):g} at most where {finding.certain} or more of {entity} would have "
+            "to come or go until the truth changes")

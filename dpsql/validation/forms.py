@@ -1,0 +1,198 @@
+"""What has to be positive for an answer to lie within its interval, as sums over rows.
+
+An aggregate lies strictly between l and r where two sums over the rows of its group are positive:
+
+    COUNT       n - l and r - n
+    SUM         sum(A) - l and r - sum(A), with A held to its declared bounds
+    AVG         sum(A - l) and sum(r - A): no division, and no noise in a denominator
+    quantile p  sum(p - [A <= l]) and sum([A < r] - p), the latter 0 or more: the ceil(p n)-th smallest value lies between
+
+All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `requests.Slack` has the rest.
+The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never said of an average outside.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.cells import Cells
+from dpsql.errors import Unsupported
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.summands import Count, GridSum, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.parts import Distincts
+from dpsql.plan.question import AggregateCall
+from dpsql.requests import Form, Within
+from dpsql.tasks import distinct_values
+from dpsql.types import Type
+from dpsql.validation.ranges import Range
+
+MOST_BRANCHES = 500  # groups whose intervals are printed into one expression
+AVERAGE_STEPS = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One aggregate over the cells of a view, and the interval of each cell."""
+
+    call: AggregateCall
+    view: Node
+    keys: tuple[str, ...]
+    cells: Cells
+    ranges: tuple[Range, ...]
+
+
+def within(asked: Asked) -> Within:
+    """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
+    match asked.call.function:
+        case "count":
+            return _counted(asked, asked.view, Count(column=next(iter(asked.call.columns), None), when=asked.call.when))
+        case "count_distinct":
+            column = asked.call.columns[0]
+            values = distinct_values(asked.view, Distincts(column=column, when=asked.call.when, entities=False), asked.keys)
+            return _counted(asked, values, Count(column=column))
+        case "sum":
+            return _summed(asked)
+        case "avg":
+            return _averaged(asked)
+        case "quantile" if asked.call.fraction not in (0, 1):
+            return _ranked(asked)
+    name = asked.call.text or asked.call.function.upper()
+    raise Unsupported(f"{name} is not checked: it is no sum over rows", code="validate", span=asked.call.span, subject=name,
+                      try_="COUNT, COUNT(DISTINCT x), SUM, AVG, MEDIAN or a quantile")
+
+
+def _counted(asked: Asked, rows: Node, summand: Summand) -> Within:
+    forms = (Form(at=0, sign=1, constants=tuple(1 - part.first for part in asked.ranges)),
+             Form(at=0, sign=-1, constants=tuple(part.last + 1 for part in asked.ranges)))
+    return Within(plan=Tally(input=rows, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
+
+
+def _summed(asked: Asked) -> Within:
+    column = asked.view.field(asked.call.columns[0])
+    grid = bounded(column, asked.call)
+    forms = (Form(at=0, sign=1, constants=tuple(-math.floor(part.low / grid.step) for part in asked.ranges)),
+             Form(at=0, sign=-1, constants=tuple(math.ceil(part.high / grid.step) for part in asked.ranges)))
+    summand = GridSum(column=column.id, when=asked.call.when, grid=grid)
+    return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
+
+
+def bounded(column: Field, call: AggregateCall) -> Quantizer:
+    """The grid of a summed column. Raises Unsupported where no bounds are declared."""
+    grid = quantizer(column.facts, from_low=False) if column.facts.type.numeric else None
+    if grid is None or not grid.largest:
+        raise Unsupported(f"{column.name} has no declared bounds, so one row could change the answer without limit",
+                          code="no-bounds", subject=column.name, span=call.span,
+                          try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
+    return grid
+
+
+# -- sums of expressions that differ from group to group
+
+
+def _averaged(asked: Asked) -> Within:
+    column = asked.view.field(asked.call.columns[0])
+    grid = bounded(column, asked.call)
+    low, high = Fraction(grid.low), Fraction(grid.high)
+    step = Fraction(2) ** math.ceil(math.log2(2 * max(abs(low), abs(high), high - low) / AVERAGE_STEPS))
+    sides = (("above", 1, [max(low - step, math.ceil(part.low / step) * step) for part in asked.ranges]),
+             ("below", -1, [min(high + step, math.floor(part.high / step) * step) for part in asked.ranges]))
+    columns, summands = [], []
+    for name, sign, ends in sides:
+        end = _by_cell(asked, [_real(float(value)) for value in ends])
+        value: Expr = column.ref if column.facts.type is Type.DOUBLE else _call("*", column.ref, _real(1.0), kind=Type.DOUBLE)
+        over = (value, end) if sign == 1 else (end, value)
+        columns.append((name, name, _call("-", *over, kind=Type.DOUBLE)))
+        least, most = (low - max(ends), high - min(ends)) if sign == 1 else (min(ends) - high, max(ends) - low)
+        summands.append(GridSum(column=name, when=asked.call.when, grid=Quantizer(
+            low=float(least), high=float(most), step=step, from_low=False)))
+    return _of_columns(asked, columns, summands, (0, 0))
+
+
+def _ranked(asked: Asked) -> Within:
+    column = asked.view.field(asked.call.columns[0])
+    fraction = asked.call.fraction
+    assert fraction is not None
+    a, b = fraction.numerator, fraction.denominator
+    upto = [_at_most(column, part.low, strict=False) for part in asked.ranges]
+    before = [_at_most(column, part.high, strict=True) for part in asked.ranges]
+    columns = [("above", "above", _step(asked, column, upto, a - b, a)),
+               ("below", "below", _step(asked, column, before, b - a, -a))]
+    summands = [GridSum(column=name, when=asked.call.when, grid=Quantizer(
+        low=float(least), high=float(most), step=Fraction(1), from_low=False))
+        for name, least, most in (("above", a - b, a), ("below", -a, b - a))]
+    return _of_columns(asked, columns, summands, (0, 1))
+
+
+def _at_most(column: Field, end: Fraction, *, strict: bool) -> Literal:
+    """The greatest value v such that x <= v means x <= end, or x < end where `strict`."""
+    kind = column.facts.type
+    if kind is Type.DOUBLE:
+        value = float(end)
+        return _real(math.nextafter(value, -math.inf) if strict and value >= end else value)
+    whole = math.ceil(end) - 1 if strict else math.floor(end)
+    if kind is Type.DATE:
+        return Literal(value=dt.date.fromordinal(min(max(whole, 1), dt.date.max.toordinal())), type=Type.DATE)
+    return Literal(value=min(max(whole, -(2**62)), 2**62), type=Type.BIGINT)
+
+
+def _step(asked: Asked, column: Field, ends: Sequence[Literal], inside: int, outside: int) -> Expr:
+    """`inside` where a value is at most the end, `outside` where it is greater, NULL where it is missing or NaN."""
+    value: Expr = column.ref
+    if column.facts.type is Type.DOUBLE:
+        value = Case(branches=((_call("isnan", column.ref), Literal(value=None, type=Type.DOUBLE)),), otherwise=column.ref,
+                     type=Type.DOUBLE)
+    end = _by_cell(asked, ends)
+    return Case(branches=((_call("<=", value, end), _whole(inside)), (_call(">", value, end), _whole(outside))),
+                otherwise=Literal(value=None, type=Type.BIGINT), type=Type.BIGINT)
+
+
+def _of_columns(asked: Asked, columns: Sequence[tuple[str, str, Expr]], summands: Sequence[GridSum],
+                constants: tuple[int, int]) -> Within:
+    """Two sums of new columns, positive with these constants added."""
+    kept = tuple((found.id, found.name, found.ref) for found in asked.view.fields)
+    view = Project(input=asked.view, columns=(*kept, *columns))
+    forms = tuple(Form(at=i, sign=1, constants=(constant,) * len(asked.cells)) for i, constant in enumerate(constants))
+    return Within(plan=Tally(input=view, keys=asked.keys, summands=tuple(summands)), cells=asked.cells, forms=forms)
+
+
+def _by_cell(asked: Asked, values: Sequence[Literal]) -> Expr:
+    """The value of a row's cell; NULL elsewhere, where nothing is asked."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    if len(values) > MOST_BRANCHES:
+        raise Unsupported(f"this aggregate is checked in {MOST_BRANCHES} groups at most, and here are {len(values)}",
+                          code="too-many-groups", span=asked.call.span, try_="COUNT or SUM, or fewer groups")
+    branches = tuple((_is_cell(asked, cell), value) for cell, value in zip(asked.cells, values, strict=True))
+    return Case(branches=branches, otherwise=Literal(value=None, type=values[0].type), type=values[0].type)
+
+
+def _is_cell(asked: Asked, cell: tuple[Value, ...]) -> Expr:
+    found: Expr | None = None
+    for key, value in zip(asked.keys, cell, strict=True):
+        ref: Ref = asked.view.field(key).ref
+        same = _call("is not distinct from", ref, Literal(value=value, type=ref.type))
+        found = same if found is None else _call("and", found, same)
+    assert found is not None
+    return found
+
+
+def _call(function: str, *args: Expr, kind: Type = Type.BOOLEAN) -> Call:
+    return Call(function=function, args=args, type=kind)
+
+
+def _whole(number: int) -> Literal:
+    return Literal(value=number, type=Type.BIGINT)
+
+
+def _real(number: float) -> Literal:
+    return Literal(value=number, type=Type.DOUBLE)
+
+

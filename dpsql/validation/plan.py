@@ -1,0 +1,123 @@
+"""How a VALIDATE will be decided, made from public facts; and the requests it makes of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.accounting.filter import purse
+from dpsql.catalog.model import Budget
+from dpsql.catalog.price import Price
+from dpsql.errors import OptionError, Unsupported
+from dpsql.program import priced
+from dpsql.requests import Request
+from dpsql.sql.places import span_of
+from dpsql.validation.deciders.base import Decider
+from dpsql.validation.deciders.catalogue import DECIDERS
+from dpsql.validation.prepare import Prepared, located
+from dpsql.validation.result import Finding, Validation, decided
+from dpsql.validation.suites import SUITES
+from dpsql.validation.terms import Terms
+
+FARTHEST = 2**40  # entities: beyond that nothing is certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The checks, who decides each, and what is spent."""
+
+    checks: tuple[Prepared, ...]
+    deciders: tuple[Decider, ...]
+    terms: Terms
+    suite: str
+    purse: Cost
+
+    @property
+    def price(self) -> Price:
+        assert self.terms.options.price is not None
+        return self.terms.options.price
+
+    @property
+    def share(self) -> Cost:
+        """What one check may spend."""
+        return self.purse.part(Fraction(1, len(self.checks))) if self.suite == "independent" else self.purse
+
+    def findings(self) -> tuple[Finding, ...]:
+        """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
+        return tuple(replace(check.finding, decider=decider.name, certain=self._certain(check, decider))
+                     for check, decider in zip(self.checks, self.deciders, strict=True))
+
+    def _certain(self, check: Prepared, decider: Decider) -> int | None:
+        """The least distance whose chance of a wrong decision is at most alpha: the effectiveness threshold."""
+        def bad(distance: int) -> bool:
+            chance = decider.wrong(check.case, self.share, distance)
+            return chance is None or chance > self.terms.alpha
+
+        high = 1
+        while bad(high):
+            high *= 2
+            if high > FARTHEST:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if bad(middle) else (low, middle)
+        return high
+
+    def steps(self) -> Generator[Request, Any, Validation]:
+        """Ask and decide."""
+        outcomes = yield from SUITES[self.suite]([check.case for check in self.checks], self.deciders, self.purse)
+        findings = decided(self.findings(), outcomes, self.terms.alpha)
+        return Validation(findings=findings, suite=self.suite, alpha=float(self.terms.alpha), cost=str(self.price),
+                          notes=self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.suite == "conjunction" and len(self.checks) > 1:
+            return ("one decision for all checks together: yes means that every one of them holds",)
+        return ()
+
+
+def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget) -> Plan:
+    """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
+    price = priced(terms.options.price, budget)
+    suite = "independent" if terms.suite == "auto" else terms.suite
+    found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite,
+                 terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))
+    if suite == "conjunction" and terms.decider not in ("auto", "flip_distance"):
+        raise OptionError(f"suite = 'conjunction' is decided by flip_distance, not by {terms.decider}", subject="decider")
+    return found
+
+
+def _decider(check: Prepared, terms: Terms) -> Decider:
+    """The one that is named, or the first that can."""
+    reasons = {}
+    for decider in DECIDERS:
+        if terms.decider not in ("auto", decider.name):
+            continue
+        with located(check.query):
+            reason = decider.judge(check.case)
+        if reason is None:
+            return decider
+        reasons[decider.name] = reason
+    raise Unsupported("; ".join(f"{name}: {reason}" for name, reason in reasons.items()), code="decider",
+                      span=span_of(check.query.tree), text=check.query.text, try_="decider = 'auto'")
+
+
+def _purse(price: Price, checks: int, suite: str) -> Cost:
+    """The account in which slacks get the least noise: over many checks rho, where the budget allows a delta."""
+    found = [purse(price, concentrated=account) for account in ((True,) if price.rho is not None else
+                                                                (False, True) if price.delta else (False,))]
+    many = checks if suite == "independent" else 1
+    best = min((given for given in found if given.epsilon or given.rho), key=lambda given: _variance(given, many), default=None)
+    if best is None:
+        raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
+    return replace(best, delta=Fraction(0))
+
+
+def _variance(given: Cost, checks: int) -> float:
+    if given.epsilon is not None:
+        return 2 * (checks / float(given.epsilon)) ** 2
+    return checks / (2 * float(given.rho))

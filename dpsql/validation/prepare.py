@@ -1,0 +1,169 @@
+"""From the queries of a VALIDATE to cases: what is asked of private rows, and the intervals that synthetic answers set."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+from dpsql.bounding import limited_view
+from dpsql.catalog.model import Catalog
+from dpsql.errors import Error, OptionError, SqlError, Unsupported
+from dpsql.options import Options
+from dpsql.plan.expr.nodes import Ref, Value
+from dpsql.plan.node import Node
+from dpsql.plan.question import Key, Question
+from dpsql.public import exact
+from dpsql.sql.bind import bind
+from dpsql.sql.domains import Scratch
+from dpsql.sql.places import span_of
+from dpsql.sql.statement import Checked, Query
+from dpsql.sql.world import PublicTables
+from dpsql.validation.deciders.base import Case
+from dpsql.validation.forms import Asked
+from dpsql.validation.ranges import Range, around
+from dpsql.validation.result import UNTESTED, Finding
+from dpsql.validation.synthetic import Stand
+
+MOST_CELLS = 100_000
+EMPTY_IS_ZERO = ("count", "count_distinct", "sum")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A check that can be decided, and the finding that it will become."""
+
+    case: Case
+    finding: Finding
+    query: Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What queries are bound against on the private side."""
+
+    catalog: Catalog
+    public: PublicTables
+    scratch: Scratch
+    options: Options
+
+
+def prepared(checks: Sequence[Checked], side: Side, stand: Callable[[Sequence[Query]], Stand],
+             parameters: Sequence[Mapping[str, Value]]) -> list[Prepared]:
+    """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
+    to be right.
+
+    Raises a located Error for whatever is wrong with a query, its aggregate, or its tolerance; nothing was spent.
+    """
+    bound = []
+    for check, given in zip(checks, parameters, strict=True):
+        with located(check.query):
+            bound.append(_bound(check.query, side, given))
+    here = stand([check.query for check in checks])
+    found = []
+    for check, given, (question, view, rows) in zip(checks, parameters, bound, strict=True):
+        with located(check.query):
+            found.append(_prepared(check, side, here, given, question, view, rows))
+    return found
+
+
+@contextlib.contextmanager
+def located(query: Query) -> Iterator[None]:
+    """Errors point into the text of their query."""
+    try:
+        yield
+    except Error as fault:
+        if fault.span is None:
+            fault.span = span_of(query.tree)
+        raise fault.located(query.text) from None
+
+
+def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Question, Node, int]:
+    """The question, its limited view, and how many rows of it an entity moves."""
+    question = bind(query, side.catalog, side.public, side.scratch, parameters)
+    _check_shape(question, query)
+    view, known = limited_view(question, side.options, side.public, span_of(query.tree))
+    if known.public:
+        raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
+                          span=span_of(query.tree), try_="a SELECT over both, which is exact and free")
+    if known.rows is None:
+        raise Unsupported(f"the number of rows that one {side.catalog.entity.name} has here is not limited", code="validate",
+                          span=span_of(query.tree), try_="OPTIONS (max_rows = 10), or rows_per_entity in the policy")
+    return question, view, known.rows
+
+
+def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
+              rows: int) -> Prepared:
+    cells = tuple(product(*map(_values, question.keys)))
+    if len(cells) > MOST_CELLS:
+        raise Unsupported(f"the declared values of the keys make {len(cells)} groups, more than {MOST_CELLS}",
+                          code="too-many-groups", span=question.keys[-1].span, try_="fewer or coarser keys")
+    values = _synthetic(check.query, cells, question, side, stand, parameters)
+    assert check.width is not None
+    ranges = tuple(around(value, check.width) for value in values)
+    asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
+                  ranges=ranges)
+    return Prepared(case=Case(asked=asked, rows=rows), query=check.query, finding=_finding(check.query, values, cells, ranges))
+
+
+def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value, ...], ...], ranges: Sequence[Range]) -> Finding:
+    span = span_of(query.tree.unnest())
+    text = query.text[span.start : span.end] if span is not None else query.text
+    return Finding(query=" ".join(text.split()), cells=cells, synthetic=tuple(map(float, values)), decision=UNTESTED, decider="",
+                   low=tuple(float(part.low) for part in ranges), high=tuple(float(part.high) for part in ranges))
+
+
+def _check_shape(question: Question, query: Query) -> None:
+    """One aggregate, with or without the declared keys that it is grouped by."""
+    aggregates = {call.id for call in question.aggregates}
+    shown = [output.expr for output in question.outputs if isinstance(output.expr, Ref) and output.expr.column in aggregates]
+    keys = {key.column for key in question.keys}
+    others = [output.expr for output in question.outputs if not (isinstance(output.expr, Ref)
+                                                                 and output.expr.column in aggregates | keys)]
+    if len(question.aggregates) != 1 or len(shown) != 1 or others:
+        raise Unsupported("a query of VALIDATE has one aggregate, by itself", code="validate",
+                          span=(others[0].span if others else None) or span_of(query.tree),
+                          try_="one query for each: (SELECT COUNT(*) ...), (SELECT AVG(x) ...)")
+    if question.having is not None or question.limit is not None or question.offset:
+        raise Unsupported("HAVING, LIMIT and OFFSET have no meaning in VALIDATE", code="validate", span=span_of(query.tree),
+                          try_="a condition in WHERE")
+    hidden = next((key for key in question.keys if key.domain is None), None)
+    if hidden is not None:
+        raise Unsupported(f"the values of {hidden.name} are not declared, and only declared groups are compared",
+                          code="validate", span=hidden.span, subject=hidden.name,
+                          try_=f"values = [...] for {hidden.name} in the policy")
+
+
+def _values(key: Key) -> list[Value]:
+    """The declared values of a key, NULL last."""
+    return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
+
+
+def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Stand,
+               parameters: Mapping[str, Value]) -> list[Fraction]:
+    """The exact answers of the query on the synthetic table; quantiles as the ones among the values, as they are checked."""
+    try:
+        question = bind(query, stand.catalog, stand.public, side.scratch, parameters)
+    except SqlError as fault:
+        if fault.code == "unknown-column":
+            raise OptionError(f"the synthetic table has no column {fault.subject}", code="synthetic", span=fault.span,
+                              subject=fault.subject, try_="the columns that the query names") from None
+        raise
+    calls = tuple(replace(call, discrete=True) if call.function == "quantile" else call for call in question.aggregates)
+    question = replace(question, aggregates=calls)
+    shown, aggregates = exact(question, question.view, stand.public)
+    found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
+    missing = Fraction(0) if calls[0].function in EMPTY_IS_ZERO else None
+    values = []
+    for cell in cells:
+        value = found.get(cell)
+        known = missing if value is None or not math.isfinite(value) else Fraction(float(value))
+        if known is None:
+            where = " in the group " + ", ".join(map(str, cell)) if cell else ""
+            raise OptionError(f"the synthetic table has no rows for this query{where}, so its answer is NULL", code="synthetic",
+                              span=private.aggregates[0].span, try_="a query that holds for some of its rows")
+        values.append(known)
+    return values

@@ -1,0 +1,165 @@
+"""Synthetic tables in the place of private ones, so that a query can be asked of them as it stands.
+
+They are public: a table that the policy declares public, or a file or frame that is brought along and loaded into a database of
+its own, under the types of the private table and beside copies of the public tables that the queries name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.backends.brought import Brought, open_brought
+from dpsql.catalog.model import Catalog, Column, Table
+from dpsql.errors import OptionError, SqlError
+from dpsql.kernel.publics import Publics
+from dpsql.plan.operators.scan import Scan
+from dpsql.sql.statement import Query, Standing
+from dpsql.sql.world import PublicTables
+
+MOST_SHOWN = 3  # values outside a domain that an error shows; the table is public
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """The catalog in which synthetic tables bear the names of private ones, and the database that holds them."""
+
+    catalog: Catalog
+    public: PublicTables
+
+
+def private_tables(queries: Iterable[Query], catalog: Catalog) -> tuple[str, ...]:
+    """The private tables that queries name."""
+    found: dict[str, None] = {}
+    for query in queries:
+        for node in query.tree.find_all(exp.Table):
+            table = catalog.table(node.name)
+            if table is not None and not table.public:
+                found.setdefault(table.name)
+    return tuple(found)
+
+
+def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Stand:
+    """Tables that the policy declares public stand for private ones. Raises SqlError or OptionError, located."""
+    private = private_tables(queries, catalog)
+    tables: dict[str, Table] = {}
+    for stand in standing:
+        found = catalog.table(stand.table)
+        if found is None or not found.public:
+            why = "is private" if found is not None else "is not declared"
+            raise SqlError(f"{stand.table} {why}, and a synthetic table is a public one", code="synthetic", span=stand.span,
+                           subject=stand.table, try_=f"public = true in [tables.{stand.table}] of the policy, or a file: "
+                           "con.validate(..., synthetic=\"people.csv\")")
+        name = _instead(stand, private, catalog)
+        tables[name] = _fitted(catalog.tables[name], found.columns, found.name, stand)
+    _all_stand(private, tables)
+    made = Stand(catalog=_with(catalog, tables), public=public)
+    _check_values(tables, catalog, made)
+    return made
+
+
+def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Stand:
+    """Files (paths) or pandas frames stand for private tables, by the names of these; None for the only one.
+
+    Raises OptionError or OperationalError where one cannot be read as that table.
+    """
+    private = private_tables(queries, catalog)
+    named: dict[str, Path | Any] = {}
+    for name, source in sources.items():
+        stand = Standing(table="the synthetic table", instead=name, span=None)
+        named[_instead(stand, private, catalog)] = Path(source) if isinstance(source, str) else source
+    _all_stand(private, named)
+    reader, present = open_brought({
+        **{name: Brought(source=source, kinds=_kinds(catalog.tables[name])) for name, source in named.items()},
+        **{table.name: Brought(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}})
+    tables = {}
+    for name in named:
+        columns = {column: catalog.tables[name].columns[column] for column in present[name]}
+        tables[name] = _fitted(catalog.tables[name], columns, name, Standing(table=name, instead=name, span=None))
+    made = Stand(catalog=_with(catalog, tables), public=Publics(reader))
+    _check_values(tables, catalog, made)
+    return made
+
+
+def _instead(stand: Standing, private: Sequence[str], catalog: Catalog) -> str:
+    """The private table that a synthetic one stands for."""
+    if stand.instead is not None:
+        table = catalog.table(stand.instead)
+        if table is None or table.public:
+            raise OptionError(f"there is no private table {stand.instead}", code="synthetic", span=stand.span,
+                              subject=stand.instead, try_="one of " + ", ".join(private))
+        return table.name
+    if len(private) != 1:
+        raise OptionError("the queries name " + (" and ".join(private) or "no private table") + ", so it must be said which one "
+                          f"{stand.table} stands for", code="synthetic", span=stand.span, subject=stand.table,
+                          try_=f"{stand.table} FOR {private[0]}" if private else "a query over a private table")
+    return private[0]
+
+
+def _all_stand(private: Sequence[str], tables: Mapping[str, Any]) -> None:
+    missing = [name for name in private if name not in tables]
+    if missing:
+        raise OptionError(f"nothing stands for {missing[0]}, which the queries name", code="synthetic", subject=missing[0],
+                          try_=f"AGAINST ..., <synthetic table> FOR {missing[0]}")
+
+
+def _fitted(private: Table, columns: Mapping[str, Column], name: str, stand: Standing) -> Table:
+    """The private table's declaration over the columns of a synthetic one; a column that it lacks is left out."""
+    theirs = {column.lower(): found for column, found in columns.items()}
+    kept = {}
+    for column in private.columns.values():
+        found = theirs.get(column.name.lower())
+        if found is None:
+            continue
+        if found.type is not column.type:
+            raise OptionError(f"column {column.name} is {found.sql_type} in {name} and {column.sql_type} in {private.name}",
+                              code="synthetic", span=stand.span, subject=column.name,
+                              try_=f"CAST({column.name} AS {column.sql_type}) where {name} is made")
+        kept[column.name] = replace(column, sql_type=found.sql_type, physical=found.physical, nullable=True)
+    if not kept:
+        raise OptionError(f"{name} has no column of {private.name}", code="synthetic", span=stand.span, subject=name,
+                          try_="the columns " + ", ".join(private.columns))
+    return Table(name=name, public=True, columns=kept)
+
+
+def _with(catalog: Catalog, tables: Mapping[str, Table]) -> Catalog:
+    return replace(catalog, tables={**catalog.tables, **tables})
+
+
+def _named_public(queries: Iterable[Query], catalog: Catalog) -> list[Table]:
+    names = dict.fromkeys(node.name for query in queries for node in query.tree.find_all(exp.Table))
+    found = [catalog.table(name) for name in names]
+    return list({table.name: table for table in found if table is not None and table.public}.values())
+
+
+def _kinds(table: Table) -> dict[str, str]:
+    return {column.name: column.sql_type for column in table.columns.values()}
+
+
+def _rows(table: Table, public: PublicTables) -> list[tuple[Any, ...]]:
+    """The rows of a public table, of its declared columns."""
+    pairs = tuple((f"c{i}", name) for i, name in enumerate(table.columns))
+    return list(public.public_rows(Scan(table=table, columns=pairs, owners=())))
+
+
+def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Stand) -> None:
+    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them."""
+    for name, table in tables.items():
+        for column in table.columns.values():
+            domain = catalog.tables[name].columns[column.name].domain
+            if domain is None:
+                continue
+            scan = Scan(table=table, columns=(("c0", column.name),), owners=())
+            known, odd = set(domain.values), []
+            for (value,) in made.public.public_rows(scan):
+                if value is not None and value not in known and value not in odd:
+                    odd.append(value)
+            if odd:
+                shown = ", ".join(repr(value) for value in odd[:MOST_SHOWN]) + (", ..." if len(odd) > MOST_SHOWN else "")
+                raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared: {shown}",
+                                  code="synthetic", subject=column.name,
+                                  try_="one of " + ", ".join(str(value) for value in domain.values[:6]))
