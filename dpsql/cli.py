@@ -255,8 +255,9 @@ def _validate(options: argparse.Namespace) -> None:
     given = {name: value for name in ("decider", "suite", "alpha") if (value := getattr(options, name)) is not None}
     named = [part.partition("=") for part in options.synthetic]
     synthetic = {table if found else None: source if found else table for table, found, source in named}
+    queries, within = split(_statements(options)), _value(options.within or "null")
     with _connected(options) as connection, _waiting():
-        made = connection.validate(split(_statements(options)), synthetic=synthetic, within=_value(options.within or "null"), **given)
+        made = connection.validate(queries, synthetic=synthetic, within=within, **given)
     if options.json:
         print(made.as_json())
     else:

@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from dpsql.cells import Cells
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
@@ -107,7 +107,8 @@ def _averaged(asked: Asked) -> Within:
     columns, summands = [], []
     for name, sign, ends in sides:
         end = _by_cell(asked, [_real(float(value)) for value in ends])
-        value: Expr = column.ref if column.facts.type is Type.DOUBLE else _call("*", column.ref, _real(1.0), kind=Type.DOUBLE)
+        value: Expr = column.ref if column.facts.type is Type.DOUBLE else Cast(
+            input=column.ref, target="DOUBLE", type=Type.DOUBLE)
         over = (value, end) if sign == 1 else (end, value)
         columns.append((name, name, _call("-", *over, kind=Type.DOUBLE)))
         least, most = (low - max(ends), high - min(ends)) if sign == 1 else (min(ends) - high, max(ends) - low)
