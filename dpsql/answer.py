@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from dpsql.catalog.price import Price
 from dpsql.cells import Cells
 from dpsql.estimates import Estimate, constant
-from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, columns
+from dpsql.plan.expr.nodes import Awaited, Call, Cast, Expr, Literal, Ref, Value, columns
 from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.settle import as_columns, held
 from dpsql.sql.domains import Scratch
 from dpsql.types import Type
 
@@ -97,11 +99,39 @@ def _typed(value: Any, kind: Type) -> Value:
     return dt.datetime.fromisoformat(value) if kind is Type.TIMESTAMP else dt.date.fromisoformat(value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Single:
+    """The released value of a scalar subquery, whether it rests on noise, and the estimate that knows its error, if it is a
+    number."""
+
+    type: Type
+    value: Value
+    noisy: bool
+    estimate: Estimate | None
+
+
+NONE: Mapping[str, Single] = MappingProxyType({})
+
+
+def single(awaited: Awaited, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+           singles: Mapping[str, Single]) -> Single:
+    """The one value of a scalar subquery; NULL where it has no row or no number."""
+    with np.errstate(all="ignore"):
+        question = _over_columns(question)
+        table = _Table(question, cells, aggregates, scratch, singles)
+        made = table.output(question.outputs[0].expr)
+        kept = _chosen_rows(question, table, [made], len(cells))
+        value = held(awaited, made.values[kept[0]] if kept else None)
+        estimate = None if made.estimate is None else replace(made.estimate, values=_floats([value]))
+    return Single(type=awaited.type, value=value, noisy=made.noisy, estimate=estimate)
+
+
 def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
-            price: Price | None, notes: Sequence[str]) -> Answer:
+            price: Price | None, notes: Sequence[str], singles: Mapping[str, Single] = NONE) -> Answer:
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
+    question = _over_columns(question)
     with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
-        table = _Table(question, cells, aggregates, scratch)
+        table = _Table(question, cells, aggregates, scratch, singles)
         outputs = [table.output(output.expr) for output in question.outputs]
         kept = _chosen_rows(question, table, outputs, len(cells))
         errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
@@ -113,6 +143,12 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
                   errors=tuple(tuple(column[i] for column in errors) for i in kept),
                   margins=tuple(tuple(column[i] for column in margins) for i in kept),
                   confidence=confidence, cost=str(price) if price is not None else "", notes=tuple(notes))
+
+
+def _over_columns(question: Question) -> Question:
+    """The question with the values of subqueries as columns of its noisy rows."""
+    return replace(question, outputs=as_columns(question.outputs), having=as_columns(question.having),
+                   ordering=as_columns(question.ordering))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,16 +169,23 @@ def _numbers(made: _Made, numbers: NDArray[np.float64] | None) -> list[float | N
 
 
 class _Table:
-    """The noisy aggregates and the keys, as columns that expressions are evaluated over."""
+    """The keys, the noisy aggregates and the values of subqueries, as columns that expressions are evaluated over."""
 
-    def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch) -> None:
+    def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+                 singles: Mapping[str, Single]) -> None:
         self._scratch = scratch
-        self._estimates = aggregates
-        self._calls = {call.id: call for call in question.aggregates}
+        self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
+                                            if found.estimate is not None}}
+        self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
+            name for name, found in singles.items() if found.noisy}
+        self._calls = {call.id: call for call in question.aggregates} | {
+            name: AggregateCall(id=name, function="scalar", type=found.type) for name, found in singles.items()
+            if found.estimate is not None}
         self.columns: dict[str, tuple[Type, Sequence[Value]]] = {
             key.column: (key.type, [cell[i] for cell in cells]) for i, key in enumerate(question.keys)}
         for call in question.aggregates:
             self.columns[call.id] = (call.type, values_of(call, aggregates[call.id]))
+        self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}
         self._size = len(cells)
 
     def values(self, exprs: Sequence[Expr]) -> list[Sequence[Value]]:
@@ -167,7 +210,7 @@ class _Table:
     def output(self, expr: Expr) -> _Made:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
-        noisy = any(self._estimates[name].slopes for name in read)
+        noisy = bool(columns(expr) & self._noisy)
         if not read or not (expr.type.numeric or expr.type is Type.DATE):
             return _Made(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)

@@ -89,6 +89,15 @@ class Estimate:
             slope = np.where(values > 0, 0.5 / values, 0)
         return replace(self.scaled(slope, linear=False), values=values)
 
+    def under(self, place: int) -> Estimate:
+        """The same estimate of another question of the statement: its pieces of noise are told apart from all others."""
+        return replace(self, slopes={(-1 - place, *name): piece for name, piece in self.slopes.items()})
+
+    def spread(self, cells: int) -> Estimate:
+        """One value, in each of so many cells."""
+        return replace(self, values=np.repeat(self.values, cells), slopes={
+            name: (error, np.repeat(slope, cells)) for name, (error, slope) in self.slopes.items()})
+
     def within(self, low: float, high: float) -> Estimate:
         """Moved into a range that the truth is known to lie in."""
         return replace(self, values=np.clip(self.values, low, high))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from dpsql.accounting.cost import amount
+from dpsql.answer import Single, single
 from dpsql.cells import Cells, sort_key
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
@@ -16,29 +19,67 @@ from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
 from dpsql.mechanisms.truncation.sparse_vector import learned_rows, learned_total
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.parts import Decomposition, Sums
-from dpsql.plan.question import Key
+from dpsql.plan.question import Key, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.program import Program, assign, tasks_of
+from dpsql.program import Program, assign, tasks_of, with_values
+from dpsql.public import exact
 from dpsql.requests import Request
+from dpsql.sql.domains import Scratch
+from dpsql.sql.world import PublicTables
 from dpsql.tasks import base_of, clip_of, contributions
 from dpsql.types import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The noisy results of a statement: for each cell its key, for each aggregate its estimates over the cells."""
+    """The noisy results of a question: for each cell its key, for each aggregate its estimates over the cells; and the values of
+    its scalar subqueries, which came before."""
 
     cells: Cells
     aggregates: Mapping[str, Estimate]
-    choices: Sequence[Choice]
-    notes: tuple[str, ...]
+    choices: Sequence[Choice] = ()
+    notes: tuple[str, ...] = ()
+    singles: Mapping[str, Single] = field(default_factory=dict)
 
 
-def script(program: Program, public: PublicFacts) -> Generator[Request, Any, Released]:
-    """The requests of a statement; returns what was released."""
+def script(program: Program, public: PublicTables, scratch: Scratch) -> Generator[Request, Any, Released]:
+    """The requests of a statement, those of its scalar subqueries first; returns what was released."""
+    singles: dict[str, Single] = {}
+    notes: list[str] = []
+    for place, (scalar, below) in enumerate(program.first):
+        ready = with_values(below, values_of(singles), public)
+        released = yield from _asked(ready, public)
+        estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
+        found = single(scalar.awaited, ready.question, released.cells, estimates, scratch, singles)
+        singles[scalar.awaited.id] = found
+        notes += [*released.notes, told(scalar, found, below)]
+    released = yield from _asked(with_values(program, values_of(singles), public), public)
+    return replace(released, notes=(*notes, *released.notes), singles=singles)
+
+
+def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
+    return {name: found.value for name, found in singles.items()}
+
+
+def told(scalar: Scalar, found: Single, program: Program) -> str:
+    """The note of a value that was released for the question around it."""
+    value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
+    error = float(found.estimate.deviations[0]) if found.estimate is not None else math.nan
+    sure = f" (standard error {error:.4g})" if math.isfinite(error) and found.value is not None else ""
+    return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.purse)}"
+
+
+def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Released]:
+    """The requests of one question."""
+    if program.known.public:
+        cells, aggregates = exact(program.question, program.view, public)
+        return Released(cells=cells, aggregates=aggregates)
+    if program.idle:
+        return Released(cells=declared_cells(program), aggregates={})
     notes: list[str] = []
     view = yield from _limited(program, notes)
     parts = yield from _with_bounds(program, view, public, notes)

@@ -19,7 +19,7 @@ from dpsql.bounding import limited_view
 from dpsql.catalog.schema import TableSchema
 from dpsql.engine import Parameters, Session
 from dpsql.kernel.noise.source import Secure
-from dpsql.program import Program, compile_question
+from dpsql.program import Program
 from dpsql.script import Released, script
 from dpsql.sql.parse import parse
 from dpsql.sql.places import span_of
@@ -86,10 +86,10 @@ class Prepared:
             raise ValueError("only queries are prepared")
         question, options = engine._bound(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
-        if known.public:
+        if known.public and not question.scalars:
             raise ValueError("a statement over public tables has no noise to look at")
         self.session = session
-        self.program: Program = compile_question(question, options, session.budget, session.kernel, view, known)
+        self.program: Program = engine.compiled(question, options, view, known, session)
 
     def release(self) -> Answer:
         """An answer, as a connection gives it."""
@@ -98,5 +98,6 @@ class Prepared:
 
     def measure(self) -> Released:
         """The noisy aggregates alone, before they are made into an answer."""
-        made: Released = self.session.kernel._serve(script(self.program, self.session.kernel), self.program.cost)
+        asked = script(self.program, self.session.kernel, self.session.scratch)
+        made: Released = self.session.kernel._serve(asked, self.program.cost)
         return made

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.model import Domain
-from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.nodes import Awaited, Expr
 from dpsql.plan.node import Node
 from dpsql.types import Span, Type
 
@@ -66,7 +66,10 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows."""
+    """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
+
+    `scalars` are released first, in this order; they have none of their own.
+    """
 
     view: Node
     keys: tuple[Key, ...]
@@ -77,3 +80,13 @@ class Question:
     limit: int | None = None
     offset: int = 0
     distinct: bool = False
+    scalars: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A subquery of one value, and what stands for that value in the questions that come after it."""
+
+    awaited: Awaited
+    question: Question
+    span: Span | None = None

@@ -10,17 +10,17 @@ from sqlglot import exp
 
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.push_equalities import push_equalities
-from dpsql.sql import lists, typing
+from dpsql.sql import lists, scalars, typing
 from dpsql.sql.expressions import Binder
 from dpsql.sql.owners import say_owners
 from dpsql.sql.places import span_of
-from dpsql.sql.scope import Scope
-from dpsql.sql.trees import has_aggregate, operands
+from dpsql.sql.scope import LooksOutside, Scope
+from dpsql.sql.trees import aliases_of, has_aggregate, operands
 from dpsql.sql.world import Names, World
 from dpsql.types import Span, Type
 
@@ -28,16 +28,21 @@ from dpsql.types import Span, Type
 class Body:
     """The host of the expressions of one SELECT.
 
-    Looking something up in a list adds a column to the relation, so `node` grows while expressions are bound.
+    Looking something up in a list, or a value of a subquery, adds a column to the relation, so `node` grows while expressions
+    are bound.
     """
 
-    def __init__(self, world: World, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None) -> None:
-        """`aliases` are the named items of the SELECT list: names too, where no column has the name."""
-        self.world, self.scope, self.names, self._aliases = world, scope, names, dict(aliases or {})
+    def __init__(self, world: World, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None, *,
+                 alone: bool = False) -> None:
+        """`aliases` are the named items of the SELECT list: names too, where no column has the name. With `alone`,
+        `scope.LooksOutside` is raised for the columns of the query around."""
+        self.world, self.scope, self.names, self._aliases, self._alone = world, scope, names, dict(aliases or {}), alone
         self.node = scope.node
+        self.joined: set[str] = set()  # columns that a linked subquery brought
         self.binder = Binder(self)
         self._bound: dict[str, Expr] = {}
         self._marks: dict[tuple[Expr | None, exp.Expr], Expr] = {}
+        self._values: dict[exp.Expr, Expr] = {}
 
     @property
     def env(self) -> Mapping[str, Facts]:
@@ -56,6 +61,8 @@ class Body:
             return self._alias(name, span)
         outer = self.scope.outer
         around = outer is not None and not self.scope.find(name, table) and bool(outer.find(name, table))
+        if around and self._alone:
+            raise LooksOutside
         scope = outer if outer is not None and around else self.scope
         fault: Error
         try:
@@ -104,18 +111,22 @@ class Body:
         return SqlError(f"there is no column {name} in FROM; {found} has one", code="unknown-column", span=span, subject=name,
                         try_=f"FROM ... JOIN {found} ...")
 
-    def where(self, clause: exp.Expr | None) -> None:
-        """Keep the rows of a condition.
+    def where(self, clause: exp.Expr | None) -> list[Expr]:
+        """Keep the rows of a condition; returns the parts of it that name columns of the query around.
 
         Equalities that link tables become conditions of their joins at once, before subqueries in the condition are bound:
         whether a subquery may be asked rests on whose rows are joined.
         """
+        links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
         for subqueries in (False, True):
-            chosen = [part for part in parts if (part.find(exp.Query) is not None) is subqueries]
-            if chosen:
-                condition = self.binder.all_of("and", [self.binder.condition(part, "WHERE") for part in chosen])
-                self.node = self._linked(Filter(input=self.node, condition=condition))
+            chosen = [self.binder.condition(part, "WHERE") for part in parts
+                      if (part.find(exp.Query) is not None) is subqueries]
+            own = [part for part in chosen if columns(part) <= set(self.node.env)]
+            links += [part for part in chosen if part not in own]
+            if own:
+                self.node = self._linked(Filter(input=self.node, condition=self.binder.all_of("and", own)))
+        return links
 
     def _linked(self, node: Node) -> Node:
         origins = self.scope.origins
@@ -143,6 +154,17 @@ class Body:
             scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
             self._marks[None, query] = lists.exists(self, Body(self.world, scope, names), select, span)
         return replace(self._marks[None, query], span=span)
+
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        """(query) as a value; the same one written twice is one."""
+        if query not in self._values:
+            self._values[query] = scalars.scalar(self, query, span)
+        return replace(self._values[query], span=span)
+
+    def inside(self, select: exp.Select, names: Names) -> Body:
+        """The body of a subquery, whose names may also be those of this one."""
+        scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
+        return Body(self.world, scope, names, aliases_of(select))
 
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column): the lower end of the declared bin that a value lies in."""

@@ -47,6 +47,10 @@ class Host(Protocol):
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr: ...
 
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        """(query) as a value"""
+        ...
+
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column)"""
         ...
@@ -334,8 +338,7 @@ class Binder:
         return self._part(part.value, self.bind(node.expressions[1]), span)
 
     def _subquery(self, node: exp.Expr, span: Span | None) -> Expr:
-        raise Unsupported("a subquery as a value is not answered", code="scalar-subquery", span=span,
-                          try_="its value as a parameter, after asking for it in a statement of its own")
+        return self._host.scalar(node, span)
 
     def _array(self, node: exp.Expr, span: Span | None) -> Expr:
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")

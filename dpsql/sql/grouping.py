@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,7 +17,7 @@ from dpsql.sql.expressions import Binder, Host
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh
 from dpsql.sql.trees import has_aggregate, inner_of, is_star, item_name, position_of
-from dpsql.types import Interval, Span, Type
+from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
 
@@ -38,9 +38,10 @@ class Grouping:
     HAVING), or before all columns (in ORDER BY).
     """
 
-    def __init__(self, body: Host, fresh: Fresh, *, exact: bool = False) -> None:
-        """`exact` aggregates are computed for each entity, inside a query; the others are released with noise."""
-        self._body, self._fresh, self._exact = body, fresh, exact
+    def __init__(self, body: Host, fresh: Fresh, *, exact: bool = False, around: Collection[str] = ()) -> None:
+        """`exact` aggregates are computed for each entity, inside a query; the others are released with noise. `around` are
+        columns of the query around, which are the same for all rows here."""
+        self._body, self._fresh, self._exact, self._around = body, fresh, exact, frozenset(around)
         self._rows = Binder(body)
         self._aliases: dict[str, Expr] = {}
         self._known: dict[str, Facts] = {}
@@ -78,6 +79,9 @@ class Grouping:
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
         return self._body.exists(query, span)
 
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        return self._body.scalar(query, span)
+
     def bins(self, node: exp.Expr) -> Expr:
         return self._body.bins(node)
 
@@ -102,14 +106,14 @@ class Grouping:
         if all_items or (group is not None and group.args.get("all")):
             for item in select.expressions:
                 if not has_aggregate(item):
-                    self._add_key(item_name(item), self._rows.bind(inner_of(item)))
+                    self.add_key(item_name(item), self._rows.bind(inner_of(item)))
             return
         for part in group.expressions if group is not None else ():
             if isinstance(part, exp.Tuple) or (isinstance(part, exp.Paren) and isinstance(part.this, exp.Tuple)):
                 raise Unsupported("GROUP BY takes a list of keys without brackets", code="group-by", span=span_of(part),
                                   try_="GROUP BY a, b")
             item = self._item(part, select.expressions)
-            self._add_key(item_name(item), self._rows.bind(inner_of(item)))
+            self.add_key(item_name(item), self._rows.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
         """The SELECT list. What it names may be used by what follows."""
@@ -145,16 +149,20 @@ class Grouping:
                            try_="a subquery that computes it for each entity")
         return item
 
-    def _add_key(self, name: str, expr: Expr) -> None:
-        if not any(key.expr == expr for key in self.keys):
-            self.keys.append(GroupKey(id=self._fresh.column(), name=name, expr=expr))
-            self._known[self.keys[-1].id] = facts(expr, self._body.env)
+    def add_key(self, name: str, expr: Expr) -> GroupKey:
+        """A key; one that is there already is the same one."""
+        known = next((key for key in self.keys if key.expr == expr), None)
+        if known is None:
+            known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
+            self.keys.append(known)
+            self._known[known.id] = facts(expr, self._body.env)
+        return known
 
     # -- expressions over groups
 
     def output(self, expr: Expr, span: Span | None) -> Expr:
         """An expression with its keys replaced by their columns. Raises SqlError where a column is neither key nor aggregated."""
-        known = {key.id for key in self.keys} | {found.id for found in self.aggregates}
+        known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | self._around
 
         def change(part: Expr) -> Expr | None:
             found = next((key for key in self.keys if key.expr == part and not isinstance(part, Literal)), None)
@@ -169,7 +177,7 @@ class Grouping:
     def _ungrouped(self, part: Ref, span: Span | None) -> SqlError | Unsupported:
         node = getattr(self._body, "node", None)
         name = str(node.names.get(part.column, "a column")) if node is not None else "a column"
-        if name == LISTED:
+        if name == LISTED or part.column in getattr(self._body, "joined", ()):
             return Unsupported("a subquery over groups is not answered", code="group-by", span=part.span or span,
                                try_="the same test in WHERE, or as a key of GROUP BY")
         return SqlError(f"{name} is neither a key of GROUP BY nor inside an aggregate", code="group-by", span=part.span or span,
@@ -185,8 +193,8 @@ def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
     """What is known of a noisy aggregate where expressions use it."""
     if found.function in ("count", "count_distinct"):
         return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
+    among = found.function in ("min", "max", "avg", "quantile")  # it lies among the values
+    declared = facts(found.args[0], env).declared if among else ANY_NUMBER
     if found.type is Type.BIGINT:
-        return Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, whole=True)
-    if found.function in ("min", "max"):
-        return Facts(type=found.type, declared=facts(found.args[0], env).declared)
-    return Facts(type=found.type)
+        return Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, declared=declared, whole=True)
+    return Facts(type=found.type, declared=declared)

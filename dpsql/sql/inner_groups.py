@@ -1,8 +1,10 @@
-"""GROUP BY inside a query: exact aggregates over the rows of one entity, or over public rows."""
+"""GROUP BY inside a query: exact aggregates over the rows of each group, of one entity or of many."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -15,13 +17,15 @@ from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.sql.aggregates import Aggregated
-from dpsql.sql.body import Body
 from dpsql.sql.grouping import Grouping
 from dpsql.sql.owners import parent_keys
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin
 from dpsql.sql.trees import item_name
-from dpsql.types import Span, Type
+from dpsql.types import Type
+
+if TYPE_CHECKING:
+    from dpsql.sql.body import Body
 
 FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")
 
@@ -32,7 +36,7 @@ def bind_groups(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], N
     grouping.read_keys(select)
     exprs = grouping.read_items(select)
     condition = grouping.read_having(select)
-    node = _grouped(grouping, body, span_of(select.args.get("group") or select))
+    node: Node = replace(grouped(grouping, body), span=span_of(select.args.get("group") or select))
     if condition is not None:
         node = Filter(input=node, condition=condition)
     origins = {key.id: body.scope.origins[key.expr.column] for key in grouping.keys
@@ -40,26 +44,22 @@ def bind_groups(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], N
     return [(item_name(item), expr) for item, expr in zip(select.expressions, exprs, strict=True)], node, origins
 
 
-def _grouped(grouping: Grouping, body: Body, span: Span | None) -> Node:
+def grouped(grouping: Grouping, body: Body) -> GroupBy:
     """The groups, by the keys and, where these name the entity, by the owner too."""
     world, carried = body.world, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
     folds = [_fold(found, carried, body) for found in grouping.aggregates]
-    known = world.stability(body.node)
-    keys = [key.id for key in grouping.keys]
-    if not known.public:
-        if not known.owners or not all(_names_entity(grouping, body, owner, known.owners) for owner in known.owners):
-            raise Unsupported("a group of this subquery mixes the rows of many entities", code="inner-group", span=span,
-                              try_=f"GROUP BY {world.catalog.entity.key} inside, or the aggregate in the outermost query")
-        named = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
-        for owner in known.owners:
-            if owner not in named:
-                carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
-                keys.append(carried[-1][0])
+    owners, keys = world.owners(body.node), [key.id for key in grouping.keys]
+    apart = all(_names_entity(grouping, body, owner, owners) for owner in owners)
+    named = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
+    for owner in owners if apart else ():
+        if owner not in named:
+            carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
+            keys.append(carried[-1][0])
     if not carried:
         carried.append((world.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
     below = Project(input=body.node, columns=tuple(carried))
-    rows = world.stability(below).rows
-    return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
+    most = world.stability(below).rows if owners and apart else below.cap(keys)
+    return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=most or None)
 
 
 def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str, ...]) -> bool:

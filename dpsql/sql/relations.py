@@ -15,9 +15,11 @@ from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.question import Question
 from dpsql.sql import typing
 from dpsql.sql.body import Body
 from dpsql.sql.inner_groups import bind_groups
+from dpsql.sql.outermost import Outermost
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin, Scope
 from dpsql.sql.sources import bind_from, one_row
@@ -42,6 +44,9 @@ class Inside:
                 case exp.Values():
                     return _bind_values(tree, world)
         raise Unsupported(f"{type(tree).__name__} is not answered", code="not-accepted", span=span_of(tree))
+
+    def question(self, select: exp.Select, world: World, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        return Outermost(select, world, names, scope).bind()
 
     def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
         return bind_from(select, world, names)

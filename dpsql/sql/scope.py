@@ -16,6 +16,10 @@ from dpsql.types import Span
 MOST_QUERIES, MOST_NESTING = 200, 25
 
 
+class LooksOutside(Exception):
+    """A subquery that is bound by itself names a column of the query around it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The declared column that a column is an unchanged copy of, and which reading of the table it comes from."""
@@ -40,7 +44,7 @@ class Scope:
 
     merged  columns that USING made one with another: the identifier of the column that stands in its place, None where that
             one is already shown. Named with their table, they are still themselves.
-    outer   the scope around a subquery of EXISTS
+    outer   the scope around a subquery of an expression
     """
 
     node: Node

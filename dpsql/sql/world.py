@@ -9,21 +9,48 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
-from dpsql.errors import SqlError
+from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Field, Node, PublicFacts, Stability
+from dpsql.plan.question import Question, Scalar
 from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.plan.rules.settle import awaits
 from dpsql.sql.domains import Scratch
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh, Origin, Scope
+from dpsql.types import Span
 
 
 class PublicTables(PublicFacts, Protocol):
     """What binding may look up: facts and rows of public relations."""
 
     def public_rows(self, relation: Node) -> list[tuple[Value, ...]]: ...
+
+
+class Known:
+    """Public tables, of which nothing is looked up that rests on a value still to be released."""
+
+    def __init__(self, public: PublicTables) -> None:
+        self._public = public
+
+    def public_rows(self, relation: Node) -> list[tuple[Value, ...]]:
+        self._check(relation)
+        return self._public.public_rows(relation)
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        self._check(relation)
+        return self._public.fanout(relation, columns)
+
+    @staticmethod
+    def _check(relation: Node) -> None:
+        for awaited in awaits(relation).values():
+            raise Unsupported("which rows of a public table are meant here rests on a value that is still to be released",
+                              code="scalar-subquery", span=awaited.span,
+                              try_="the comparison in the WHERE of the outermost query")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +88,39 @@ class Queries(Protocol):
         """A subquery or CTE."""
         ...
 
+    def question(self, select: exp.Select, world: World, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        """A SELECT of aggregates that are released, with its FROM; and what is known of its first column."""
+        ...
+
     def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
         """The FROM of a SELECT."""
         ...
+
+
+class Scalars:
+    """The scalar subqueries of a statement, in the order in which they are released. One that is written twice is one."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[exp.Expr, Names, Scalar]] = []
+
+    def find(self, tree: exp.Expr, names: Names) -> Scalar | None:
+        return next((known for other, visible, known in self._found if other == tree and visible == names), None)
+
+    def add(self, tree: exp.Expr, names: Names, scalar: Scalar) -> None:
+        self._found.append((tree, names, scalar))
+
+    def needed(self, question: Question) -> tuple[Scalar, ...]:
+        """Those that the question waits for, and those that they wait for."""
+        wanted, kept = _awaited_by(question), list[Scalar]()
+        for _, _, scalar in reversed(self._found):
+            if scalar.awaited.id in wanted:
+                kept.append(scalar)
+                wanted |= _awaited_by(scalar.question)
+        return tuple(reversed(kept))
+
+
+def _awaited_by(question: Question) -> set[str]:
+    return set(awaits((prune_columns(question.view), question.outputs, question.having, question.ordering)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +132,19 @@ class World:
     scratch: Scratch
     parameters: Mapping[str, Value]
     queries: Queries
+    text: str = ""
     fresh: Fresh = field(default_factory=Fresh)
+    scalars: Scalars = field(default_factory=Scalars)
+
+    def written(self, span: Span | None) -> str:
+        """A stretch of the text, as a name."""
+        return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
     def relation(self, tree: exp.Expr, names: Names) -> Relation:
         return self.queries.relation(tree, self, names)
+
+    def question(self, select: exp.Select, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        return self.queries.question(select, self, names, scope)
 
     def sources(self, select: exp.Expr, names: Names) -> Scope:
         return self.queries.sources(select, self, names)

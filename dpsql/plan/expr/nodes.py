@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from dpsql.types import Span, Type
+from dpsql.types import Interval, Span, Type
 
 Value = None | bool | int | float | str | dt.date | dt.datetime
 
@@ -63,6 +63,20 @@ class Cast(Expr):
 
     input: Expr
     target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited(Expr):
+    """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
+
+    What is told here holds of every value that will be put there (`rules.settle` sees to it), so whatever was proved of an
+    expression stays proved. It may be NULL. It is never printed for an engine.
+    """
+
+    id: str
+    physical: Interval
+    declared: Interval
+    text: str = field(default="", compare=False)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

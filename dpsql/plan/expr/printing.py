@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from dpsql.plan.expr.functions import CARRIER, MEMBERSHIP, Overload, overload
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.types import Type
 
 
@@ -116,6 +116,8 @@ def _show(expr: Expr, names: Mapping[str, str]) -> str:
         case Literal(value=value):
             return "NULL" if value is None else str(value).upper() if isinstance(value, bool) else (
                 f"'{value}'" if isinstance(value, str | dt.date) else f"{value}")
+        case Awaited(text=text):
+            return text
         case Call(function=name, args=args):
             parts = [_show(arg, names) for arg in args]
             if name in _INFIX:

@@ -1,0 +1,97 @@
+"""Put released values where they are awaited."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from dpsql.plan.expr.functions import day_number
+from dpsql.plan.expr.nodes import Awaited, Case, Expr, Literal, Ref, Value
+from dpsql.plan.node import Node
+from dpsql.plan.question import Ordering, Output, Question
+from dpsql.types import Interval, Type
+
+Tree = TypeVar("Tree")
+_PARTS = (Node, Expr, Question, Output, Ordering)
+
+
+def settle(tree: Tree, values: Mapping[str, Value]) -> Tree:
+    """A plan, a question or an expression with values put in the place of those that were awaited; what is missing stays.
+
+    Nothing that was proved is lost: values are `held` in the ranges that were told of them before, and a NULL gets such a range
+    too, so facts only become narrower.
+    """
+    def change(part: Awaited) -> Expr:
+        return _constant(part, values[part.id]) if part.id in values else part
+
+    return _changed(tree, change)  # type: ignore[no-any-return]
+
+
+def as_columns(tree: Tree) -> Tree:
+    """The same with awaited values as columns, for expressions over rows that have them."""
+    return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
+
+
+def awaits(tree: object) -> dict[str, Awaited]:
+    """The values that a plan, a question or an expression waits for."""
+    found: dict[str, Awaited] = {}
+
+    def change(part: Awaited) -> Expr:
+        found[part.id] = part
+        return part
+
+    _changed(tree, change)
+    return found
+
+
+def held(awaited: Awaited, value: Value) -> Value:
+    """A released value within the ranges that were told of it; NULL for what is no number."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    for ends in (awaited.declared, awaited.physical):
+        value = _clamp(value, ends)
+    return value
+
+
+def _clamp(value: Any, ends: Interval) -> Value:
+    if isinstance(value, dt.date):
+        day = min(max(day_number(value), ends.low), ends.high)
+        return value if day == day_number(value) else dt.datetime.fromordinal(math.floor(day)) if isinstance(
+            value, dt.datetime) else dt.date.fromordinal(math.floor(day))
+    if value is None or not math.isfinite(value):
+        return None
+    return type(value)(min(max(value, ends.low), ends.high))  # type: ignore[no-any-return]
+
+
+def _constant(awaited: Awaited, value: Value) -> Expr:
+    kept = held(awaited, value)
+    if kept is not None:
+        return Literal(value=kept, type=awaited.type, span=awaited.span)
+    null = Literal(value=None, type=awaited.type, span=awaited.span)
+    never = Literal(value=False, type=Type.BOOLEAN)
+    return Case(branches=((never, _some(awaited)),), otherwise=null, type=awaited.type, span=awaited.span)
+
+
+def _some(awaited: Awaited) -> Expr:
+    """A value of the ranges, which stands beside a NULL so that it has their facts."""
+    some: dict[Type, Value] = {Type.BOOLEAN: False, Type.BIGINT: 0, Type.DOUBLE: 0.0, Type.VARCHAR: "",
+                               Type.DATE: dt.date(1970, 1, 1), Type.TIMESTAMP: dt.datetime(1970, 1, 1)}
+    return Literal(value=held(awaited, some[awaited.type]), type=awaited.type)
+
+
+def _changed(tree: Any, change: Callable[[Awaited], Expr]) -> Any:
+    """The tree with every awaited value changed; the same object where there is none."""
+    if isinstance(tree, Awaited):
+        return change(tree)
+    if isinstance(tree, tuple):
+        parts = tuple(_changed(part, change) for part in tree)
+        return tree if all(new is old for new, old in zip(parts, tree, strict=True)) else parts
+    if not isinstance(tree, _PARTS):
+        return tree
+    found = {item.name: (getattr(tree, item.name), _changed(getattr(tree, item.name), change))
+             for item in dataclasses.fields(tree)}
+    updates = {name: new for name, (old, new) in found.items() if new is not old}
+    return dataclasses.replace(tree, **updates) if updates else tree
