@@ -8,7 +8,7 @@ from typing import Any
 from dpsql.backends.reader import Reader
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Source
-from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.node import Node, Printing
 
 
 @dataclass(slots=True)
@@ -31,4 +31,4 @@ class Context:
 
     def sql(self, plan: Node) -> str:
         """The plan as it is executed."""
-        return fold(self.most_rows.elide(plan), lambda node, below: node.render(below, self.printing))
+        return self.most_rows.sql(plan, self.printing)

@@ -7,9 +7,12 @@ not executed. The answer is the same function of the data either way; only the t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import OwnerPath
-from dpsql.plan.node import Node, Printing, rebuild
+from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 
@@ -31,11 +34,20 @@ class MostRows:
             self._known[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
         return self._known[table.name, owner]
 
-    def elide(self, plan: Node) -> Node:
-        def change(node: Node) -> Node:
-            return node.input if isinstance(node, Truncate) and self._idle(node) else node
+    def sql(self, plan: Node, printing: Printing) -> str:
+        """The statement of a plan without the truncations that change nothing.
 
-        return rebuild(plan, change)
+        They are left out of the text, not of the plan: which rows a truncation above keeps rests on what the plan knows of its
+        input, and would be another choice, for everybody, without the limit.
+        """
+        def printed(node: Node, below: tuple[str, ...]) -> str:
+            if isinstance(node, Truncate) and self._idle(node):
+                return below[0]
+            if isinstance(node, Filter) and isinstance(node.input, Truncate) and self._idle(node.input):
+                return replace(node, input=node.input.input).render(below, printing)  # where the table is read
+            return node.render(below, printing)
+
+        return fold(plan, printed)
 
     def _idle(self, node: Truncate) -> bool:
         """Whether a truncation keeps every row: it is right above a private table, by that table's owner, and wide enough."""
