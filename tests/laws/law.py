@@ -35,6 +35,7 @@ from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.operators.window import Window
 from dpsql.types import Type
 
 _ULPS = 1e-12  # declared ranges of DOUBLE are rounded; no privacy rests on them
@@ -93,8 +94,8 @@ def violations(plans: Sequence[Node], entity: str, family: Family) -> list[Viola
 
 def _broken_printed(plan: Node, seen: Evaluation, family: Family) -> Iterator[tuple[str, str]]:
     """The statement as the kernel executes it."""
-    if any(isinstance(node, Truncate | TruncateKeys) and not node.ranking.total for node in nodes(plan)):
-        return  # which rows stay is the engine's choice, and nothing is claimed of them
+    if any(_is_open(node) for node in nodes(plan)):
+        return
     columns = [f't."{field.id}"' for field in plan.fields]
     values = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
     types = ", ".join(f"typeof({column})" for column in columns)
@@ -104,6 +105,13 @@ def _broken_printed(plan: Node, seen: Evaluation, family: Family) -> Iterator[tu
     for field, kinds in zip(plan.fields, zip(*(kinds for _, kinds in executed), strict=True), strict=False):
         if not set(kinds) <= {field.facts.type.value}:
             yield "facts", f"{field.id} is {kinds[0]}, which {field.facts} leave out"
+
+
+def _is_open(node: Node) -> bool:
+    """Whether which rows stay, or come first, is the engine's choice, or an owner may be NULL: nothing is claimed of such."""
+    if isinstance(node, Truncate) and node.env[node.owner].nullable:
+        return True
+    return isinstance(node, Truncate | TruncateKeys) and not node.ranking.total or isinstance(node, Window) and not node.total
 
 
 # -- one node

@@ -22,6 +22,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -32,6 +33,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Over, Window
 from dpsql.plan.rules.limit_rows import limit_rows, row_order
 from dpsql.types import Type
 
@@ -65,8 +67,8 @@ class Builder:
     def relation(self, depth: int) -> Node:
         if depth <= 0:
             return self.leaf()
-        unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate, self.truncate_keys,
-                                               self.clip]
+        unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate,
+                                               self.truncate_keys, self.clip, self.window]
         binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.join, self.lookup, self.lookup, self.union,
                                                       self.set_operation]
         if self.draw.random() < 0.62:
@@ -151,6 +153,45 @@ class Builder:
         if self.draw.random() < 0.2:
             order = order[:1]
         return TruncateKeys(input=node, rows=self.draw.randint(1, 3), keys=keys, order=order)
+
+    def window(self, node: Node) -> Node:
+        """Over the rows of each entity, of values that few rows have, or of anything; its first functions are drawn often."""
+        if self.draw.random() < 0.3:
+            node = self.truncate_keys(node)
+        partition = [field.id for field in self.draw.sample(node.fields, min(len(node.fields), self.draw.choice([0, 1, 1, 2])))]
+        if isinstance(node, TruncateKeys) and self.draw.random() < 0.7:
+            partition = list(dict.fromkeys((*node.keys, *partition[:1])))
+        elif self.draw.random() < 0.5:
+            partition = list(dict.fromkeys((*self.known(node).owners, *partition[:1])))
+        order = tuple(Term(column=field.id, descending=self.draw.random() < 0.5, nulls_first=self.draw.random() < 0.5)
+                      for field in self.draw.sample(node.fields, min(len(node.fields), self.draw.choice([0, 1, 1, 2]))))
+        ties = tie_breaks(node, {*partition, *(term.column for term in order)})
+        if self.draw.random() < 0.05:
+            ties = ties[:1]
+        near = self.draw.random() < 0.5
+        functions = tuple(self.over(node, near) for _ in range(self.draw.randint(1, 3)))
+        owners = self.known(node).owners
+        rows = self.known(node).rows if owners and set(owners) <= set(partition) else None
+        return Window(input=node, partition=tuple(partition), order=order, ties=ties, functions=functions, most_rows=rows or None)
+
+    def over(self, node: Node, near: bool) -> Over:
+        """A window function; one that looks at a few rows only, if it is to be `near`."""
+        column = self.draw.choice(node.fields)
+        grid = quantizer(column.facts, from_low=False) if column.facts.type is Type.DOUBLE else None
+        adds = column.facts.type is Type.BIGINT or grid is not None
+        folds = ["count", "count_distinct", "min", "max", *(["sum", "avg"] * adds)]
+        function = self.draw.choice([*SHIFTS, *SHIFTS, *ENDS, *folds, *([] if near else RANKS * 2)])
+        alike = [field.id for field in node.fields if field.facts.type is column.facts.type]
+        counted = function == "count" and self.draw.random() < 0.5
+        return Over(id=self.fresh(), name=function, function=function, frame=self.frame(near), grid=grid,
+                    column=None if function in RANKS or counted else column.id, number=self.draw.randint(1, 2),
+                    otherwise=self.draw.choice([None, *alike]) if function in SHIFTS else None)
+
+    def frame(self, near: bool) -> Frame:
+        if near or self.draw.random() < 0.3:
+            start = self.draw.randint(-2, 2)
+            return Frame(rows=True, start=start, end=max(start, self.draw.randint(-1, 2)))
+        return Frame(rows=self.draw.random() < 0.4, start=self.draw.choice([None, None, 0]), end=self.draw.choice([None, 0, 0]))
 
     def contributions(self, node: Node) -> Contributions:
         owner = self.known(node).owner or self.draw.choice(node.fields).id

@@ -36,6 +36,15 @@ class Facts:
     search: bool = False
 
 
+def either(*parts: Facts) -> Facts:
+    """What is known of a value that is one of several, all of one type."""
+    domains, steps = {part.domain for part in parts}, {part.step for part in parts}
+    return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
+                 physical=iv.hull(*(part.physical for part in parts)), declared=iv.hull(*(part.declared for part in parts)),
+                 domain=domains.pop() if len(domains) == 1 else None, step=steps.pop() if len(steps) == 1 else None,
+                 whole=all(part.whole for part in parts), search=any(part.search for part in parts))
+
+
 class NotTotal(Exception):
     """An expression that could raise: integer arithmetic without a proof, or a function with no such overload."""
 

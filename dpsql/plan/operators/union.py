@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.intervals import hull
+from dpsql.plan.expr.facts import either
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
 
@@ -33,13 +32,7 @@ class UnionAll(Node):
             pieces = [part.fields[i].facts for part in self.parts]
             if len({piece.type for piece in pieces}) != 1:
                 raise InvalidPlan("the parts of a union differ in type")
-            domains = {piece.domain for piece in pieces}
-            steps = {piece.step for piece in pieces}
-            found.append(Field(id=column, name=name, facts=Facts(
-                type=pieces[0].type, nullable=any(piece.nullable for piece in pieces),
-                physical=hull(*(piece.physical for piece in pieces)), declared=hull(*(piece.declared for piece in pieces)),
-                domain=domains.pop() if len(domains) == 1 else None, step=steps.pop() if len(steps) == 1 else None,
-                whole=all(piece.whole for piece in pieces), search=any(piece.search for piece in pieces))))
+            found.append(Field(id=column, name=name, facts=either(*pieces)))
         return tuple(found)
 
     @property

@@ -11,12 +11,14 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.ordering import tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import Window
 
 
 def prune_columns(plan: Node) -> Node:
@@ -64,6 +66,8 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
         case TruncateKeys():
             return replace(node, input=_prune(node.input, needed | {*node.keys, *node.order}))
+        case Window():
+            return _prune_window(node, needed)
         case Distinct():
             return replace(node, input=_prune(node.input, frozenset(node.env)))
         case SetOperation():
@@ -71,3 +75,13 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
                            right=_prune(node.right, frozenset(node.right.env)))
         case _:
             return node
+
+
+def _prune_window(node: Window, needed: frozenset[str]) -> Node:
+    functions = tuple(part for part in node.functions if part.id in needed)
+    read = needed & node.input.env.keys()
+    if not functions:
+        return _prune(node.input, read)
+    kept = replace(node, functions=functions)
+    below = _prune(node.input, read | kept.used | (frozenset(node.ties) if node.keyed else frozenset()))
+    return replace(kept, input=below, ties=node.ties if node.keyed else tie_breaks(below, kept.told))
