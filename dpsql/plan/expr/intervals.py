@@ -72,13 +72,14 @@ def modulo(a: Interval, b: Interval) -> Interval:
 
 
 def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
-    """The rule of a non-decreasing function that is printed with the guard low <= x <= high."""
+    """The rule of a non-decreasing function that is printed with the guard low <= x <= high.
+
+    Of what lies beyond the guard there is no value, and any range will do: the nearest, so that no narrower range has a wider one.
+    """
 
     def rule(a: Interval) -> Interval:
-        if a.low > high or a.high < low:
-            return ANY_NUMBER
         try:
-            return _span(function(max(a.low, low)), function(min(a.high, high)))
+            return _span(*(function(min(max(end, low), high)) for end in (a.low, a.high)))
         except (OverflowError, ValueError):
             return ANY_NUMBER
 
@@ -128,8 +129,8 @@ def power(a: Interval, exponent: Interval) -> Interval:
             return _span(a.low**p, a.high**p)
         if p >= 0 and p == int(p):
             return _span(0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high)) ** p, a.largest**p)
-        if p >= 0 and a.high >= 0:
-            return _span(0, a.high**p)
+        if p >= 0:
+            return _span(0, max(a.high, 0) ** p)
         if p < 0 < a.low:
             return _span(a.high**p, a.low**p)
     except OverflowError:

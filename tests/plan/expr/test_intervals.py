@@ -63,6 +63,30 @@ def test_ranges_of_integers_are_exact(rule: iv.Rule, function: Callable[..., int
             assert found is None or result.low <= found <= result.high
 
 
+def part_of(draw: random.Random, a: Interval, *, whole: bool = False) -> Interval:
+    """A range inside another one, often a single point."""
+    low, high = sorted((point(draw, a, whole=whole), point(draw, a, whole=whole)))
+    return Interval(low, draw.choice([low, high]))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_narrower_arguments_have_narrower_ranges(whole: bool, effort: float) -> None:
+    """Where they are finite: a value may then stand in the place of one that was awaited when something was proved."""
+    draw = random.Random(f"narrow {whole}")
+    rules = [rule for rule, _ in (INTEGERS if whole else REALS)]
+    if not whole:
+        rules += [iv.monotone(lambda x: math.log(x), 0), *(lambda a, _, p=p: iv.power(a, Interval(p, p)) for p in (0.5, 2.0, 3.0, -1.0))]
+    for _ in range(round(8000 * effort)):
+        rule = draw.choice(rules)
+        wide = random_interval(draw, whole=whole), random_interval(draw, whole=whole)
+        narrow = tuple(part_of(draw, a, whole=whole) for a in wide)
+        try:
+            inner, outer = rule(*narrow), rule(*wide)
+        except TypeError:
+            inner, outer = rule(narrow[0]), rule(wide[0])
+        assert inner.inside(outer) or not outer.finite, (rule, wide, narrow, outer, inner)
+
+
 def test_ranges_of_sums_and_products_are_reached() -> None:
     a, b = Interval(-3, 5), Interval(-2, 7)
     for rule, function in ((iv.add, lambda x, y: x + y), (iv.subtract, lambda x, y: x - y), (iv.multiply, lambda x, y: x * y)):
@@ -157,8 +181,8 @@ def test_hulls_constants_and_firsts() -> None:
     assert iv.anything(Interval(2, 3)) == ANY_NUMBER
 
 
-def test_undefined_ranges_are_any_number() -> None:
-    assert iv.monotone(math.sqrt, 0)(Interval(-5, -1)) == ANY_NUMBER
+def test_ranges_that_are_not_known_are_any_number() -> None:
+    assert iv.monotone(math.sqrt, 0)(Interval(-5, -1)) == Interval(0, 0), "of no values, any range is true"
     assert iv.monotone(math.log, 0)(Interval(0, 5)) == ANY_NUMBER
     assert iv.divide(Interval(1, 2), Interval(-1, 1)) == ANY_NUMBER
     assert iv.add(Interval(-INF, INF), Interval(0, 1)) == ANY_NUMBER
