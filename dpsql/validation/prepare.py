@@ -118,6 +118,9 @@ def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value,
 
 def _check_shape(question: Question, query: Query) -> None:
     """One aggregate, with or without the declared keys that it is grouped by."""
+    if question.scalars:
+        raise Unsupported("a subquery whose value would have to be released first is not answered in VALIDATE", code="validate",
+                          span=question.scalars[0].span, try_="the value itself, or a parameter")
     aggregates = {call.id for call in question.aggregates}
     shown = [output.expr for output in question.outputs if isinstance(output.expr, Ref) and output.expr.column in aggregates]
     keys = {key.column for key in question.keys}
