@@ -17,17 +17,34 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import balance, keys, measure, race, select, slack, smooth, threshold
+from dpsql.kernel.looks import above, balance, join_sum, keys, measure, race, select, slack, smooth, threshold, vote
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
 from dpsql.kernel.publics import Publics
+from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Balance, Keys, Measure, Race, Release, Request, Select, Slack, Smooth, Threshold
+from dpsql.requests import (
+    Above,
+    Balance,
+    Failing,
+    Keys,
+    Measure,
+    Race,
+    Release,
+    Request,
+    Select,
+    Slack,
+    Smooth,
+    SmoothSum,
+    Threshold,
+    Vote,
+)
 
 Script: TypeAlias = Generator[Request, Any, Any]
 
@@ -93,15 +110,15 @@ class Kernel:
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
-        plans = [test.plan for test in request.tests] if isinstance(request, Slack) else [request.plan]
+        plans = [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
         return tuple(map(self._certify, plans))
 
-    def _certify(self, plan: Tally | Ranks | Shares) -> Certificate:
+    def _certify(self, plan: Tally | Ranks | Shares | JoinSum) -> Certificate:
         if isinstance(plan, Tally):
             return certify(plan, self)
         _ = plan.fields
         below = stability(plan.input, self)
-        if below.rows is None and not isinstance(plan, Shares):
+        if below.rows is None and not isinstance(plan, Shares | JoinSum):
             raise Unbounded(plan, below)
         return Certificate(below=below, summands=())
 
@@ -123,6 +140,14 @@ class Kernel:
                 return balance.look(request, context)
             case Slack():
                 return slack.look(request, certificates, context)
+            case Failing():
+                return slack.failing(request, certificates, context)
+            case Above():
+                return above.look(request, certificates[0], context)
+            case Vote():
+                return vote.look(request, certificates[0], context)
+            case SmoothSum():
+                return join_sum.look(request, taken_apart(request.plan.input, self), context)
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),

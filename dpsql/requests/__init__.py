@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from dpsql.requests.join_sum import SmoothSum, Student
 from dpsql.requests.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, Keys, TruncatedGeometric
 from dpsql.requests.levels import COARSEST, Balance, Held, Race, score_range
 from dpsql.requests.measure import Measure, Measured
@@ -16,14 +17,17 @@ from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Nois
 from dpsql.requests.select import ROUNDING, Segment, Select, Selected, Target, reach
 from dpsql.requests.slack import Form, Slack, Slackened, Within
 from dpsql.requests.smooth import Smooth, Smoothed
+from dpsql.requests.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Stopped
 from dpsql.requests.threshold import Rung, Threshold
+from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
 
-Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance | Slack
-Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened
+Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance | Slack | SmoothSum | Failing | Above | Vote
+Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "ROUNDING", "WIDEST", "Balance", "DiscreteGaussian", "DiscreteLaplace", "Form", "Found",
-    "GaussianThreshold", "Held", "KeyRule", "Keys", "Measure", "Measured", "Noise", "Race", "Release", "Request", "Rung",
-    "Segment", "Select", "Selected", "Slack", "Slackened", "Smooth", "Smoothed", "Target", "Threshold", "TruncatedGeometric",
-    "Within", "reach", "score_range", "spread_of",
+    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Balance", "DiscreteGaussian",
+    "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held", "KeyRule", "Keys", "Measure",
+    "Measured", "Noise", "Race", "Release", "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Slack",
+    "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Threshold", "TruncatedGeometric", "Vote",
+    "Voted", "Within", "reach", "score_range", "spread_of",
 ]

@@ -61,16 +61,21 @@ class Slack:
     noise: Noise
 
     def cost(self, *certificates: Certificate) -> Cost:
-        for test, certificate in zip(self.tests, certificates, strict=True):
-            if certificate.below.rows is None:
-                raise ValueError("the rows that an entity moves are not bounded")
-            if any(form.sign not in (1, -1) or len(form.constants) != len(test.cells) for form in test.forms):
-                raise ValueError("a form has a sign and a constant for each cell")
-            if any(summand.components != 1 for summand in test.plan.summands):
-                raise ValueError("a form reads one total")
+        check_slacks(self.tests, certificates)
         if all(certificate.below.rows == 0 for certificate in certificates):
             return FREE
         return self.noise.cost(Sensitivity(l1=1, l2=1))
+
+
+def check_slacks(tests: Sequence[Within], certificates: Sequence[Certificate]) -> None:
+    """Raises ValueError where the slack of a test is not bounded by the proof of `Slack`."""
+    for test, certificate in zip(tests, certificates, strict=True):
+        if certificate.below.rows is None:
+            raise ValueError("the rows that an entity moves are not bounded")
+        if any(form.sign not in (1, -1) or len(form.constants) != len(test.cells) for form in test.forms):
+            raise ValueError("a form has a sign and a constant for each cell")
+        if any(summand.components != 1 for summand in test.plan.summands):
+            raise ValueError("a form reads one total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

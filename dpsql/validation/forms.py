@@ -76,12 +76,17 @@ def _counted(asked: Asked, rows: Node, summand: Summand) -> Within:
 
 
 def _summed(asked: Asked) -> Within:
-    column = asked.view.field(asked.call.columns[0])
+    column = column_of(asked)
     grid = bounded(column, asked.call)
     forms = (Form(at=0, sign=1, constants=tuple(-math.floor(part.low / grid.step) for part in asked.ranges)),
              Form(at=0, sign=-1, constants=tuple(math.ceil(part.high / grid.step) for part in asked.ranges)))
     summand = GridSum(column=column.id, when=asked.call.when, grid=grid)
     return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
+
+
+def column_of(asked: Asked) -> Field:
+    """The column that is aggregated."""
+    return asked.view.field(asked.call.columns[0])
 
 
 def bounded(column: Field, call: AggregateCall) -> Quantizer:
@@ -98,7 +103,7 @@ def bounded(column: Field, call: AggregateCall) -> Quantizer:
 
 
 def _averaged(asked: Asked) -> Within:
-    column = asked.view.field(asked.call.columns[0])
+    column = column_of(asked)
     grid = bounded(column, asked.call)
     low, high = Fraction(grid.low), Fraction(grid.high)
     step = Fraction(2) ** math.ceil(math.log2(2 * max(abs(low), abs(high), high - low) / AVERAGE_STEPS))
@@ -118,12 +123,12 @@ def _averaged(asked: Asked) -> Within:
 
 
 def _ranked(asked: Asked) -> Within:
-    column = asked.view.field(asked.call.columns[0])
+    column = column_of(asked)
     fraction = asked.call.fraction
     assert fraction is not None
     a, b = fraction.numerator, fraction.denominator
-    upto = [_at_most(column, part.low, strict=False) for part in asked.ranges]
-    before = [_at_most(column, part.high, strict=True) for part in asked.ranges]
+    upto = [greatest_inside(column, part.low, strict=False) for part in asked.ranges]
+    before = [greatest_inside(column, part.high, strict=True) for part in asked.ranges]
     columns = [("above", "above", _step(asked, column, upto, a - b, a)),
                ("below", "below", _step(asked, column, before, b - a, -a))]
     summands = [GridSum(column=name, when=asked.call.when, grid=Quantizer(
@@ -132,7 +137,7 @@ def _ranked(asked: Asked) -> Within:
     return _of_columns(asked, columns, summands, (0, 1))
 
 
-def _at_most(column: Field, end: Fraction, *, strict: bool) -> Literal:
+def greatest_inside(column: Field, end: Fraction, *, strict: bool) -> Literal:
     """The greatest value v such that x <= v means x <= end, or x < end where `strict`."""
     kind = column.facts.type
     if kind is Type.DOUBLE:

@@ -41,6 +41,11 @@ class Plan:
         return self.terms.options.price
 
     @property
+    def failures(self) -> int:
+        """How many failed checks a sparse suite may report: what the statement says, or one in twelve."""
+        return self.terms.failures or max(1, -(-len(self.checks) // 12))
+
+    @property
     def share(self) -> Cost:
         """What one check may spend."""
         return self.purse.part(Fraction(1, len(self.checks))) if self.suite == "independent" else self.purse
@@ -69,7 +74,7 @@ class Plan:
 
     def steps(self) -> Generator[Request, Any, Validation]:
         """Ask and decide."""
-        outcomes = yield from SUITES[self.suite]([check.case for check in self.checks], self.deciders, self.purse)
+        outcomes = yield from SUITES[self.suite]([check.case for check in self.checks], self.deciders, self.purse, self.failures)
         findings = decided(self.findings(), outcomes, self.terms.alpha)
         return Validation(findings=findings, suite=self.suite, alpha=float(self.terms.alpha), cost=str(self.price),
                           notes=self._notes())
@@ -77,6 +82,8 @@ class Plan:
     def _notes(self) -> tuple[str, ...]:
         if self.suite == "conjunction" and len(self.checks) > 1:
             return ("one decision for all checks together: yes means that every one of them holds",)
+        if self.suite == "sparse":
+            return (f"up to {self.failures} failures are reported; after these nothing is tested",)
         return ()
 
 
@@ -86,8 +93,10 @@ def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget) -> Plan:
     suite = "independent" if terms.suite == "auto" else terms.suite
     found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite,
                  terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))
-    if suite == "conjunction" and terms.decider not in ("auto", "flip_distance"):
-        raise OptionError(f"suite = 'conjunction' is decided by flip_distance, not by {terms.decider}", subject="decider")
+    if suite != "independent" and terms.decider not in ("auto", "flip_distance"):
+        raise OptionError(f"suite = '{suite}' is decided by flip_distance, not by {terms.decider}", subject="decider")
+    if suite != "sparse" and terms.failures is not None:
+        raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")
     return found
 
 

@@ -1,0 +1,85 @@
+"""The answer plus noise, and whether that lies within: the paper's LM_count and LM_sum, and an average of two noisy sums.
+
+The paper (DP-PQD, section 4) scales the noise of a sum to the width of its domain. For neighbours that add or remove an entity
+it must be the greatest absolute value, and values must be held to the domain: both is done here. Noise is discrete.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.operators.summands import Count, GridSum, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise
+from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.flip import tail
+from dpsql.validation.forms import bounded, column_of
+
+
+class Additive:
+    """Within where all noisy answers are."""
+
+    name = "additive"
+
+    def judge(self, case: Case) -> str | None:
+        if case.asked.call.function not in ("count", "sum", "avg"):
+            return "it adds noise to COUNT, SUM and AVG"
+        if case.asked.call.function != "count":
+            bounded(column_of(case.asked), case.asked.call)
+        return None
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        asked, summands = case.asked, self._summands(case)
+        noises = tuple(noise_for(part.l1 * case.rows, purse.part(Fraction(1, len(summands)))) for part in summands)
+        released: Measured = yield Measure(plan=Tally(input=asked.view, keys=asked.keys, summands=summands), cells=asked.cells,
+                                           noises=noises)
+        found = [self._answer(case, [totals[0][g] for totals in released.totals]) for g in range(len(asked.cells))]
+        return Outcome(within=all(value is not None and part.holds(value)
+                                  for value, part in zip(found, asked.ranges, strict=True)))
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        """Outside, one answer must be moved inside; inside, one of them over either end: the nearer end bounds both tails."""
+        if case.asked.call.function == "avg":
+            return None
+        unit = self._summands(case)[0].l1 * case.rows
+        return min(1.0, 2 * len(case.asked.cells) * tail(noise_for(unit, purse), (distance - 1) * unit + 1))
+
+    @staticmethod
+    def _summands(case: Case) -> tuple[Summand, ...]:
+        call = case.asked.call
+        column = next(iter(call.columns), None)
+        counted = Count(column=column, when=call.when)
+        if call.function == "count" or column is None:
+            return (counted,)
+        total = GridSum(column=column, when=call.when, grid=bounded(column_of(case.asked), call))
+        return (total,) if call.function == "sum" else (total, counted)
+
+    @staticmethod
+    def _answer(case: Case, totals: list[int]) -> Fraction | None:
+        call = case.asked.call
+        if call.function == "count":
+            return Fraction(totals[0])
+        total = totals[0] * bounded(column_of(case.asked), call).step
+        if call.function == "sum":
+            return total
+        return total / totals[1] if totals[1] > 0 else None
+
+
+def noise_for(moved: int, purse: Cost) -> Noise:
+    """Noise for an integer that an entity moves by at most `moved`."""
+    if purse.epsilon is not None:
+        return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
+    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
+
+
+def effective_from(epsilon: float, wrong: float) -> float:
+    """The distance from the border from which additive noise of scale 1 / epsilon is wrong with a chance of at most `wrong`.
+
+    Propositions 4.3 and 5.2 of the paper give ln(1 / (2 wrong)) / epsilon. In the middle of the interval both tails count, so
+    it is ln(1 / wrong) / epsilon.
+    """
+    return math.log(1 / wrong) / epsilon

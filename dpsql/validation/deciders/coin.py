@@ -1,0 +1,49 @@
+"""A coin whose bias falls with the distance: the paper's EM_count, naive and improved.
+
+The improved score is 1 - |q - q_s| / (2 tau) for "yes", of sensitivity 1 / (2 tau), which makes the log-odds of "yes"
+epsilon (tau - |q - q_s|), held within ±epsilon tau: however wrong the synthetic answer is, the answer is "yes" with
+probability 1 / (1 + exp(epsilon tau)). The paper's code works out exponentials that overflow; here it is a difference of
+scores. The naive score is 1 for the true answer and 0 for the other one.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import Vote, Voted
+from dpsql.validation.deciders.base import Case, Decision, Outcome
+
+
+class Coin:
+    """Log-odds that fall with the distance (improved), or that only tell the sides (naive)."""
+
+    def __init__(self, name: str, *, blunt: bool) -> None:
+        self.name, self._blunt = name, blunt
+
+    def judge(self, case: Case) -> str | None:
+        if case.asked.call.function != "count" or case.asked.keys:
+            return "it decides one COUNT, without groups"
+        return None
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        asked = case.asked
+        range_ = asked.ranges[0]
+        counted = Count(column=next(iter(asked.call.columns), None), when=asked.call.when)
+        plan = Tally(input=asked.view, keys=(), summands=(counted,))
+        voted: Voted = yield Vote(plan=plan, low=range_.low, high=range_.high, most=self._most(case), blunt=self._blunt,
+                                  scale=scale_of(1 / purse.as_epsilon))
+        return Outcome(within=voted.yes)
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        """With d entities to go, the count is at least (d - 1) rows (times those of an entity) from the border."""
+        near = Fraction(1, 2) if self._blunt else min(self._most(case), Fraction(distance - 1) * case.rows)
+        return 1 / (1 + math.exp(min(float(purse.as_epsilon * near / case.rows), 700.0)))
+
+    @staticmethod
+    def _most(case: Case) -> Fraction:
+        return (case.asked.ranges[0].high - case.asked.ranges[0].low) / 2

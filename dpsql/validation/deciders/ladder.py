@@ -1,0 +1,144 @@
+"""Sums without a guess of their largest value: the paper's R2T_sum and SVT_sum, over sums of the values up to 2, 4, 8, ...
+
+A sum of the values up to t (greater ones are dropped) moves by t with one row, where values are not negative; the paper assumes
+that, and where a domain has negative values these deciders are refused. R2T_sum pays for every level and takes the largest noisy
+sum, lowered; SVT_sum asks level after level whether a sum passes the ends of the interval. Its answer rests on `Above`: the
+stop is all that is told. Both stop at the declared bound; `private_stop` finds a lower level first, for a third of the price,
+from a quantile of the rows. That is private and, as sums go, wrong: a twentieth of the rows may be a fifth of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import SUM_GRAIN, Above, DiscreteLaplace, Measure, Measured, Request, Rising, Stopped
+from dpsql.types import Type
+from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.forms import bounded, column_of
+
+MOST_LEVELS = 20
+BETA = Fraction(1, 20)  # the chance that R2T's answer is above the truth
+COVERED = Fraction(19, 20)  # of the rows, by the level that `private_stop` finds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """The levels of a case, and its rows with, for each level, whether their value is up to it."""
+
+    case: Case
+    grid: Quantizer
+    levels: tuple[int, ...]
+
+    @property
+    def rows(self) -> Project:
+        asked, column = self.case.asked, column_of(self.case.asked)
+        kept = tuple((found.id, found.name, found.ref) for found in asked.view.fields)
+        tests = tuple((f"upto{j}", f"upto{j}", self._upto(column.ref, level)) for j, level in enumerate(self.levels))
+        return Project(input=asked.view, columns=(*kept, *tests))
+
+    def _upto(self, ref: Ref, level: int) -> Expr:
+        end = float(self.grid.value(level))
+        literal = Literal(value=math.floor(end) if ref.type is Type.BIGINT else end, type=ref.type)
+        found: Expr = Call(function="<=", args=(ref, literal), type=Type.BOOLEAN)
+        when = self.case.asked.call.when
+        if when is None:
+            return found
+        return Call(function="and", args=(Ref(column=when, type=Type.BOOLEAN), found), type=Type.BOOLEAN)
+
+    def sums(self, upto: Sequence[int]) -> tuple[GridSum, ...]:
+        """The sums of the values up to some of the levels."""
+        return tuple(GridSum(column=column_of(self.case.asked).id, when=f"upto{j}", grid=Quantizer(
+            low=0.0, high=float(self.grid.value(self.levels[j])), step=self.grid.step, from_low=False)) for j in upto)
+
+
+def ladder_of(case: Case) -> Ladder:
+    """Levels of powers of two, ending at the bound; at most so many, the greatest."""
+    grid = bounded(column_of(case.asked), case.asked.call)
+    count = min(MOST_LEVELS, max(1, grid.most.bit_length()))
+    return Ladder(case=case, grid=grid, levels=tuple(-(-grid.most >> (count - 1 - j)) if j < count - 1 else grid.most
+                                                     for j in range(count)))
+
+
+def _judge(case: Case) -> str | None:
+    if case.asked.call.function != "sum" or case.asked.keys:
+        return "it decides one SUM, without groups"
+    if bounded(column_of(case.asked), case.asked.call).least < 0:
+        return "its levels hold sums only where values are not negative"
+    return None
+
+
+class RaceSum:
+    """R2T_sum: within where the largest lowered noisy sum is."""
+
+    name = "r2t"
+
+    def judge(self, case: Case) -> str | None:
+        return _judge(case)
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        ladder = ladder_of(case)
+        many = len(ladder.levels)
+        share = purse.part(Fraction(1, many))
+        noises = tuple(DiscreteLaplace(scale=scale_of(level * case.rows / share.as_epsilon)) for level in ladder.levels)
+        released: Measured = yield Measure(plan=Tally(input=ladder.rows, keys=(), summands=ladder.sums(range(many))),
+                                           cells=((),), noises=noises)
+        rare = math.log(many / float(BETA))
+        best = max(0.0, *(totals[0][0] - noise.scale * rare for totals, noise in zip(released.totals, noises, strict=True)))
+        return Outcome(within=case.asked.ranges[0].holds(Fraction(best) * ladder.grid.step))
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return None
+
+
+class SparseSum:
+    """SVT_sum: above the upper end at some level: no; else above the lower end: yes; else no."""
+
+    def __init__(self, name: str, *, private_stop: bool) -> None:
+        self.name, self._private_stop = name, private_stop
+
+    def judge(self, case: Case) -> str | None:
+        return _judge(case)
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        ladder = ladder_of(case)
+        last = len(ladder.levels)
+        third = purse.part(Fraction(1, 3))
+        if self._private_stop:
+            last = 1 + (yield from private_stop(ladder, third))
+        asked, upto = case.asked.ranges[0], range(last)
+        side = third if self._private_stop else purse.part(Fraction(1, 2))
+        scale = scale_of(SUM_GRAIN / side.as_epsilon)
+        high, low = asked.high / ladder.grid.step, math.floor(asked.low / ladder.grid.step) + 1
+        steps = tuple(Rising(at=j, threshold=end) for end in (high, Fraction(low)) for j in upto)
+        found: Stopped = yield Above(plan=Tally(input=ladder.rows, keys=(), summands=ladder.sums(upto)), steps=steps,
+                                     scale_limit=scale, scale_query=scale)
+        return Outcome(within=found.step is not None and found.step >= last)
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return None
+
+
+def private_stop(ladder: Ladder, purse: Cost) -> Generator[Request, Any, int]:
+    """The paper's Algorithm 4: the first level that covers most rows, as noisy counts see it."""
+    call, rows = ladder.case.asked.call, ladder.case.rows
+    part = purse.part(Fraction(1, 3))
+    noise = DiscreteLaplace(scale=scale_of(rows / part.as_epsilon))
+    counted: Measured = yield Measure(plan=Tally(input=ladder.case.asked.view, keys=(), summands=(
+        Count(column=call.columns[0], when=call.when),)), cells=((),), noises=(noise,))
+    wanted = COVERED * counted.totals[0][0][0]
+    scale = scale_of(SUM_GRAIN / part.as_epsilon)
+    covered: Stopped = yield Above(
+        plan=Tally(input=ladder.rows, keys=(), summands=tuple(Count(when=f"upto{j}") for j in range(len(ladder.levels)))),
+        steps=tuple(Rising(at=j, threshold=wanted) for j in range(len(ladder.levels))), scale_limit=scale, scale_query=scale)
+    return covered.step if covered.step is not None else len(ladder.levels) - 1

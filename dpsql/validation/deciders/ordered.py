@@ -1,0 +1,110 @@
+"""Deciders of quantiles: the paper's EM_med and Hist_med, for any rank.
+
+EM_med draws a value by the exponential mechanism and looks whether that lies within. The paper's score counts the values below
+only, so that with ties its best value is one above the median, and uses a sensitivity of 1 where 1/2 is enough; the score here is
+that of `requests.Select`. Hist_med compares noisy numbers of values on either side with half a noisy count. The sides are
+disjoint only for a positive tolerance, which a tolerance here always is.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.expr.nodes import Call, Expr, Literal
+from dpsql.plan.expr.nodes import Case as When
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import ROUNDING, DiscreteLaplace, Measure, Measured, Segment, Select, Selected, Target, reach
+from dpsql.types import Type
+from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.forms import column_of, greatest_inside
+
+SIDE = "side"
+LOW, INSIDE, HIGH = 0, 1, 2
+
+
+def _judge(case: Case) -> str | None:
+    if case.asked.call.function != "quantile" or case.asked.call.fraction in (0, 1):
+        return "it decides MEDIAN and quantiles"
+    return None
+
+
+class DrawnValue:
+    """Within where a value drawn near the rank is."""
+
+    name = "exponential"
+
+    def judge(self, case: Case) -> str | None:
+        reason = _judge(case)
+        return "the column has no declared bounds" if reason is None and self._grid(case) is None else reason
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        asked, grid = case.asked, self._grid(case)
+        assert grid is not None and asked.call.fraction is not None
+        target = Target(fraction=asked.call.fraction)
+        epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # bounded range: rho = epsilon^2 / 8
+        scale = scale_of(Fraction(2 * case.rows * reach(target)) / (epsilon - case.rows * ROUNDING))
+        whole = (Segment(low=0, high=grid.most, target=target),)
+        found: Selected = yield Select(
+            plan=Ranks(input=asked.view, keys=asked.keys, column=asked.call.columns[0], grid=grid, when=asked.call.when),
+            cells=asked.cells, segments=(whole,) * len(asked.cells), scale=scale)
+        drawn = [grid.value(values[0]) for values in found.values]
+        return Outcome(within=all(part.holds(value) for value, part in zip(drawn, asked.ranges, strict=True)))
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return None
+
+    @staticmethod
+    def _grid(case: Case) -> Quantizer | None:
+        return quantizer(column_of(case.asked).facts, from_low=True)
+
+
+class Sides:
+    """Within where the noisy numbers of values on either side leave the rank between them."""
+
+    name = "histogram"
+
+    def judge(self, case: Case) -> str | None:
+        return _judge(case) or ("it decides one group" if case.asked.keys else None)
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        call = case.asked.call
+        assert call.fraction is not None
+        half = purse.part(Fraction(1, 2))
+        noise = DiscreteLaplace(scale=scale_of(case.rows / half.as_epsilon))
+        counted: Measured = yield Measure(plan=Tally(input=case.asked.view, keys=(), summands=(
+            Count(column=call.columns[0], when=call.when),)), cells=((),), noises=(noise,))
+        sides: Measured = yield Measure(plan=Tally(input=self._sided(case), keys=(SIDE,), summands=(Count(when=call.when),)),
+                                        cells=((LOW,), (HIGH,)), noises=(noise,))
+        low, high = sides.totals[0][0]
+        rows = counted.totals[0][0][0]
+        return Outcome(within=low < call.fraction * rows and high <= (1 - call.fraction) * rows)
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return None
+
+    @staticmethod
+    def _sided(case: Case) -> Project:
+        """The view with the side on which each value lies; missing values are inside, where nothing is counted."""
+        asked, column, range_ = case.asked, column_of(case.asked), case.asked.ranges[0]
+        side: Expr = When(branches=(
+            (_call("<=", column.ref, greatest_inside(column, range_.low, strict=False)), _whole(LOW)),
+            (_call("<=", column.ref, greatest_inside(column, range_.high, strict=True)), _whole(INSIDE)),
+            (_call("is not null", column.ref), _whole(HIGH))), otherwise=_whole(INSIDE), type=Type.BIGINT)
+        if column.facts.type is Type.DOUBLE:
+            side = When(branches=((_call("isnan", column.ref), _whole(INSIDE)),), otherwise=side, type=Type.BIGINT)
+        kept = tuple((found.id, found.name, found.ref) for found in asked.view.fields)
+        return Project(input=asked.view, columns=(*kept, (SIDE, SIDE, side)))
+
+
+def _call(function: str, *args: Expr) -> Call:
+    return Call(function=function, args=args, type=Type.BOOLEAN)
+
+
+def _whole(number: int) -> Literal:
+    return Literal(value=number, type=Type.BIGINT)
