@@ -18,6 +18,9 @@ class Exact:
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
         return list(values)
 
+    def student(self, values: Sequence[int], scale: float) -> list[int]:
+        return list(values)
+
     def exponential(self, scores: Sequence[float], scale: float) -> int:
         """The first of the best; so a tie does not depend on how many candidates share it."""
         return max(range(len(scores)), key=scores.__getitem__)

@@ -28,10 +28,15 @@ def look(request: Smooth, rows: int, context: Context) -> Smoothed:
         exact = int(at(spread, np.array([middle]), top)[0])
         scale = 2 * sensitivity / float(request.epsilon)
         values.append(context.noise.laplace([exact], scale)[0])
-        # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
-        size = math.floor(math.log(sensitivity) / (request.beta * CLEAR))
-        sizes.append(context.noise.laplace([size], 1 / float(request.epsilon_size) * (1 + 1e-15))[0])
+        sizes.append(told_size(sensitivity, request.beta, request.epsilon_size, context))
     return Smoothed(values=tuple(values), sizes=tuple(sizes))
+
+
+def told_size(sensitivity: float, beta: float, epsilon: Fraction, context: Context) -> int:
+    """About ln S / beta for a smooth bound S, at a cost of epsilon; see `Smooth`."""
+    # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
+    size = math.floor(math.log(sensitivity) / (beta * CLEAR))
+    return context.noise.laplace([size], 1 / float(epsilon) * (1 + 1e-15))[0]
 
 
 def quantile_index(rows: int, fraction: Fraction) -> int:

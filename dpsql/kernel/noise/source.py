@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dpsql.kernel.noise import coin, gaussian, laplace, selection
+from dpsql.kernel.noise import coin, gaussian, laplace, selection, student
 
 
 class Source(Protocol):
@@ -20,6 +20,10 @@ class Source(Protocol):
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
         """Each value plus independent discrete Gaussian noise."""
+        ...
+
+    def student(self, values: Sequence[int], scale: float) -> list[int]:
+        """Each value plus independent discrete noise of Student's t with three degrees of freedom."""
         ...
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
@@ -40,13 +44,19 @@ class Source(Protocol):
 
 
 class Secure:
-    """The source of every answer: OpenDP's exact samplers and the operating system's randomness. Fork-safe; no seed."""
+    """The source of every answer: exact samplers, OpenDP's where it has one, on the operating system's randomness.
+
+    Fork-safe; no seed.
+    """
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         return laplace.add(values, scale)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
         return gaussian.add(values, sigma)
+
+    def student(self, values: Sequence[int], scale: float) -> list[int]:
+        return student.add(values, scale)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
         return selection.exponential(scores, scale)
