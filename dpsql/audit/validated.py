@@ -1,0 +1,23 @@
+"""A validation that is planned once and decided many times, for statistics on its decisions. See `prepared`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql import engine
+from dpsql.engine import Session
+from dpsql.sql.statement import Validate
+from dpsql.validation.result import Validation
+
+
+class Validated:
+    """One VALIDATE of a session. Nothing is charged, so what it tells is not private."""
+
+    def __init__(self, statement: Validate, session: Session, synthetic: Mapping[str | None, Any] | None = None) -> None:
+        self.session = session
+        self.plan = engine._validation(statement, session, (), synthetic)
+
+    def decide(self) -> Validation:
+        made: Validation = self.session.kernel._serve(self.plan.steps(), self.plan.purse)
+        return made
