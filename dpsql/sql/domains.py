@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns
+from dpsql.plan.rules.settle import awaits
 from dpsql.types import Type
 
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
@@ -58,7 +59,10 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
 
 
 def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
-    """The values over all combinations of the columns' own values; None where these are not declared or too many."""
+    """The values over all combinations of the columns' own values; None where these are not declared or too many, or where the
+    expression waits for a value."""
+    if awaits(expr):
+        return None
     read = sorted(columns(expr))
     lists = []
     for column in read:

@@ -22,6 +22,7 @@ from dpsql.plan.rules.settle import awaits
 from dpsql.sql.domains import Scratch
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh, Origin, Scope
+from dpsql.sql.statement import PARAMETER
 from dpsql.types import Span
 
 
@@ -104,10 +105,11 @@ class Scalars:
         self._found: list[tuple[exp.Expr, Names, Scalar]] = []
 
     def find(self, tree: exp.Expr, names: Names) -> Scalar | None:
-        return next((known for other, visible, known in self._found if other == tree and visible == names), None)
+        wanted = _without_case(tree)
+        return next((known for other, visible, known in self._found if other == wanted and visible == names), None)
 
     def add(self, tree: exp.Expr, names: Names, scalar: Scalar) -> None:
-        self._found.append((tree, names, scalar))
+        self._found.append((_without_case(tree), names, scalar))
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
         """Those that the question waits for, and those that they wait for."""
@@ -117,6 +119,16 @@ class Scalars:
                 kept.append(scalar)
                 wanted |= _awaited_by(scalar.question)
         return tuple(reversed(kept))
+
+
+def _without_case(tree: exp.Expr) -> exp.Expr:
+    """A tree with all names in small letters, as names do not depend on case. (Those of parameters do.)"""
+    def lowered(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Identifier) or str(node.this).startswith(PARAMETER):
+            return node
+        return exp.Identifier(this=str(node.this).lower(), quoted=True)
+
+    return tree.transform(lowered)
 
 
 def _awaited_by(question: Question) -> set[str]:
