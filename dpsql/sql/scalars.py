@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.intervals import outward
 from dpsql.plan.expr.nodes import Awaited, Expr, Literal, Value
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.statistics import Statistics
@@ -25,7 +26,7 @@ from dpsql.sql.places import span_of
 from dpsql.sql.scope import LooksOutside
 from dpsql.sql.trees import has_aggregate, inner_of, is_star
 from dpsql.sql.world import Names, World
-from dpsql.types import Span
+from dpsql.types import Span, Type
 
 if TYPE_CHECKING:
     from dpsql.sql.body import Body
@@ -74,8 +75,10 @@ def _total(body: Body, select: exp.Select, names: Names, span: Span | None) -> E
 
 
 def _awaited(shown: Facts, world: World, span: Span | None) -> Awaited:
-    return Awaited(id=world.fresh.column(), type=shown.type, physical=shown.physical, declared=shown.declared,
-                   text=world.written(span), span=span)
+    """What stands for the value. It will be held in its declared range, so that range is a proof too."""
+    whole = shown.type is Type.BIGINT and shown.declared.finite
+    return Awaited(id=world.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
+                   declared=shown.declared, text=world.written(span), span=span)
 
 
 def _evaluated(question: Question, world: World) -> Value:
