@@ -68,6 +68,7 @@ class Explanation:
     groups: str
     cost: str
     left: tuple[str, ...]
+    bound: str = ""
     first: tuple[First, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,6 +82,7 @@ class Explanation:
         lines = [f"plan (one {self.entity} moves)"]
         width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
         lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
+        lines += [f"bound   {self.bound}"] if self.bound else []
         for title, items in (("rewrites", self.rewrites), ("stages", self.stages)):
             if items:
                 lines += [title, *(f"  {item}" for item in items)]
@@ -89,7 +91,8 @@ class Explanation:
         for part in self.measurements:
             lines.append(f"  {part.what}  for {', '.join(part.aggregates)}")
             lines.append(f"    {part.mechanism} at {part.price}: {part.noise}")
-            lines += [f"    not {name}: {why}" for name, why in part.against.items()]
+            for why in dict.fromkeys(part.against.values()):
+                lines.append(f"    not {', '.join(name for name, other in part.against.items() if other == why)}: {why}")
         lines.append("expected standard errors")
         lines += [f"  {item.aggregate}: " + ("depends on the data" if item.error is None else f"{item.error:.6g}") +
                   (f"  ({item.named})" if item.named else "") for item in self.expected]
@@ -118,8 +121,9 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
     known = stabilities(program.view, public)
     choices = expected(program, public)
     return Explanation(
-        first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), rewrites=tuple(_rewrites(program, entity)),
-        stages=tuple(_stages(program)), measurements=tuple(_measurements(program, choices)),
+        first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), bound=_bound(program, entity),
+        rewrites=tuple(_rewrites(program, entity)), stages=tuple(_stages(program)),
+        measurements=tuple(_measurements(program, choices)),
         expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
         cost="nothing: only declared groups are shown" if program.idle and not first else str(program.options.price))
 
@@ -160,11 +164,17 @@ def _rewrites(program: Program, entity: str) -> list[str]:
             visit(below)
 
     visit(program.view)
-    if program.clips:
-        limit = "a learned limit" if program.options.clip is None else short(program.options.clip)
-        found.append(f"clip: what each {entity} adds to all groups together is scaled down to {limit}")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
     return found
+
+
+def _bound(program: Program, entity: str) -> str:
+    """How sums are limited, to what, and why so."""
+    if not any(isinstance(part, Sums) for part in program.decomposition.parts):
+        return ""
+    bound, clip = program.bound, program.options.clip
+    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learn is not None else ""
+    return f"{bound.name}: what each {entity} adds {bound.does}{limit}; {program.decided.because}"
 
 
 def _shared(program: Program) -> list[list[str]]:
@@ -174,7 +184,7 @@ def _shared(program: Program) -> list[list[str]]:
 
 
 def _stages(program: Program) -> list[str]:
-    words = {"limits": "a limit is learned by the sparse vector technique", "bounds": "bounds are searched for",
+    words = {"limits": "a limit is learned from a noisy histogram", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
 

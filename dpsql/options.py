@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact, price
 from dpsql.errors import OptionError
 from dpsql.mechanisms.bounds import BY_NAME
 from dpsql.sql.statement import Option
+from dpsql.types import Span
 
-NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "clip", "max_groups")
+NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups")
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
@@ -23,10 +24,12 @@ class Options:
     price        what it may cost; None where neither the statement nor its connection says
     confidence   of the intervals
     mechanisms   names of mechanisms that must be used for the tasks they can do; none: the best is chosen
-    bound        how an entity's part in sums is limited: by rows, by clip (its total), or auto
+    bound        how an entity's part in sums is limited: a name of `mechanisms.bounds`, or auto
     max_rows     the most rows of one entity that are kept
+    max_frequency  the most rows of one value of a key that are kept, where rows of many entities meet by it
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
-    max_groups   of how many groups of an undeclared key one entity tells
+    max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
+    span         where in the text each option stands
     """
 
     price: Price | None
@@ -34,8 +37,10 @@ class Options:
     mechanisms: tuple[str, ...] = ()
     bound: str = "auto"
     max_rows: int | None = None
+    max_frequency: int | None = None
     clip: Fraction | None = None
     max_groups: int | None = None
+    span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str]) -> Options:
@@ -63,8 +68,10 @@ class _Values:
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(), bound=self._bound(),
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
-            max_rows=self._count("max_rows", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
-            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15)))
+            max_rows=self._count("max_rows", MOST_ROWS),
+            max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
+            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15)),
+            span={name: option.span for name, option in self._values.items() if option.span is not None})
 
     def _fail(self, name: str, reason: str, try_: str = "") -> OptionError:
         return OptionError(reason, span=self._values[name].span, subject=name, try_=try_)
@@ -99,16 +106,12 @@ class _Values:
         return value
 
     def _bound(self) -> str:
-        if "bound" not in self._values:
-            return "clip" if "clip" in self._values else "auto"
-        value = self._value("bound")
+        value = self._value("bound") if "bound" in self._values else "auto"
         names = ("auto", *BY_NAME)
         if value not in names:
             close = difflib.get_close_matches(str(value), names, n=1)
             raise self._fail("bound", f"there is no bound {value!r}", f"'{close[0]}'" if close else
                              "one of " + ", ".join(f"'{name}'" for name in names))
-        if value != "clip" and "clip" in self._values:
-            raise self._fail("clip", "a clip needs bound = 'clip'", "bound = 'clip'")
         return str(value)
 
     def _mechanisms(self) -> tuple[str, ...]:

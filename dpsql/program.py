@@ -9,11 +9,13 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import purse
+from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.choose import Choice, choose, shares, weight_of
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.base import Linear, No, Ordered, Task
+from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
 from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
 from dpsql.options import Options
@@ -26,13 +28,13 @@ from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.settle import settle
-from dpsql.tasks import Clipping, shared_task, task_of
+from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.types import Interval
 
-LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(1, 5), Fraction(1, 10), Fraction(3, 10)
+LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 20), Fraction(1, 10), Fraction(3, 10)
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
-USUAL_MOST_ROWS = 2**20  # of one entity in rows that it shares with others: where the ladder of levels ends
+USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Program:
 
     view      the rows that are asked about, with declared limits enforced and `max_rows` too
     known     the stability of the view
+    decided   the way in which what an entity adds to sums is limited, and the reason for it
     learn     'rows' or 'totals' where a limit is learned privately first
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
@@ -54,6 +57,7 @@ class Program:
     view: Node
     known: Stability
     purse: Cost
+    decided: Decided
     learn: str | None
     searched: tuple[str, ...]
     hidden: tuple[Key, ...]
@@ -73,18 +77,13 @@ class Program:
         return self.known.owner
 
     @property
-    def shared(self) -> bool:
-        """Whether rows belong to several entities each, and nothing else bounds what one of them moves."""
-        return self.known.rows is None and len(self.known.owners) > 1
+    def bound(self) -> Bound:
+        return self.decided.bound
 
     @property
-    def clips(self) -> bool:
-        """Whether totals of entities are clipped."""
-        return self.options.bound == "clip"
-
-    def clipping(self, bound: int) -> Clipping:
-        """Clipping in the norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
-        return Clipping(owner=self.owner, order=1 if self.purse.epsilon is not None else 2, bound=bound)
+    def order(self) -> int:
+        """The norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
+        return 1 if self.purse.epsilon is not None else 2
 
     @property
     def stages(self) -> dict[str, Cost]:
@@ -145,15 +144,16 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 def _outline(question: Question, options: Options, view: Node, known: Stability) -> Program:
     """What does not depend on the price: parts, and what must be learned."""
     if known.public:
-        return Program(question=question, options=options, view=view, known=known, purse=FREE, learn=None, searched=(), hidden=(),
-                       rule=None, groups=1, decomposition=Decomposition(parts=(), weights=(), recipes={}, uses={}))
+        return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
+                       searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
+                           parts=(), weights=(), recipes={}, uses={}))
     searched = _searched(question)
-    shared = known.rows is None and len(known.owners) > 1
-    parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), shared=shared)
-    hidden = tuple(key for key in question.keys if key.domain is None)
     _check_cells(question)
+    found = decided(question, options, known, searched, cells_declared(question))
+    parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), each=found.bound.each)
+    hidden = tuple(key for key in question.keys if key.domain is None)
     return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
-                   learn=_learn(known, parts, question, options, searched), searched=searched, hidden=hidden,
+                   decided=found, learn=_learn(known, parts, question, options, found), searched=searched, hidden=hidden,
                    groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
 
 
@@ -164,7 +164,7 @@ def with_values(program: Program, values: Mapping[str, Value], public: PublicFac
         return program
     question, view = settle(program.question, values), settle(program.view, values)
     parts = program.decomposition if program.known.public else decompose(
-        question, owner=program.known.owner, bounds=dict.fromkeys(program.searched, Interval(0, 1)), shared=program.shared)
+        question, owner=program.known.owner, bounds=dict.fromkeys(program.searched, Interval(0, 1)), each=program.bound.each)
     return replace(program, question=question, view=view, decomposition=parts, known=stability(view, public))
 
 
@@ -179,30 +179,22 @@ def _searched(question: Question) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _learn(known: Stability, parts: Decomposition, question: Question, options: Options,
-           searched: tuple[str, ...]) -> str | None:
+def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: Decided) -> str | None:
     """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
-    if options.bound == "clip" and any(isinstance(part, Sums) for part in parts.parts):
-        if known.owner is None:
-            raise Unsupported("an entity's total cannot be clipped, as rows here are not owned by one entity each",
-                              code="no-owner", try_="bound = 'rows'")
-        if known.rows is None and (searched or not all(isinstance(part, Sums) for part in parts.parts)):
-            what = "the search for bounds needs" if searched else "the other aggregates of this statement need"
-            raise Unsupported(f"clip bounds sums, and {what} a limit of rows", code="clip",
-                              try_="max_rows = 10, or rows_per_entity in the policy")
-        if known.owner in (key.column for key in question.keys):
-            raise Unsupported("where each group is one entity, there is no total of an entity to clip", code="clip",
-                              try_="bound = 'rows'")
+    if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
-    return "rows" if known.rows is None and known.owner is not None and not counted else None
+    return "rows" if found.bound.mechanism is None and known.rows is None and not counted else None
 
 
 def _check_clip(program: Program) -> None:
     """A clip is one number, so it must have one meaning."""
     summed = [below.question for below in (program, *(found for _, found in program.first))
               if any(isinstance(part, Sums) for part in below.decomposition.parts)]
-    units = dict.fromkeys(call.text if call.function == "sum" else "rows" for question in summed for call in question.aggregates)
+    units: dict[str, None] = {}
+    for call in (call for question in summed for call in question.aggregates):
+        units |= dict.fromkeys(["rows", told(call)] if call.function == "avg" and program.bound.each else
+                               [told(call) if call.function == "sum" else "rows"])
     if program.options.clip is not None and len(units) > 1:
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
                           try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
@@ -299,23 +291,35 @@ def expected_size(program: Program, public: PublicFacts) -> float:
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one row."""
-    view = program.view
-    if program.known.rows is None and program.known.owner is not None:
-        view = keep_rows(view, 1, program.known.owner)
-    clipping = program.clipping(1) if program.clips else None
-    clippings = dict.fromkeys(range(len(program.decomposition.parts)), clipping)
-    tasks = tasks_of(program, program.decomposition, view, public, clippings)
-    return assign(program, tasks, cells_declared(program.question))
+    """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one."""
+    view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
+    learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
+    return assign(program, tasks_of(program, program.decomposition, view, public, learned), cells_declared(program.question))
 
 
-def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts,
-             clippings: Mapping[int, Clipping | None]) -> list[Task]:
-    """The tasks of all parts, over the view with its limits."""
-    if program.shared:
-        return [shared_task(i, part, view, program.known.owners, program.options.max_rows or USUAL_MOST_ROWS)
-                for i, part in enumerate(parts.parts)]
-    return [task_of(i, part, view, program.keys, public, clipping=clippings.get(i)) for i, part in enumerate(parts.parts)]
+def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
+    """The tasks of all parts, over the view with its limits; `learned` are limits of totals."""
+    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts)]
+
+
+def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
+    bound, options = program.bound, program.options
+    if bound.mechanism is not None:
+        rows = program.known.rows
+        groups = [number for number in (rows, options.max_groups) if number is not None]
+        return shared_task(at, part, view, program.known.owners, bound.name, rows or USUAL_MOST_ROWS, clip=options.clip,
+                           groups=min(groups, default=None))
+    limit: Clipping | Reservoir | None = None
+    if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
+        size = learned
+        if size is None:
+            assert options.clip is not None
+            size = clip_of(part.summand, options.clip)
+        if bound.name == "clip":
+            limit = Clipping(owner=program.owner, order=program.order, bound=size)
+        else:
+            limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
+    return task_of(at, part, view, program.keys, public, limit=limit)
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
@@ -372,8 +376,8 @@ def _unused_in(program: Program) -> dict[str, str]:
 
 def _shape_of(at: int, part: Part, program: Program) -> Task:
     """A task of this part's kind, for asking mechanisms whether they could do it."""
-    if program.shared:
-        return shared_task(at, part, program.view, program.known.owners, USUAL_MOST_ROWS)
+    if program.bound.mechanism is not None:
+        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
     summand = part.summand if isinstance(part, Sums) else Count()

@@ -17,20 +17,22 @@ from dpsql.estimates import Estimate
 from dpsql.mechanisms.base import Estimates, Setting
 from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
-from dpsql.mechanisms.truncation.sparse_vector import learned_rows, learned_total
+from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, learned_rows, learned_total
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.contributions import MOST
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.program import Program, assign, tasks_of, with_values
+from dpsql.program import Program, assign, cells_declared, tasks_of, with_values
 from dpsql.public import exact
 from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
 from dpsql.sql.world import PublicTables
-from dpsql.tasks import base_of, clip_of, contributions
+from dpsql.tasks import base_of, contributions
 from dpsql.types import Interval
 
 
@@ -85,8 +87,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
-    if program.shared:
-        notes.append("what each entity adds was held to a level chosen privately; intervals do not cover what is cut off")
+    if program.bound.mechanism is not None:
+        notes.append(f"what each entity adds {program.bound.does}; intervals do not cover what is cut off")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
@@ -97,7 +99,8 @@ def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node
     if program.learn != "rows":
         return program.view
     owner = program.owner
-    rows = yield from learned_rows(program.view, owner, program.stages["limits"])
+    deviation = _deviation(program, cells_declared(program.question))
+    rows = yield from learned_rows(program.view, owner, program.stages["limits"], deviation)
     notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
     return keep_rows(program.view, rows, owner)
 
@@ -112,7 +115,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
         share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
         found[column] = yield from found_bounds(view, column, known.rows or 1, share)
         notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return decompose(program.question, owner=known.owner, bounds=found, shared=program.shared)
+    return decompose(program.question, owner=known.owner, bounds=found, each=program.bound.each)
 
 
 def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
@@ -145,22 +148,32 @@ def _values(key: Key) -> list[Any]:
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, list[Choice]]:
-    """The mechanism of every part, with totals clipped where the statement wants that."""
-    sums = [i for i, part in enumerate(parts.parts) if isinstance(part, Sums)]
-    limits: dict[int, int] = {}
-    for i in sums if program.clips else ():
-        part = parts.parts[i]
-        assert isinstance(part, Sums)
-        if program.options.clip is not None:
-            limits[i] = clip_of(part.summand, program.options.clip)
-            continue
-        given = contributions(view, program.owner, program.keys, part.summand)
-        limits[i] = yield from learned_total(given, base_of(part.summand), program.stages["limits"].part(Fraction(1, len(sums))))
-        notes.append("the total of each entity was clipped at a limit that was learned privately")
-    tasks = tasks_of(program, parts, view, public, {i: program.clipping(limit) for i, limit in limits.items()})
-    choices = assign(program, tasks, cells)
+    """The mechanism of every part, with totals limited where the statement wants that."""
+    learned = (yield from _learned(program, parts, view, cells, notes)) if program.learn == "totals" else {}
+    choices = assign(program, tasks_of(program, parts, view, public, learned), cells)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None]
+
+
+def _learned(program: Program, parts: Decomposition, view: Node, cells: int,
+             notes: list[str]) -> Generator[Request, Any, dict[int, int]]:
+    """A limit of the totals of each part; parts that rest on the same rows share one, of rows."""
+    sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
+    measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
+    different = dict.fromkeys(measured.values())
+    price, limits = program.stages["limits"].part(Fraction(1, len(different))), {}
+    for summand in different:
+        given = contributions(view, program.owner, program.keys, summand)
+        limits[summand] = yield from learned_total(given, program.order, price, _deviation(program, cells))
+        size = limits[summand] * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
+        notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
+                     "was learned privately")
+    return {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+
+
+def _deviation(program: Program, cells: int) -> Deviation:
+    """How the noise of a part grows with the limit that is learned for it."""
+    return deviation_of(program.parts_purse.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
 def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:

@@ -16,9 +16,11 @@ from dpsql.plan.operators.contributions import MOST, Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import LARGEST
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.parts import Distincts, Part, Quantiles, Sums
 from dpsql.types import Type
 
@@ -32,9 +34,21 @@ class Clipping:
     bound: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservoir:
+    """Of each entity so many cells are kept, by a keyed hash, and what it adds to each is clamped to `bound`.
+
+    Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
+    """
+
+    owner: str
+    groups: int
+    bound: int
+
+
 def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *,
-            clipping: Clipping | None = None) -> Task:
-    """A part over a view whose rows are limited. `clipping`, for sums, bounds totals instead of rows."""
+            limit: Clipping | Reservoir | None = None) -> Task:
+    """A part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows."""
     match part:
         case Quantiles():
             rows = stability(view, public).rows
@@ -42,11 +56,17 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
             return Ordered(at=at, input=view, part=part, rows=rows)
         case Distincts():
             return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
-        case Sums() if clipping is not None:
-            totals = tuple(f"e0_{j}" for j in range(part.summand.components))
-            clipped = Clip(input=contributions(view, clipping.owner, keys, part.summand), owner=clipping.owner, columns=totals,
-                           order=clipping.order, bound=clipping.bound)
+        case Sums(summand=summand) if isinstance(limit, Clipping):
+            totals = tuple(f"e0_{j}" for j in range(summand.components))
+            clipped = Clip(input=contributions(view, limit.owner, keys, summand), owner=limit.owner, columns=totals,
+                           order=limit.order, bound=limit.bound)
             return _linear(at, clipped, keys, Clipped(clipped=totals), public)
+        case Sums(summand=summand) if isinstance(limit, Reservoir):
+            given: Node = contributions(view, limit.owner, keys, summand)
+            if keys:
+                given = Truncate(input=given, rows=limit.groups, owner=limit.owner, order=keys)
+            clamp = Quantizer(low=-limit.bound, high=limit.bound, step=Fraction(1), from_low=False)
+            return _linear(at, given, keys, GridSum(column="e0_0", grid=clamp), public)
         case Sums():
             return _linear(at, view, keys, part.summand, public)
 
@@ -56,11 +76,13 @@ def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, publ
     return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
 
 
-def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], most_rows: int) -> Shared:
-    """A count or a sum over rows that belong to several entities each."""
+def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound: str, most_rows: int, *,
+                clip: Fraction | None = None, groups: int | None = None) -> Shared:
+    """A count or a sum that is left to the mechanism of a bound."""
     assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
-    most = min(LARGEST, most_rows * (part.summand.grid.largest if isinstance(part.summand, GridSum) else 1))
-    return Shared(at=at, input=view, owners=owners, summand=part.summand, most=most)
+    level = min(LARGEST, clip_of(part.summand, clip)) if clip is not None else None
+    return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, level=level, groups=groups,
+                  most=level or min(LARGEST, most_rows * part.summand.l1))
 
 
 def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:

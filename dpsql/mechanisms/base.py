@@ -47,14 +47,20 @@ class Ordered:
 class Shared:
     """Sums over cells of a summand of `input`, whose rows belong to the entities named in `owners`; one estimate, in integers.
 
-    `most` is a public guess of what one entity's rows add up to at most, in integers: the end of the ladder of levels.
+    bound   the name of the way in which what one entity adds is limited: the mechanism of that name answers
+    most    a public guess of what one entity's rows add up to at most, in integers: the end of a ladder of levels
+    level   the limit, in integers, where the statement gives one
+    groups  the most cells that the rows of one entity are in, where that is known
     """
 
     at: int
     input: Node
     owners: tuple[str, ...]
     summand: Count | GridSum
+    bound: str
     most: int
+    level: int | None = None
+    groups: int | None = None
 
 
 Task: TypeAlias = Linear | Ordered | Shared

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from dpsql.mechanisms.base import Mechanism
 from dpsql.mechanisms.truncation.balance import Balanced
+from dpsql.mechanisms.truncation.bands import Bands
+from dpsql.mechanisms.truncation.extension import Extension
+from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,13 +16,14 @@ class Bound:
     """A way to limit what one entity adds. A new one is one line of `BOUNDS`.
 
     name       in OPTIONS (bound = '...')
-    does       what it does, in words that follow "what each entity adds is"
+    does       what it does, in words that follow "what each entity adds"
     one        whether it is for rows that belong to one entity each
     several    whether it is for rows that belong to several entities each
     needs      options that it cannot do without
     takes      further options that mean something to it
-    mechanism  the one that answers its sums, which are then tasks of type `Shared` with one component each; None where rows or
-               totals are limited beforehand, and any mechanism will do
+    each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
+    mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
+               beforehand, and any mechanism will do
     """
 
     name: str
@@ -28,13 +32,24 @@ class Bound:
     several: bool = False
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    each: bool = False
     mechanism: Mechanism | None = None
 
 
 BOUNDS: tuple[Bound, ...] = (
-    Bound(name="rows", does="that of a limited number of its rows", one=True, takes=("max_rows",)),
-    Bound(name="clip", does="scaled down to a limit of its total", one=True, takes=("clip", "max_rows")),
-    Bound(name="balance", does="held to a level that balances what is cut off and the noise", several=True, takes=("clip",),
-          mechanism=Balanced()),
+    Bound(name="clip", does="is scaled down to a limit of its total", one=True, takes=("clip", "max_rows")),
+    Bound(name="rows", does="comes from a limited number of its rows", one=True, takes=("max_rows",)),
+    Bound(name="frequency", does="comes from a limited number of its rows, each of which meets a limited number of others", one=True,
+          several=True, takes=("max_rows", "max_frequency")),
+    Bound(name="reservoir", does="comes from max_groups of its groups, clamped to clip in each", one=True, each=True,
+          needs=("clip", "max_groups"), takes=("max_rows",)),
+    Bound(name="bands", does="is told in the band of its total, and the bands that stand out are added up", one=True,
+          takes=("max_groups", "max_rows"), each=True, mechanism=Bands()),
+    Bound(name="balance", does="is held to a level chosen privately, so that what is cut off balances the noise", one=True,
+          several=True, takes=("clip", "max_rows"), each=True, mechanism=Balanced()),
+    Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
+          several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
+    Bound(name="extension", does="is held to the level that clip gives", one=True, several=True, needs=("clip",),
+          takes=("max_rows",), each=True, mechanism=Extension()),
 )
 BY_NAME = {bound.name: bound for bound in BOUNDS}

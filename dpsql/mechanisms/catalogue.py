@@ -5,11 +5,11 @@ from __future__ import annotations
 from dpsql.mechanisms.additive.gaussian import Gaussian
 from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.mechanisms.base import Mechanism
+from dpsql.mechanisms.bounds import BOUNDS
 from dpsql.mechanisms.local.smooth_sensitivity import SmoothSensitivity
 from dpsql.mechanisms.select.exponential import Exponential
 from dpsql.mechanisms.select.permute_and_flip import PermuteAndFlip
-from dpsql.mechanisms.truncation.balance import Balanced
 
 MECHANISMS: tuple[Mechanism, ...] = (Laplace(), Gaussian(), Exponential(), PermuteAndFlip(), SmoothSensitivity(),
-                                     Balanced())
+                                     *(bound.mechanism for bound in BOUNDS if bound.mechanism is not None))
 NAMES = tuple(mechanism.name for mechanism in MECHANISMS)

@@ -209,11 +209,11 @@ def test_a_null_that_becomes_a_bound_would_be_found(sessions: dict[str, Session]
 
 
 def test_a_limit_that_bites_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.script.learned_rows", too_few)
+    monkeypatch.setattr("dpsql.script.learned_total", too_few)
     assert compare("SELECT COUNT(*) FROM scores", sessions["person"]) != ""
 
 
-def too_few(view: Any, owner: str, purse: Any) -> Iterator[Any]:
+def too_few(*given: Any) -> Iterator[Any]:
     """Learns a limit of two rows, asking nothing."""
     yield from ()
     return 2

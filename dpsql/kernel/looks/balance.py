@@ -15,10 +15,11 @@ MOST = 2**52  # more than any score that is ever drawn
 
 def look(request: Balance, context: Context) -> Held:
     """See `Balance` for the scores, their proof, and the noise."""
-    parts = read(request.plan, request.levels, context)
-    place = chosen(Scores(parts, request.levels), request.handicaps, request.scale, context)
-    total = parts[0].value(place) - (parts[1].value(place) if len(parts) == 2 else 0)
-    return Held(total=total + drawn(request.noises[place], context), levels=(place,) * len(parts))
+    cells = read(request.plan, request.levels, request.cells, context)
+    place = chosen(Scores([part for parts in cells for part in parts], request.levels), request.handicaps, request.scale, context)
+    totals = [sum(sign * part.value(place) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
+    return Held(totals=tuple(total + drawn(request.noises[place], context) for total in totals),
+                levels=tuple((place,) * len(parts) for parts in cells))
 
 
 def chosen(scores: Scores, handicaps: Sequence[int], scale: float, context: Context) -> int:

@@ -12,13 +12,13 @@ from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race
 
 def look(request: Race, context: Context) -> Held:
     """See `Race` for the value. The noise is drawn first, before anything is known of a level."""
-    total, places = 0, []
-    for sign, extension in zip((1, -1), read(request.plan, request.levels, context), strict=False):
-        shifts = [drawn(noise, context) - penalty for noise, penalty in zip(request.noises, request.penalties, strict=True)]
-        value, place = highest(extension, shifts)
-        total += sign * value
-        places.append(place)
-    return Held(total=total, levels=tuple(places))
+    totals, levels = [], []
+    for parts in read(request.plan, request.levels, request.cells, context):
+        won = [highest(part, [drawn(noise, context) - penalty for noise, penalty in zip(
+            request.noises, request.penalties, strict=True)]) for part in parts]
+        totals.append(sum(sign * value for sign, (value, _) in zip((1, -1), won, strict=False)))
+        levels.append(tuple(place for _, place in won))
+    return Held(totals=tuple(totals), levels=tuple(levels))
 
 
 def drawn(noise: Noise, context: Context) -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.kernel.extensions.owned import signed
 from dpsql.kernel.extensions.value import Extension
@@ -10,12 +15,27 @@ from dpsql.kernel.looks.context import Context
 from dpsql.plan.operators.shares import Shares
 
 
-def read(plan: Shares, levels: tuple[int, ...], context: Context) -> tuple[Extension, ...]:
-    """The sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
-    *names, weights = context.reader.arrays(context.sql(plan))
-    positive, negative = signed(names, np.asarray(weights, dtype=np.int64))
-    if plan.signed:
-        return Extension(positive, levels, len(plan.owners)), Extension(negative, levels, len(plan.owners))
-    if len(negative.weights):
-        raise ValueError("a weight is below zero")
-    return (Extension(positive, levels, len(plan.owners)),)
+def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> list[tuple[Extension, ...]]:
+    """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    found = []
+    for names, weights in by_cell(context.reader.arrays(context.sql(plan)), cells, told=plan.cell is not None):
+        positive, negative = signed(names, weights)
+        if len(negative.weights) and not plan.signed:
+            raise ValueError("a weight is below zero")
+        parts = (positive, negative) if plan.signed else (positive,)
+        found.append(tuple(Extension(part, levels, len(plan.owners)) for part in parts))
+    return found
+
+
+def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:
+    """Names and weights of the sets of each cell 0 .. `cells` - 1, where the first column tells it; others are dropped."""
+    if not told:
+        *names, weights = columns
+        yield names, np.asarray(weights, dtype=np.int64)
+        return
+    numbers, *names, weights = columns
+    order = np.argsort(numbers, kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(cells + 1))
+    for first, last in pairwise(starts):
+        here = order[first:last]
+        yield [column[here] for column in names], np.asarray(weights[here], dtype=np.int64)

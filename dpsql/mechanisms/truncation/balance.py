@@ -1,6 +1,8 @@
-"""Sums over rows that belong to several entities each: held to a level that balances what is cut off and the noise.
+"""Sums over rows that may belong to several entities each: held to a level that balances what is cut off and the noise.
 
-A level is drawn by how many entities are above it, then the sum held to it is told with fresh noise. Proof: `requests.Balance`.
+A level is drawn by how many entities are above it, one for all cells of a GROUP BY; then the sums held to it are told with
+fresh noise. Proof: `requests.Balance`.
+
 The median error on graphs is about three times that of the best level if it were known, and an eighth of the race's
 (`tests/bench/levels.py`). Settings were chosen there too:
 
@@ -13,17 +15,19 @@ CUT       what is cut off and the noise together, as a standard error, in standa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.estimates import Estimate
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import bearable, held, parts
-from dpsql.plan.operators.shares import UNIT, Shares, slack
-from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Noise, score_range
+from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts, refusal, shares
+from dpsql.plan.operators.shares import UNIT, slack
+from dpsql.requests import Balance, Held, Noise, Request, score_range
 
 CHOICE_OF_EPSILON, CHOICE_OF_RHO = Fraction(1, 2), Fraction(3, 10)
 CAUTION = 1.5
@@ -36,26 +40,31 @@ class Balanced:
     name = "balance"
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
-        if not isinstance(task, Shared):
-            return No(because="it holds sums over rows of several entities to a level")
-        told = _Told(task=task, price=purse.part(Fraction(1, max(1, cells))))
-        return Yes(error=told.deviation(1), noise=f"a standard error of {told.deviation(1):.4g} for each unit of the level")
+        because = refusal(task, self.name)
+        if because is not None:
+            return because
+        assert isinstance(task, Shared)
+        error = _Told(task=task, price=purse, cells=max(1, cells)).deviation(1)
+        of = f", in each of {cells} groups" if cells > 1 else ""
+        return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level{of}")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        found: list[Estimates] = []
-        for task, purse in tasks:
-            assert isinstance(task, Shared)
-            told = _Told(task=task, price=purse.part(Fraction(1, max(1, len(setting.cells)))))
-            found.append(((yield from held(task, setting, told.request, told.error)),))
-        return found
+        return answered(tasks, setting, self._one)
+
+    @staticmethod
+    def _one(task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        told = _Told(task=task, price=purse, cells=len(setting.cells))
+        released: Held = yield told.request(setting)
+        return estimate(task, released, [told.deviation(told.levels[level or 0]) for level, *_ in released.levels])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """One sum at one price."""
+    """The sums of so many cells at one price."""
 
     task: Shared
     price: Cost
+    cells: int
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -68,21 +77,17 @@ class _Told:
 
     def noise(self, level: int) -> Noise:
         moved = UNIT * level + parts(self.task) * slack(level, len(self.task.owners))
-        purse = self.price.part(1 - self.choice)
-        if purse.epsilon is not None:
-            return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
-        return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
+        return bought(moved, self.price.part((1 - self.choice) / self.cells))
 
     def deviation(self, level: int) -> float:
-        """About the standard error of the sum held to this level, if it is the level that is drawn."""
+        """About the standard error of a sum held to this level, if it is the level that is drawn."""
         return CUT * math.sqrt(self.noise(level).variance) / UNIT
 
-    def error(self, released: Held) -> float:
-        return self.deviation(self.levels[released.levels[0] or 0])
-
-    def request(self, plan: Shares) -> Balance:
+    def request(self, setting: Setting) -> Balance:
         purse = self.price.part(self.choice)
         epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8: bounded range
-        scale = scale_of(max(1, score_range(self.levels, len(self.task.owners), parts(self.task))) / epsilon)
-        return Balance(plan=plan, levels=self.levels, scale=scale, noises=tuple(map(self.noise, self.levels)),
+        moved = score_range(self.levels, len(self.task.owners), parts(self.task) * self.cells)
+        scale = scale_of(max(1, moved) / epsilon)
+        return Balance(plan=shares(self.task, setting), levels=self.levels, scale=scale, cells=self.cells,
+                       noises=tuple(map(self.noise, self.levels)),
                        handicaps=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))

@@ -1,4 +1,4 @@
-"""Sums over rows that belong to several entities each: the highest of many noisy underestimates (R2T).
+"""Sums over rows that may belong to several entities each: the highest of many noisy underestimates (R2T).
 
 Dong, Fang, Yi, Tao and Machanavajjhala, R2T: Instance-optimal truncation for differentially private query evaluation with
 foreign keys, SIGMOD 2022. Every level of the ladder is paid for, and each is lowered by what its noise seldom exceeds: the
@@ -9,17 +9,18 @@ two looks whatever the number of levels; this one is here for comparison, and fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import bearable, held, parts
-from dpsql.plan.operators.shares import UNIT, Shares, pull
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race
+from dpsql.estimates import Estimate
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts, refusal, shares
+from dpsql.plan.operators.shares import UNIT, pull
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race, Request
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
 BETA = 0.1  # chance that the answer is above the truth
@@ -28,27 +29,29 @@ BETA = 0.1  # chance that the answer is above the truth
 class RaceToTheTop:
     """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `requests.Race`."""
 
-    name = "race_to_the_top"
+    name = "r2t"
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
-        if not isinstance(task, Shared):
-            return No(because="it holds sums over rows of several entities to a level")
-        runner = _Runner(task=task, price=purse.part(Fraction(1, max(1, cells))))
-        error = runner.penalty(1) / UNIT
+        because = refusal(task, self.name)
+        if because is not None:
+            return because
+        assert isinstance(task, Shared)
+        error = _Runner(task=task, price=purse.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
         return Yes(error=error, noise=f"about {error:.4g} too low for each unit of the level")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        found: list[Estimates] = []
-        for task, purse in tasks:
-            assert isinstance(task, Shared)
-            runner = _Runner(task=task, price=purse.part(Fraction(1, max(1, len(setting.cells)))))
-            found.append(((yield from held(task, setting, runner.request, runner.error)),))
-        return found
+        return answered(tasks, setting, self._one)
+
+    @staticmethod
+    def _one(task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        runner = _Runner(task=task, price=purse.part(Fraction(1, len(setting.cells))))
+        released: Held = yield runner.request(setting)
+        return estimate(task, released, [runner.error(places) for places in released.levels])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Runner:
-    """One sum at one price."""
+    """The sum of one cell at its price."""
 
     task: Shared
     price: Cost
@@ -62,11 +65,7 @@ class _Runner:
         return bearable((math.floor(BASE**j) for j in range(1, 1 + self.steps)), self.noise)
 
     def noise(self, level: int) -> Noise:
-        purse = self.price.part(Fraction(1, self.steps * parts(self.task)))
-        moved = pull(level, len(self.task.owners))
-        if purse.epsilon is not None:
-            return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
-        return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
+        return bought(pull(level, len(self.task.owners)), self.price.part(Fraction(1, self.steps * parts(self.task))))
 
     def penalty(self, level: int) -> int:
         """What the noise of a level exceeds with probability BETA / L at most."""
@@ -77,10 +76,10 @@ class _Runner:
             case DiscreteGaussian(sigma=sigma):
                 return math.ceil(sigma * math.sqrt(2 * rare))
 
-    def error(self, released: Held) -> float:
+    def error(self, places: Sequence[int | None]) -> float:
         """The penalty of the winners, which is most of what the answer is too low by; of the lowest level where none won."""
-        return math.hypot(*(self.penalty(self.levels[place or 0]) for place in released.levels)) / UNIT
+        return math.hypot(*(self.penalty(self.levels[place or 0]) for place in places)) / UNIT
 
-    def request(self, plan: Shares) -> Race:
-        return Race(plan=plan, levels=self.levels, noises=tuple(map(self.noise, self.levels)),
-                    penalties=tuple(map(self.penalty, self.levels)))
+    def request(self, setting: Setting) -> Race:
+        return Race(plan=shares(self.task, setting), levels=self.levels, noises=tuple(map(self.noise, self.levels)),
+                    penalties=tuple(map(self.penalty, self.levels)), cells=len(setting.cells))

@@ -23,17 +23,19 @@ class Shares(Node):
     """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
 
     Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
-    nobody: another name of the row takes its place, and rows in which every owner is NULL are left out.
+    nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
+    column of whole numbers, each of its values has sets of its own.
 
     Proof. Like a tally it carries no stability as a relation. The rows of a set are the input's rows that name exactly its
-    entities. So where removing an entity deletes exactly the input's rows that name it, it deletes exactly the sets it is in,
-    and no other set's sum moves; clamping one set's sum to a public range keeps that. What is computed from the sums of all sets
-    is bounded by `kernel.extensions`.
+    entities, and are in its cell. So where removing an entity deletes exactly the input's rows that name it, it deletes
+    exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
+    computed from the sums of all sets of a cell is bounded by `kernel.extensions`.
     """
 
     input: Node
     owners: tuple[str, ...]
     summand: Count | GridSum
+    cell: str | None = None
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -42,16 +44,24 @@ class Shares(Node):
             raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
-        if set(self.owners) & set(self.summand.columns):
+        if set(self.owners) & {*self.summand.columns, *self._cells}:
             raise InvalidPlan("a summand reads a name that is printed in another column")
+        for cell in self._cells:
+            if self.input.field(cell).facts.type is not Type.BIGINT or self.input.field(cell).facts.nullable:
+                raise InvalidPlan("cells are whole numbers")
         named = [self.input.field(owner) for owner in self.owners]
         if len({field.facts.type for field in named}) != 1:
             raise InvalidPlan("the names of entities have different types")
         kind = named[0].facts.type if named[0].facts.type in NAMES else Type.VARCHAR
         limits = Interval(-LARGEST if self.signed else 0, LARGEST)
-        return (*(Field(id=field.id, name=field.name, facts=Facts(type=kind, nullable=False)) for field in named),
+        return (*(self.input.field(cell) for cell in self._cells),
+                *(Field(id=field.id, name=field.name, facts=Facts(type=kind, nullable=False)) for field in named),
                 Field(id=WEIGHT, name=WEIGHT, facts=Facts(type=Type.BIGINT, nullable=False, physical=limits, declared=limits,
                                                           whole=True)))
+
+    @property
+    def _cells(self) -> tuple[str, ...]:
+        return () if self.cell is None else (self.cell,)
 
     @property
     def signed(self) -> bool:
@@ -70,15 +80,16 @@ class Shares(Node):
         cells = self.summand.cells(names, dict(self.input.env))
         printed = {owner: self._name(names[owner], self.input.env[owner]) for owner in self.owners}
         parts = [f"{self._present(owner, printed)} AS {quote(owner)}" for owner in self.owners]
+        parts += [f"{names[cell]} AS {quote(cell)}" for cell in self._cells]
         values = [f"#{i}" for i in range(len(cells))]
         parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, values, strict=True)]
         source = f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0"
         if all(self.input.env[owner].nullable for owner in self.owners):
             source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
         for low, high in network(self.owners):
-            source = self._compared(source, low, high, values)
+            source = self._compared(source, low, high, [*self._cells, *values])
         total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in values))
-        keys = ", ".join(f"t1.{quote(owner)}" for owner in self.owners)
+        keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.owners))
         return f"SELECT {keys}, {saturated(total, LARGEST)} AS {quote(WEIGHT)} FROM ({source}) AS t1 GROUP BY {keys}"
 
     @staticmethod
@@ -93,11 +104,11 @@ class Shares(Node):
         at = self.owners.index(owner)
         return f"COALESCE({', '.join(printed[other] for other in (*self.owners[at:], *self.owners[:at]))})"
 
-    def _compared(self, source: str, low: str, high: str, values: list[str]) -> str:
+    def _compared(self, source: str, low: str, high: str, others: list[str]) -> str:
         a, b = f"t1.{quote(low)}", f"t1.{quote(high)}"
         parts = [f"(CASE WHEN {a} <= {b} THEN {a} ELSE {b} END) AS {quote(low)}",
                  f"(CASE WHEN {a} <= {b} THEN {b} ELSE {a} END) AS {quote(high)}"]
-        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.owners, *values) if name not in (low, high)]
+        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.owners, *others) if name not in (low, high)]
         return f"SELECT {', '.join(parts)} FROM ({source}) AS t1"
 
     def label(self) -> str:

@@ -28,13 +28,13 @@ MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below a
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
-              shared: bool = False) -> Decomposition:
+              each: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
-    Where rows are `shared` by several entities each, only plain counts and sums can be bounded: COUNT, SUM, AVG rest on these.
-    Raises Unsupported, located, where a column has no bounds, or where shared rows have no such parts.
+    With `each`, one number of each row is bounded, as where rows belong to several entities: COUNT, SUM and AVG rest on these.
+    Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
-    decomposer = _SharedDecomposer if shared else _Decomposer
+    decomposer = _EachDecomposer if each else _Decomposer
     return decomposer(question, owner, bounds or {}).run()
 
 
@@ -172,8 +172,8 @@ class _Decomposer:
         return _from_moments(call.function, part, self._summand(part)), (part,)
 
 
-class _SharedDecomposer(_Decomposer):
-    """Rows of several entities each: every count and every sum is a part of its own, with weights that stay small."""
+class _EachDecomposer(_Decomposer):
+    """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small."""
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
         """Nothing is shared: moments have several components, and each would be bounded by itself."""

@@ -118,7 +118,7 @@ def test_a_race_released_by_the_look_is_the_race_of_its_definition(effort: float
                      for level, one in zip(LEVELS, noises, strict=True)]
             expected += sign * max(0, *found)
             places.append(found.index(max(found)) if max(found) > 0 else None)
-        assert race.look(request, Stub(rows, Seeded(case))) == Held(total=expected, levels=tuple(places))  # type: ignore[arg-type]
+        assert race.look(request, Stub(rows, Seeded(case))) == Held(totals=(expected,), levels=(tuple(places),))  # type: ignore[arg-type]
 
 
 def test_a_race_costs_the_sum_of_its_levels() -> None:
@@ -265,10 +265,90 @@ def test_a_balanced_sum_is_the_sum_held_to_its_level_plus_the_noise_of_that_leve
         noises = tuple(DiscreteLaplace(scale=float(level)) for level in LEVELS)
         request = Balance(plan=shares(3, signed=True), levels=LEVELS, handicaps=(0,) * 6, scale=500.0, noises=noises)
         released = balance.look(request, Stub(rows, Quiet(case)))  # type: ignore[arg-type]
-        place, again = released.levels
+        (place, again), = released.levels
         assert place == again and place is not None
         positive, negative = (Extension(part, [LEVELS[place]], 3).value(0) for part in rows.signed())
-        assert released.total == positive - negative
+        assert released.totals == (positive - negative,)
+
+
+class Cells(Stub):
+    """A context whose database holds rows in several cells, and some in none."""
+
+    def __init__(self, cells: Sequence[Rows], noise: Any) -> None:
+        super().__init__(Rows((), ()), noise)
+        self._cells = cells
+
+    def arrays(self, sql: str) -> list[Any]:
+        others = Rows(tuple((i, i + 1, None) for i in range(5)), (99,) * 5)
+        columns = [[np.full(len(rows.weights), at), *rows.columns(), np.array(rows.weights)]
+                   for at, rows in enumerate([*self._cells, others])]
+        order = np.random.default_rng(1).permutation(sum(len(column[0]) for column in columns))
+        return [np.ma.concatenate(parts)[order] if np.ma.isMaskedArray(parts[0]) else np.concatenate(parts)[order]
+                for parts in zip(*columns, strict=True)]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_cells_are_held_to_one_level_each_by_itself(signed: bool) -> None:
+    draw = random.Random(10)
+    for case in range(10):
+        cells = [crowd(draw, 3, lowest=-3 if signed else 0) for _ in range(3)]
+        cells.insert(draw.randrange(4), Rows(((None, None, None),), (0,)))  # one of them is empty
+        plan = replace(shares(3, signed=signed), cell="k")
+        request = Balance(plan=plan, levels=LEVELS, handicaps=(0,) * 6, scale=500.0, cells=4,
+                          noises=tuple(DiscreteLaplace(scale=float(level)) for level in LEVELS))
+        released = balance.look(request, Cells(cells, Quiet(case)))  # type: ignore[arg-type]
+        (place,) = {place for places in released.levels for place in places}
+        assert place is not None
+        values = [[Extension(part, [LEVELS[place]], 3).value(0) for part in rows.signed()] for rows in cells]
+        assert released.totals == tuple(positive - negative for positive, negative in values)
+
+
+def test_races_of_cells_are_those_of_the_cells_alone() -> None:
+    draw = random.Random(11)
+    cells = [crowd(draw, 3) for _ in range(3)]
+    noises = tuple(DiscreteLaplace(scale=float(UNIT * level)) for level in LEVELS)
+    alone = Race(plan=shares(3), levels=LEVELS, noises=noises, penalties=(9,) * 6)
+    noise, expected = Seeded(3), []
+    for rows in cells:
+        expected.append(race.look(alone, Stub(rows, noise)))  # type: ignore[arg-type]
+    found = race.look(replace(alone, plan=replace(shares(3), cell="k"), cells=3), Cells(cells, Seeded(3)))  # type: ignore[arg-type]
+    assert found.totals == tuple(one.totals[0] for one in expected) and found.levels == tuple(one.levels[0] for one in expected)
+
+
+def test_the_scores_of_all_cells_together_move_no_further_than_their_cost_says(effort: float) -> None:
+    """An entity of all cells moves the score by the parts of each."""
+    draw = random.Random(12)
+    widest = 0.0
+    for _ in range(int(40 * effort)):
+        width, cells = draw.choice([1, 2, 3]), draw.choice([2, 3])
+        given = [random_rows(draw, width, most=20, entities=5, largest=5) for _ in range(cells)]
+        most = score_range(LEVELS, width, cells)
+
+        def scored(parts: Sequence[Rows], width: int = width) -> list[int]:
+            values = [[Extension(rows.owned(), [level], width).value(0) for rows in parts] for level in LEVELS]
+            sums = [sum(row) for row in values]
+            return [max(0, *((sums[j] - sums[i]) // LEVELS[j] for j in range(i, len(LEVELS)))) for i in range(len(LEVELS))]
+
+        for entity in range(5):
+            changes = [b - a for a, b in zip(scored(given), scored([rows.without(entity) for rows in given]), strict=True)]
+            assert max(0, *changes) - min(0, *changes) <= most
+            widest = max(widest, (max(0, *changes) - min(0, *changes)) / most)
+    assert widest > 0.5
+
+
+def test_what_several_cells_cost() -> None:
+    noises = (DiscreteLaplace(scale=100.0), DiscreteLaplace(scale=300.0))
+    plan = replace(shares(2), cell="k")
+    request = Balance(plan=plan, levels=(1, 4), handicaps=(0, 9), scale=800.0, noises=noises, cells=5)
+    assert request.cost(owned_by("a", "b")).epsilon == Fraction(5 * 80, 800) + 5 * Fraction(4 * UNIT, 300)
+    gauss = replace(request, noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=100.0)))
+    assert gauss.cost(owned_by("a", "b")).rho == Fraction(5 * 80, 800) ** 2 / 8 + 5 * Fraction((4 * UNIT) ** 2, 2 * 100**2)
+    race_ = Race(plan=plan, levels=(1, 4), noises=noises, penalties=(0, 0), cells=5)
+    assert race_.cost(owned_by("a", "b")).epsilon == 5 * (Fraction(UNIT, 100) + Fraction(4 * UNIT, 300))
+    for one in (request, race_):
+        for cells, told in ((0, "k"), (5, None)):
+            with pytest.raises(ValueError, match="cells"):
+                replace(one, cells=cells, plan=replace(plan, cell=told)).cost(owned_by("a", "b"))
 
 
 class Quiet(Seeded):

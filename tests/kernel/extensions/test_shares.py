@@ -18,7 +18,9 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.looks.sets import read
 from dpsql.kernel.noise.source import Secure
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Call, Literal
 from dpsql.plan.node import InvalidPlan, Node, Printing, fold
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
@@ -151,7 +153,7 @@ def test_the_look_reads_what_was_printed(room: Bench) -> None:
         def sql(plan: Node) -> str:
             return fold(plan, lambda part, below: part.render(below, Printing(salt=7)))
 
-    extension, = read(Shares(input=node, owners=owners, summand=Count()), (1, 10**6), Open())  # type: ignore[arg-type]
+    ((extension,),) = read(Shares(input=node, owners=owners, summand=Count()), (1, 10**6), 1, Open())  # type: ignore[arg-type]
     assert extension.value(1) == 64 * len(plain)
 
 
@@ -167,5 +169,25 @@ def test_text_names_are_read() -> None:
         def sql(plan: Node) -> str:
             return fold(plan, lambda part, below: part.render(below, Printing()))
 
-    extension, = read(Shares(input=given, owners=("a", "b"), summand=Count()), (1, 2), Open())  # type: ignore[arg-type]
+    ((extension,),) = read(Shares(input=given, owners=("a", "b"), summand=Count()), (1, 2), 1, Open())  # type: ignore[arg-type]
     assert [extension.value(0), extension.value(1)] == [64 * 2, 64 * 3]
+
+
+def test_every_cell_has_sets_of_its_own() -> None:
+    rows = ((1, 2, 0, 5), (2, 1, 0, 6), (2, 1, 1, 7), (None, 3, 1, 8), (None, None, 1, 9))
+    given = Given(columns=(("a", "BIGINT"), ("b", "BIGINT"), ("k", "BIGINT"), ("v", "BIGINT")), rows=rows)
+    plan = Shares(input=Settled(input=given, column="k"), owners=("a", "b"), summand=WHOLE, cell="k")
+    found = duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall()
+    assert sorted(found) == [(0, 1, 2, 11), (1, 1, 2, 7), (1, 3, 3, 8)]
+    with pytest.raises(InvalidPlan, match="whole numbers"):
+        _ = Shares(input=given, owners=("a", "b"), summand=WHOLE, cell="k").fields  # NULL is no cell
+    with pytest.raises(InvalidPlan, match="another column"):
+        _ = Shares(input=Settled(input=given, column="k"), owners=("a", "k"), summand=WHOLE, cell="k").fields
+
+
+def Settled(input: Node, column: str) -> Node:
+    """The rows with a column that is never NULL."""
+    known = input.field(column).ref
+    settled = Call(function="coalesce", args=(known, Literal(value=-1, type=known.type)), type=known.type)
+    return Project(input=input, columns=tuple(
+        (field.id, field.name, settled if field.id == column else field.ref) for field in input.fields))

@@ -1,4 +1,4 @@
-"""Mechanisms for rows of several entities: they spend what they are given, and tell what they are told."""
+"""Mechanisms that hold sums to levels: they spend what they are given, and tell what they are told."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from kernel.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.mechanisms.base import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
+from dpsql.mechanisms.truncation.extension import Extension
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
@@ -24,8 +26,12 @@ OWNERS = ("a", "b", "c")
 ALONE = Setting(keys=(), cells=((),))
 
 
-def task(width: int, summand: Any, most: int = 2**20) -> Shared:
-    return Shared(at=3, input=None, owners=OWNERS[:width], summand=summand, most=most)  # type: ignore[arg-type]
+GROUPED = Setting(keys=("k",), cells=(("x",), ("y",), ("z",)))
+ROWS = Given(columns=(*((owner, "BIGINT") for owner in OWNERS), ("k", "VARCHAR"), ("v", "BIGINT")), rows=(), owners=OWNERS)
+
+
+def task(width: int, summand: Any, most: int = 2**20, *, bound: str = "balance", level: int | None = None) -> Shared:
+    return Shared(at=3, input=ROWS, owners=OWNERS[:width], summand=summand, bound=bound, most=most, level=level)
 
 
 def spent(request: Race | Balance, width: int) -> Cost:
@@ -35,11 +41,14 @@ def spent(request: Race | Balance, width: int) -> Cost:
 @pytest.mark.parametrize("purse", PURSES)
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("summand", [Count(), SIGNED])
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
 @pytest.mark.parametrize("most", [1, 1000, 2 * EXACT_FLOW])
-def test_the_price_is_spent_and_not_more(mechanism: Any, summand: Any, width: int, purse: Cost, most: int) -> None:
-    running = mechanism.run([(task(width, summand, most), purse)], ALONE)
-    cost = spent(next(running), width)
+@pytest.mark.parametrize("setting", [ALONE, GROUPED])
+def test_the_price_is_spent_and_not_more(mechanism: Any, summand: Any, width: int, purse: Cost, most: int, setting: Setting) -> None:
+    given = task(width, summand, most, bound=mechanism.name, level=most)
+    request = next(mechanism.run([(given, purse)], setting))
+    assert request.cells == len(setting.cells) and (request.plan.cell is None) is (setting is ALONE)
+    cost = spent(request, width)
     assert purse.covers(cost)
     least = Fraction(1, 3) if most == 1 and isinstance(mechanism, Balanced) else Fraction(98, 100)  # one level: nothing to choose
     if purse.epsilon is not None:
@@ -48,14 +57,18 @@ def test_the_price_is_spent_and_not_more(mechanism: Any, summand: Any, width: in
         assert cost.rho >= least * purse.rho
 
 
-@pytest.mark.parametrize("mechanism, levels", [(Balanced(), (4,)), (RaceToTheTop(), (2,)), (RaceToTheTop(), (None,))])
+@pytest.mark.parametrize("mechanism, levels", [(Balanced(), (4,)), (RaceToTheTop(), (2,)), (RaceToTheTop(), (None,)),
+                                               (Extension(), (0,))])
 def test_an_estimate_is_the_released_number_in_rows(mechanism: Any, levels: tuple[int | None, ...]) -> None:
-    running = mechanism.run([(task(2, Count()), pure(Fraction(1)))], ALONE)
-    next(running)
-    with pytest.raises(StopIteration) as done:
-        running.send(Held(total=1000 * UNIT + 16, levels=levels))
-    ((estimate,),) = done.value.value
-    assert estimate.values.tolist() == [1000.25] and estimate.approximate and estimate.deviations[0] > 0
+    for setting in (ALONE, GROUPED):
+        running = mechanism.run([(task(2, Count(), bound=mechanism.name, level=8), pure(Fraction(1)))], setting)
+        next(running)
+        cells = len(setting.cells)
+        with pytest.raises(StopIteration) as done:
+            running.send(Held(totals=tuple((1000 + i) * UNIT + 16 for i in range(cells)), levels=(levels,) * cells))
+        ((estimate,),) = done.value.value
+        assert estimate.values.tolist() == [1000.25 + i for i in range(cells)] and estimate.approximate
+        assert (estimate.deviations > 0).all()
 
 
 def test_a_higher_level_is_told_with_a_larger_error() -> None:
@@ -64,7 +77,7 @@ def test_a_higher_level_is_told_with_a_larger_error() -> None:
         running = Balanced().run([(task(2, Count()), pure(Fraction(1)))], ALONE)
         next(running)
         with pytest.raises(StopIteration) as done:
-            running.send(Held(total=0, levels=(place,)))
+            running.send(Held(totals=(0,), levels=((place,),)))
         found.append(done.value.value[0][0].deviations[0])
     assert found[1] == pytest.approx(2**7 * found[0], rel=1e-3)
 
@@ -82,9 +95,20 @@ def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechani
     assert purse.covers(spent(request, 2)) and 1 <= len(request.levels) < 30
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop()])
-def test_they_answer_shared_rows_only(mechanism: Any) -> None:
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
+def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), No)
-    one, many = (mechanism.judge(task(2, Count()), pure(Fraction(1)), cells) for cells in (1, 4))
+    elsewhere = mechanism.judge(task(2, Count(), bound="another"), pure(Fraction(1)), 1)
+    assert isinstance(elsewhere, No) and mechanism.name in elsewhere.because
+    given = task(2, Count(), bound=mechanism.name, level=4)
+    one, many = (mechanism.judge(given, pure(Fraction(1)), cells) for cells in (1, 4))
     assert isinstance(one, Yes) and isinstance(many, Yes) and many.error == pytest.approx(4 * one.error, rel=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
+def test_without_cells_nothing_is_asked(mechanism: Any) -> None:
+    given = task(1, Count(), bound=mechanism.name, level=4)
+    with pytest.raises(StopIteration) as done:
+        next(mechanism.run([(given, pure(Fraction(1)))], Setting(keys=("k",), cells=())))
+    assert done.value.value[0][0].values.shape == (0,)

@@ -1,0 +1,17 @@
+"""The noise that a price buys."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise
+
+
+def bought(moved: int, purse: Cost) -> Noise:
+    """The least noise for a number that one entity moves by at most so much: Laplace for a pure epsilon, Gaussian for rho."""
+    if purse.epsilon is not None:
+        return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
+    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))

@@ -1,0 +1,103 @@
+"""How much of an entity to keep, learned from a noisy histogram of how much entities have.
+
+Every entity is in one bin, by the half power of two that its rows, or the norm of what it adds, are below: so all bins together
+cost as much as one count. From the bins that stand out, the limit is taken for which what is cut off and the noise are
+smallest together. Nothing rests on it but the error: the limit is enforced, whatever it is.
+
+Against the sparse vector technique (which needs noise for its limit and for each question, and learns of one step only), and
+against the sums of bands themselves (`bands`), the median error of the sum on 32 data sets and six prices is smaller by a
+third; `tests/bench/tpch.py` prints some of it. Settings were chosen there: a share of 0.15 of the price, bins of half
+powers, alarms of 5 % falling by an octave and a half for each octave. Two bins together stand out where each alone is too thin.
+
+Source of the idea: the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs
+2020; here what is cut off is weighed against the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.truncation.standing import Reals, Rule, highest
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref
+from dpsql.plan.node import Node
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.norms import SIZE, Norms
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests import Measure, Measured, Noise, Request
+from dpsql.types import Type
+
+OCTAVES_OF_ROWS, OCTAVES_OF_TOTALS = 20, 50
+RULE = Rule(sure=1e-4, alarm=0.05, caution=0.75)
+
+Deviation = Callable[[float], float]
+"""The standard error of the noise for a limit, over all cells together."""
+
+
+def deviation_of(purse: Cost, cells: int) -> Deviation:
+    """That of so many sums which an entity moves by the limit, told for this amount."""
+    unit = math.sqrt(2) / float(purse.epsilon) if purse.epsilon is not None else 1 / math.sqrt(2 * purse.rho)
+    return lambda limit: limit * unit * max(1, cells)
+
+
+def learned_rows(view: Node, owner: str, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int]:
+    """A limit on the rows of one entity."""
+    owned = Project(input=view, columns=((owner, view.names[owner], view.field(owner).ref),))
+    counted = GroupBy(input=owned, keys=(owner,), folds=(Fold(id=SIZE, name="rows", function="count"),))
+    limit: int | None = yield from learned(counted, OCTAVES_OF_ROWS, purse, deviation)
+    return limit or 1
+
+
+def learned_total(given: Contributions, order: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int]:
+    """A limit on the norm of what one entity adds; what one row can add where nothing stands out."""
+    summand, = given.summands
+    sizes = Norms(input=given, owner=given.owner, columns=given.totals, order=order)
+    limit: int | None = yield from learned(sizes, OCTAVES_OF_TOTALS, purse, deviation)
+    return limit or summand.l1
+
+
+def learned(sizes: Node, octaves: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int | None]:
+    """The limit for which what is cut off and the noise are smallest; None where nothing stands out.
+
+    `sizes` has one row for each entity, and how much it has in the column `size`.
+    """
+    bins = 2 * octaves
+    binned = Project(input=sizes, columns=(("bin", "half power of two", bin_of(sizes.field(SIZE).ref, bins)),))
+    noise = bought(1, purse)
+    told: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
+                                   cells=tuple((place,) for place in range(bins + 1)))
+    place = best(np.array(told.totals[0][0], dtype=np.float64), noise, deviation)
+    return None if place is None else math.ceil(2 ** (place / 2))
+
+
+def best(counts: Reals, noise: Noise, deviation: Deviation) -> int | None:
+    """The bin at whose upper end to cut, if one stands out."""
+    pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)
+    top = highest(np.maximum(counts, pairs), RULE.limits(noise, len(counts) + 1))
+    if top < 0:
+        return None
+    ends = 2.0 ** (np.arange(top + 1) / 2)
+    middles, there = ends * (1 + 2**-0.5) / 2, np.maximum(counts[: top + 1], 0)
+    cut = [float((there[place + 1 :] * np.maximum(middles[place + 1 :] - ends[place], 0)).sum()) for place in range(top + 1)]
+    return int(np.argmin([math.hypot(cut[place], deviation(float(ends[place]))) for place in range(top + 1)]))
+
+
+def bin_of(size: Ref, bins: int) -> Expr:
+    """The least k >= 0 with size <= 2^(k/2), `bins` at most, and -1 for nothing; up to roundings, which only move bins."""
+    def real(name: str, *args: Expr) -> Expr:
+        return Call(function=name, args=args, type=Type.DOUBLE)
+
+    octaves = real("log2", Cast(input=size, target="DOUBLE", type=Type.DOUBLE))
+    place = Cast(input=real("ceil", real("*", octaves, Literal(value=2.0, type=Type.DOUBLE))), target="INTEGER", type=Type.BIGINT)
+    ends = ((">=", 2 ** (bins // 2), bins), ("<=", 0, -1), ("<=", 1, 0))
+    branches = tuple((Call(function=sign, args=(size, Literal(value=end, type=Type.BIGINT)), type=Type.BOOLEAN),
+                      Literal(value=at, type=Type.BIGINT)) for sign, end, at in ends)
+    return Case(branches=branches, otherwise=place, type=Type.BIGINT)
