@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, cast
 
 import numpy as np
+import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
-from dpsql.workload.workload import Product, Workload
+from dpsql.workload.workload import Product, Workload, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,29 +33,40 @@ class LeastSquares(Strategy):
 
     def variance_of(self, workload: Workload) -> Array:
         """diag(W (A' S^-1 A)^+ W'), the variance of least squares."""
+        workload = self._same_cells(workload)
         if len(self.measured) == 1:
-            block = self.measured[0]
-            factors = block.product(self.domain).factors
-            parts = [[_variance(w, a) for w, a in zip(part.factors, factors, strict=True)] for part in workload.parts]
-            return block.scale**2 * np.concatenate([_kron(each) for each in parts])
-        covariance = self._covariance
-        within(workload.gram(), covariance @ self._normal)
-        return workload.quadratic(covariance)
+            parts = [[own.variances(factor) for own, factor in zip(self._solved, part.factors, strict=True)]
+                     for part in workload.parts]
+            return self.measured[0].scale ** 2 * np.concatenate([_kron(each) for each in parts])
+        within(workload.gram(), self._covariance @ self._normal)
+        return workload.quadratic(self._covariance)
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
+        workload = self._same_cells(workload)
         if len(self.measured) == 1:
-            block = self.measured[0]
-            wide = block.product(self.domain)
-            given = np.asarray(answers[0], dtype=float).reshape(wide.shape)
-            return np.concatenate([_answered(part, wide, given) for part in workload.parts])
-        products = [block.product(self.domain) for block in self.measured]
+            given = np.asarray(answers[0], dtype=float).reshape(self._products[0].shape)
+            for i, own in enumerate(self._solved):
+                given = own.solve(given, i)
+            return workload.apply(given)
         scaled = [np.asarray(given, dtype=float).reshape(p.shape) / block.scale
-                  for given, p, block in zip(answers, products, self.measured, strict=True)]
+                  for given, p, block in zip(answers, self._products, self.measured, strict=True)]
         if self.domain.size <= DENSE:
             right = sum(p.transposed(y).reshape(-1) / block.scale
-                        for p, y, block in zip(products, scaled, self.measured, strict=True))
+                        for p, y, block in zip(self._products, scaled, self.measured, strict=True))
             return workload.apply(self._covariance @ right)
-        return workload.apply(self._solved(products, np.concatenate([y.reshape(-1) for y in scaled])))
+        return workload.apply(self._iterated(np.concatenate([y.reshape(-1) for y in scaled])))
+
+    def _same_cells(self, workload: Workload) -> Workload:
+        """The workload over this strategy's domain: a strategy may have all cells in one line."""
+        return workload if workload.domain.shape == self.domain.shape else joined(workload)
+
+    @cached_property
+    def _products(self) -> tuple[Product, ...]:
+        return tuple(block.product(self.domain) for block in self.measured)
+
+    @cached_property
+    def _solved(self) -> tuple[Solvable, ...]:
+        return tuple(_solvable(factor) for factor in self._products[0].factors)
 
     @cached_property
     def _normal(self) -> Array:
@@ -65,9 +77,9 @@ class LeastSquares(Strategy):
     def _covariance(self) -> Array:
         return np.asarray(np.linalg.pinv(self._normal, hermitian=True))
 
-    def _solved(self, products: list[Product], right: Array) -> Array:
+    def _iterated(self, right: Array) -> Array:
         """The cells by LSMR, to the precision of floats: cells may be many, but fit into memory."""
-        stacked = Workload(self.domain, tuple(products))
+        stacked = Workload(self.domain, self._products)
         weights = np.concatenate([np.full(block.rows, 1 / block.scale) for block in self.measured])
         operator = LinearOperator((stacked.rows, self.domain.size), dtype=np.float64,
                                   matvec=lambda x: weights * stacked.apply(x),
@@ -89,55 +101,84 @@ def _kron(parts: list[Array]) -> Array:
     return whole
 
 
-class Solvable(Factor):
-    """A factor that knows its own pseudo-inverse. Others have theirs computed, for up to as many values as matrices fit."""
+class Solvable(Protocol):
+    """Something that knows its own least squares: a factor with a closed form, or one whose pseudo-inverse was computed."""
 
-    @abstractmethod
     def solve(self, array: Array, axis: int = 0) -> Array:
         """The least squares values for answers along an axis."""
+        ...
 
-    @abstractmethod
     def variances(self, query: Factor) -> Array:
         """diag(W (A'A)^+ W') for the rows W of a query factor."""
+        ...
 
 
-def _solve(measured: Factor, array: Array, axis: int) -> Array:
-    if isinstance(measured, Identity):
-        return array
-    if isinstance(measured, Total):
-        return np.repeat(array / measured.n, measured.n, axis=axis)
-    if isinstance(measured, Solvable):
-        return measured.solve(array, axis)
-    fits(measured)
-    inverse = np.linalg.pinv(measured.dense().astype(float))
-    return np.moveaxis(np.tensordot(inverse, array, axes=(1, axis)), 0, axis)
-
-
-def _variance(query: Factor, measured: Factor) -> Array:
-    """diag(W (A'A)^+ W') of one attribute."""
-    if isinstance(measured, Identity):
-        return query.row_norms2()
-    if isinstance(measured, Solvable):
-        return measured.variances(query)
-    if isinstance(measured, Total) and isinstance(query, Total):
-        return np.ones(1)
-    fits(measured)
-    gram = measured.gram()
-    covariance = np.asarray(np.linalg.pinv(gram, hermitian=True), dtype=float)
-    within(query.gram(), covariance @ gram)
-    return query.quadratic(covariance)
-
-
-def fits(factor: Factor) -> None:
+def _solvable(factor: Factor) -> Solvable:
+    match factor:
+        case Identity():
+            return Cells()
+        case Total():
+            return Sums(factor.n)
+        case object(solve=_, variances=_):
+            return cast(Solvable, factor)
     if factor.n > DENSE:
         raise too_large("least squares over one attribute", factor.n, DENSE)
+    return Inverted(factor)
 
 
-def _answered(part: Product, measured: Product, given: Array) -> Array:
-    """W A^+ y, attribute by attribute."""
-    for i, (query, factor) in enumerate(zip(part.factors, measured.factors, strict=True)):
-        given = query.apply(_solve(factor, given, i), i)
-    return given.reshape(-1)
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Every value was measured by itself."""
+
+    def solve(self, array: Array, axis: int = 0) -> Array:
+        return array
+
+    def variances(self, query: Factor) -> Array:
+        return query.row_norms2()
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Only the sum of n values was measured."""
+
+    n: int
+
+    def solve(self, array: Array, axis: int = 0) -> Array:
+        return np.repeat(array / self.n, self.n, axis=axis)
+
+    def variances(self, query: Factor) -> Array:
+        if query != Total(self.n):
+            raise ValueError("the strategy does not measure all of the workload")
+        return np.ones(1)
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """Any matrix, with its pseudo-inverse."""
+
+    factor: Factor
+
+    @cached_property
+    def inverse(self) -> Array:
+        return pseudo_inverse(self.factor.dense().astype(float))
+
+    def solve(self, array: Array, axis: int = 0) -> Array:
+        return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)
+
+    def variances(self, query: Factor) -> Array:
+        within(query.gram(), self.inverse @ self.factor.dense().astype(float))
+        return query.quadratic(self.inverse @ self.inverse.T)
+
+
+def pseudo_inverse(matrix: Array) -> Array:
+    """By QR where the matrix has full rank, as that is several times faster than by singular values."""
+    if matrix.shape[0] < matrix.shape[1]:
+        return pseudo_inverse(matrix.T).T
+    q, r = scipy.linalg.qr(matrix, mode="economic", check_finite=False)
+    diagonal = np.abs(np.diag(r))
+    if diagonal.min() > 1e-9 * diagonal.max():
+        return np.asarray(scipy.linalg.solve_triangular(r, q.T, check_finite=False))
+    return np.asarray(np.linalg.pinv(matrix))
 
 
 def one_block(*factors: Factor, scale: float = 1.0) -> Block:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -133,6 +134,58 @@ class Workload:
         """Equal for equal workloads, whatever their attributes are called."""
         text = repr((self.domain.shape, [[factor.key for factor in part.factors] for part in self.parts]))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Joined(Factor):
+    """A product as one factor: the cells of several attributes in one line."""
+
+    product: Product
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.product.rows, math.prod(factor.n for factor in self.product.factors)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "joined", *(factor.key for factor in self.product.factors)
+
+    def dense(self) -> Exact:
+        return self.product.dense()
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        return self._along(array, axis, tuple(factor.n for factor in self.product.factors), Factor.apply)
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        return self._along(array, axis, self.product.shape, Factor.transposed)
+
+    def _along(self, array: Exact, axis: int, sizes: tuple[int, ...], act: Callable[[Factor, Exact, int], Exact]) -> Exact:
+        front = np.moveaxis(array, axis, 0)
+        open_ = front.reshape(*sizes, *front.shape[1:])
+        for i, factor in enumerate(self.product.factors):
+            open_ = act(factor, open_, i)
+        return np.moveaxis(open_.reshape(-1, *front.shape[1:]), 0, axis)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        if weights is None or weights.ndim == 1:
+            return self.product.gram(weights)
+        return np.stack([self.gram(each) for each in weights])
+
+    def quadratic(self, kernel: Array) -> Array:
+        if kernel.ndim == 2:
+            return self.product.quadratic(kernel)
+        return np.stack([self.quadratic(each) for each in kernel])
+
+    def row_norms2(self) -> Array:
+        return self.product.row_norms2()
+
+
+def joined(workload: Workload) -> Workload:
+    """The same queries over a domain of one attribute, whose values are the cells in order."""
+    if len(workload.domain.attributes) == 1:
+        return workload
+    name = " x ".join(attribute.name for attribute in workload.domain.attributes)
+    return Workload(Domain((Attribute(name, workload.domain.size),)), tuple(Product((Joined(part),)) for part in workload.parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""Climbing a concave function of probability vectors by an accelerated fixed point, until bound and value meet."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Protocol, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from dpsql.workload.factors import Array
+
+FLOOR = 1e-13  # of a probability: an active one can come back from there
+MEMORY = 10  # of steps the acceleration looks back at
+RESCALE = 5  # steps between two looks at how steep the function is
+BOLD = 100.0  # how much longer than plain a step may be made
+HOP = 2.0  # in logarithms, of a plain step; accelerated ones may be four times as long
+
+Path: TypeAlias = list[tuple[Array, Array]]  # places, and residuals there
+
+
+class Look(Protocol):
+    """What one place says. A place holds the logarithms of probabilities; the residual is zero at the maximum."""
+
+    @property
+    def f(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def place(self) -> Array: ...
+    @property
+    def residual(self) -> Array: ...
+    @property
+    def steepness(self) -> Array: ...
+    def moved(self, place: Array) -> Self: ...
+
+
+L = TypeVar("L", bound=Look)
+
+
+def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
+    """From a look to those of the best bound and of the best value, and how many were taken.
+
+    The plain step adds the residual to the place. Components that hardly answer to their own probability would take hundreds of
+    plain steps: theirs are as long as half of Newton's step along that coordinate alone. f hardly ever falls; where it does by
+    more than a tenth of what is missing, the step is taken back for a plain one.
+    """
+    now = best = tightest = start
+    path: Path = []
+    scales = np.ones_like(now.residual)
+    done = 1
+    while best.upper > tightest.lower * (1 + gap) and done < evaluations:
+        if done % RESCALE == 3:
+            scales = np.clip(0.5 / now.steepness, 1.0, BOLD)
+        path = [*path[-MEMORY:], (now.place, now.residual)]
+        ahead = now.moved(_accelerated(path, scales))
+        done += 1
+        if ahead.f < now.f * (1 - 0.1 * max(1e-9, best.upper / tightest.lower - 1)):
+            ahead, path = now.moved(now.place + now.residual), []
+            done += 1
+        now = ahead
+        best = min(best, now, key=lambda look: look.upper)
+        tightest = max(tightest, now, key=lambda look: look.lower)
+    return tightest, best, done
+
+
+def _accelerated(path: Path, scales: Array) -> Array:
+    """Anderson's step: the affine combination of the places so far whose residuals cancel best, moved by what is left of them.
+
+    The least squares problem weighs by the roots of the probabilities, as it is the weighty ones that move f.
+    """
+    now = path[-1][0]
+    steps = [np.clip(scales * residual, -HOP, HOP) for _, residual in path]
+    if len(path) == 1:
+        return np.asarray(now + steps[-1])
+    weights = np.exp(now / 2)
+    changes = np.array([b - a for a, b in pairwise(steps)])
+    moves = np.array([b - a for (a, _), (b, _) in pairwise(path)])
+    mix = np.linalg.lstsq((changes * weights).T, steps[-1] * weights, rcond=1e-10)[0]
+    return np.asarray(now + np.clip(steps[-1] - mix @ (moves + changes), -4 * HOP, 4 * HOP))
+
+
+def probabilities(logs: Array) -> Array:
+    """The probability vector with these logarithms, up to a constant."""
+    chances = np.exp(logs - logs.max())
+    chances = np.maximum(chances / chances.sum(), FLOOR)
+    return np.asarray(chances / chances.sum())
+
+
+def logarithms(values: Array) -> Array:
+    return np.asarray(np.log(np.maximum(values, FLOOR)))

@@ -1,0 +1,83 @@
+"""Certified best Gaussian strategies: of a single product factor by factor, of anything else over few cells as a whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsql.errors import Unsupported
+from dpsql.strategies.base import Refusal
+from dpsql.strategies.fixed_point import Solution, solve
+from dpsql.strategies.integers import trivial, whole
+from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.factors import Array, Factor
+from dpsql.workload.workload import Product, Workload, joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimum:
+    """A strategy, and a lower bound of the value of all Gaussian strategies."""
+
+    strategy: LeastSquares
+    lower: float
+
+
+def optimal(workload: Workload, *, name: str, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
+            gap: float = 1e-4) -> Optimum | Refusal:
+    """The strategy for what `fixed_point.solve` minimises, in integers.
+
+    A product W1 x W2 with targets (and weights) that are products too is solved factor by factor. Proof: the product of the
+    factors' strategies has the product of their values, and the product of their p and q gives the product of their bounds, as
+    singular values multiply. (Not for a share between 0 and 1: the sum of two terms is no product.)
+    """
+    try:
+        if len(workload.parts) == 1 and share in (0.0, 1.0):
+            shape = workload.parts[0].shape
+            goals, bases = _parted(targets, shape), _parted(base, shape)
+            if goals is not None and bases is not None:
+                solved = [_one(attribute, factor, targets=goal, base=weights, share=share, gap=gap / len(shape))
+                          for attribute, factor, goal, weights
+                          in zip(workload.domain.attributes, workload.parts[0].factors, goals, bases, strict=True)]
+                return _together(workload.domain, solved, name)
+        flat = joined(workload)
+        solution = solve(flat, targets=targets, base=base, share=share, gap=gap / 2)
+        matrix = whole(solution.matrix, flat.dense())
+    except Unsupported as refused:
+        return Refusal(refused.reason)
+    return _together(flat.domain, [None if matrix is None else (matrix, solution.lower)], name)
+
+
+def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: Array | None, share: float,
+         gap: float) -> tuple[Factor, float] | None:
+    """The integer strategy of one attribute and its bound."""
+    if trivial(factor) and targets is None and base is None:
+        return factor, 1.0
+    alone = Workload(Domain((attribute,)), (Product((factor,)),))
+    solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
+    matrix = whole(solution.matrix, None if solution.matrix.shape[0] == factor.n else factor.dense())
+    return None if matrix is None else (matrix, solution.lower)
+
+
+def _together(domain: Domain, solved: list[tuple[Factor, float] | None], name: str) -> Optimum | Refusal:
+    done = [each for each in solved if each is not None]
+    if len(done) < len(solved):
+        return Refusal("its coefficients are not whole numbers, and its queries do not determine all cells")
+    strategy = LeastSquares(name=name, domain=domain, measured=(one_block(*(factor for factor, _ in done)),))
+    return Optimum(strategy=strategy, lower=math.prod(bound for _, bound in done))
+
+
+def _parted(values: Array | None, shape: tuple[int, ...]) -> list[Array | None] | None:
+    """Numbers, one for each factor's row, whose products these are; nothing if there are none."""
+    if values is None:
+        return [None] * len(shape)
+    table = np.asarray(values, dtype=float).reshape(shape)
+    corner = table[(0,) * len(shape)]
+    lines = [table[tuple(slice(None) if i == axis else 0 for i in range(len(shape)))] / corner for axis in range(len(shape))]
+    lines[0] = lines[0] * corner
+    whole_table = lines[0]
+    for line in lines[1:]:
+        whole_table = np.multiply.outer(whole_table, line)
+    return list(lines) if np.allclose(whole_table, table, rtol=1e-12) else None
