@@ -9,6 +9,9 @@ import numpy as np
 
 from dpsql.kernel.extensions.linear import MOST_SECONDS, Point, Program, Unsolved
 from dpsql.kernel.extensions.owned import NOBODY
+from dpsql.kernel.extensions.removals import Crowd, Leaving
+
+SMALL_CROWD = 3_000
 
 
 def simplex(program: Program, gap: float, floor: float | None) -> Point:
@@ -54,17 +57,73 @@ def _loaded(program: Program) -> Any:
     lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(there.sum(axis=1)))).astype(np.int32)
     lp.a_matrix_.index_ = program.owners[there]
     lp.a_matrix_.value_ = np.ones(int(there.sum()))
+    return _passed(lp, presolve="off")
+
+
+def _run(program: Program, solver: Any) -> Point:
+    found = _solved(solver)
+    return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))
+
+
+def _passed(lp: Any, *, presolve: str) -> Any:
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in {"output_flag": False, "presolve": "off", "threads": 1, "time_limit": MOST_SECONDS,
+    for option, value in {"output_flag": False, "presolve": presolve, "threads": 1, "time_limit": MOST_SECONDS,
                           "random_seed": 0}.items():
         solver.setOptionValue(option, value)
     solver.passModel(lp)
     return solver
 
 
-def _run(program: Program, solver: Any) -> Point:
+def _solved(solver: Any) -> Any:
     solver.run()
     found = solver.getSolution()
     if solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit or not (found.value_valid and found.dual_valid):
         raise Unsolved  # what was found by then would depend on the clock
-    return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))
+    return found
+
+
+# -- who has to leave
+
+
+def leaving(crowd: Crowd, error: float) -> Leaving:
+    """By HiPDLP, with a relative error of the optimum of about this size; small ones by the simplex."""
+    if len(crowd.weights) <= SMALL_CROWD:
+        return leaving_by_simplex(crowd, error)
+    solver = _crowd(crowd)
+    solver.setOptionValue("solver", "hipdlp")
+    solver.setOptionValue("pdlp_optimality_tolerance", error)
+    return _left(crowd, solver)
+
+
+def leaving_by_simplex(crowd: Crowd, error: float) -> Leaving:
+    solver = _crowd(crowd)
+    solver.setOptionValue("solver", "simplex")
+    return _left(crowd, solver)
+
+
+def _crowd(crowd: Crowd) -> Any:
+    """min sum y: z_r + sum y_p >= 1 for each row, sum w_r z_r / level <= 1 for each heavy share."""
+    from scipy.sparse import coo_array, csc_array
+
+    count, rows, shares = crowd.entities, len(crowd.weights), len(crowd.whose)
+    named, bound = crowd.owners != NOBODY, crowd.heavy != NOBODY
+    named_at, bound_at = np.repeat(np.arange(rows), named.sum(axis=1)), np.repeat(np.arange(rows), bound.sum(axis=1))
+    entries = np.concatenate((np.ones(len(named_at)), np.ones(rows), crowd.weights[bound_at] / crowd.level))
+    lines = np.concatenate((named_at, np.arange(rows), rows + crowd.heavy[bound]))
+    columns = np.concatenate((crowd.owners[named], count + np.arange(rows), count + bound_at))
+    matrix = csc_array(coo_array((entries, (lines, columns)), shape=(rows + shares, count + rows)))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = count + rows, rows + shares
+    lp.col_cost_ = np.concatenate((np.ones(count), np.zeros(rows)))
+    lp.col_lower_, lp.col_upper_ = np.zeros(count + rows), np.full(count + rows, highspy.kHighsInf)
+    lp.row_lower_ = np.concatenate((np.ones(rows), np.full(shares, -highspy.kHighsInf)))
+    lp.row_upper_ = np.concatenate((np.full(rows, highspy.kHighsInf), np.ones(shares)))
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
+    return _passed(lp, presolve="choose")
+
+
+def _left(crowd: Crowd, solver: Any) -> Leaving:
+    found, rows = _solved(solver), len(crowd.weights)
+    prices = np.array(found.row_dual)
+    return Leaving(entities=np.array(found.col_value)[: crowd.entities], rows=prices[:rows], shares=-prices[rows:])
