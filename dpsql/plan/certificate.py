@@ -5,6 +5,7 @@ Nothing here is believed from outside: the kernel derives the certificate again 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def certify(plan: Tally, public: PublicFacts) -> Certificate:
     """The sensitivities of a tally.
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at
-    most k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Sums of clipped columns move by the
+    most k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together,
+    are all in different cells, these vectors are orthogonal: sqrt(k) * l2 (Pythagoras). Sums of clipped columns move by the
     one vector that the entity contributes, whose norm the `Clip` below bounds. Adding entries of that vector up in one cell
     can only lower its l1 norm, and an l1 bound is an l2 bound too; but it can raise the l2 norm, so a bound of that one
     holds where the entity's rows fall into different cells. Saturation of totals is 1-Lipschitz.
@@ -94,8 +96,15 @@ def certify(plan: Tally, public: PublicFacts) -> Certificate:
         elif below.rows is None:
             raise Unbounded(*first_unbounded(plan.input, known))
         else:
-            found.append(Sensitivity(l1=below.rows * summand.l1, l2=below.rows * summand.l2))
+            l2 = root_above(below.rows * summand.l2**2) if apart else below.rows * summand.l2
+            found.append(Sensitivity(l1=below.rows * summand.l1, l2=l2))
     return Certificate(below=below, summands=tuple(found), apart=apart)
+
+
+def root_above(number: int) -> int:
+    """The square root of a whole number >= 0, rounded up."""
+    root = math.isqrt(number)
+    return root if root * root == number else root + 1
 
 
 def first_unbounded(plan: Node, known: dict[int, Stability]) -> tuple[Node, Stability]:

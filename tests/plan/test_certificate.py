@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from plan.operators.small_tables import TRUE, both, equal, people, ref, towns, visits
 
-from dpsql.plan.certificate import Unbounded, certify, first_unbounded, stabilities
+from dpsql.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
 from dpsql.plan.node import InvalidPlan, Node, NoPublicFacts
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
@@ -102,6 +102,13 @@ def test_whether_rows_of_an_entity_fall_into_different_cells(plan: Tally, apart:
     limited = replace(plan, input=Truncate(input=plan.input, rows=9, owner="c1", order=("c2",))) if (
         "c1" in plan.input.env) else plan
     assert certify(limited, NoPublicFacts()).apart is apart
+
+
+def test_rows_in_different_cells_add_up_as_the_sides_of_a_right_angle() -> None:
+    apart = Tally(input=replace(THREE, rows=5), keys=("v_visit",), summands=(Count(),))
+    assert certify(apart, NoPublicFacts()).summands == (Sensitivity(l1=5, l2=3),)  # 3 is the square root of 5, rounded up
+    assert certify(replace(apart, input=replace(THREE, rows=9)), NoPublicFacts()).summands == (Sensitivity(l1=9, l2=3),)
+    assert certify(replace(apart, keys=("v_town",), input=replace(THREE, rows=9)), NoPublicFacts()).summands == (Sensitivity(l1=9, l2=9),)
 
 
 # -- where a bound was lost
