@@ -19,7 +19,8 @@ def explained_validation(plan: Plan, public: PublicFacts, *, entity: str, left: 
     trees = [step for check in plan.checks for step in steps(
         check.case.asked.view, stabilities(check.case.asked.view, public), 0, entity)]
     measured = [Measurement(what=f"{finding.query} within {finding.tolerance} of the synthetic answer", aggregates=("within",),
-                            price=amount(plan.share), mechanism=finding.decider, noise=_reliable(finding, plan, entity),
+                            price=finding.price or amount(plan.purse), mechanism=finding.decider,
+                            noise=_reliable(finding, plan, entity),
                             against={decider.name: "only by its name" for decider in DECIDERS if decider.name != finding.decider})
                 for finding in found]
     shared = f"{plan.suite}: {len(found)} checks" if len(found) > 1 else ""

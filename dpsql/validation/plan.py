@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import Cost, amount
 from dpsql.accounting.filter import purse
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
@@ -19,13 +20,13 @@ from dpsql.validation.deciders.base import Decider
 from dpsql.validation.deciders.catalogue import DECIDERS
 from dpsql.validation.prepare import Prepared, located
 from dpsql.validation.result import Finding, Validation, decided
-from dpsql.validation.suites import SUITES
+from dpsql.validation.suites import SUITES, shares
 from dpsql.validation.terms import Terms
 
 FARTHEST = 2**40  # entities: beyond that nothing is certain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The checks, who decides each, and what is spent."""
 
@@ -45,20 +46,25 @@ class Plan:
         """How many failed checks a sparse suite may report: what the statement says, or one in twelve."""
         return self.terms.failures or max(1, -(-len(self.checks) // 12))
 
-    @property
-    def share(self) -> Cost:
-        """What one check may spend."""
-        return self.purse.part(Fraction(1, len(self.checks))) if self.suite == "independent" else self.purse
+    @cached_property
+    def shares(self) -> list[Cost]:
+        """What each check spends."""
+        if self.suite == "independent":
+            return shares([check.case for check in self.checks], self.deciders, self.purse)
+        return [self.purse] * len(self.checks)
 
     def findings(self) -> tuple[Finding, ...]:
         """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
-        return tuple(replace(check.finding, decider=decider.name, certain=self._certain(check, decider))
-                     for check, decider in zip(self.checks, self.deciders, strict=True))
+        found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, self.deciders, strict=True)]
+        if self.suite == "sparse":  # which has no share for each: see `suites.sparse`
+            return tuple(found)
+        return tuple(replace(finding, certain=self._certain(check, decider, share), price=amount(share))
+                     for finding, check, decider, share in zip(found, self.checks, self.deciders, self.shares, strict=True))
 
-    def _certain(self, check: Prepared, decider: Decider) -> int | None:
+    def _certain(self, check: Prepared, decider: Decider, share: Cost) -> int | None:
         """The least distance whose chance of a wrong decision is at most alpha: the effectiveness threshold."""
         def bad(distance: int) -> bool:
-            chance = decider.wrong(check.case, self.share, distance)
+            chance = decider.wrong(check.case, share, distance)
             return chance is None or chance > self.terms.alpha
 
         high = 1

@@ -12,8 +12,10 @@ from dpsql.requests import Failed, Failing, Slack, Slackened, Within
 
 
 def look(request: Slack, certificates: Sequence[Certificate], context: Context) -> Slackened:
-    """The least slack of the tests, with noise."""
-    return Slackened(slack=min(slacks(request.tests, certificates, context)) + drawn(request.noise, context))
+    """The slacks of the tests, or the least of them, each with noise."""
+    exact = slacks(request.tests, certificates, context)
+    told = [min(exact)] if request.together else exact
+    return Slackened(slacks=tuple(slack + drawn(request.noise, context) for slack in told))
 
 
 def failing(request: Failing, certificates: Sequence[Certificate], context: Context) -> Failed:
@@ -28,10 +30,12 @@ def failing(request: Failing, certificates: Sequence[Certificate], context: Cont
 
 
 def slacks(tests: Sequence[Within], certificates: Sequence[Certificate], context: Context) -> list[int]:
-    """The exact slack of every test."""
+    """The exact slack of every test; a plan that several share is read once."""
+    read: dict[int, list[list[int]]] = {}
     found = []
     for test, certificate in zip(tests, certificates, strict=True):
         plan = test.plan
-        totals = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), test.cells)
-        found.append(test.slack(totals, certificate.below.rows or 1))
+        if plan.keys or id(plan) not in read:
+            read[id(plan)] = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), test.cells)
+        found.append(test.slack(read[id(plan)], certificate.below.rows or 1))
     return found

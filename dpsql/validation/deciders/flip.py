@@ -29,7 +29,7 @@ class FlipDistance:
     def decide(self, case: Case, purse: Cost) -> Decision:
         noise = noise_of(purse)
         found: Slackened = yield Slack(tests=(within(case.asked),), noise=noise)
-        return outcome(found.slack, noise)
+        return outcome(found.slacks[0], noise)
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
         return tail(noise_of(purse), distance)

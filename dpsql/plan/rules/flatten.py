@@ -1,0 +1,115 @@
+"""Sums under conditions over the rows of a table: a tally without its filters and projections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.plan.expr.nodes import Expr, Ref, conjuncts, rewrite
+from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.rules.push_equalities import all_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A summand over the source: the expression that it adds up, None for rows; and its own condition, None for all rows."""
+
+    summand: Count | GridSum
+    expr: Expr | None
+    when: Expr | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flat:
+    """Parts over the rows of `source`. `common` are the conditions that every row of the tally fulfils."""
+
+    source: Node
+    parts: tuple[Part, ...]
+    common: tuple[Expr, ...]
+
+
+def flattened(plan: Tally) -> Flat | None:
+    """The tally over the rows below its filters and projections; None where it has groups, or summands of other kinds.
+
+    A table, truncated or not, is read under one set of identifiers, so that parts of different statements compare equal where
+    they mean the same.
+    """
+    if plan.keys:
+        return None
+    node: Node = plan.input
+    parts: list[tuple[Count | GridSum, Expr | None, Expr | None]] = []
+    for summand in plan.summands:
+        if not isinstance(summand, Count | GridSum):
+            return None
+        expr = None if summand.column is None else plan.input.field(summand.column).ref
+        parts.append((summand, expr, None if summand.when is None else plan.input.field(summand.when).ref))
+    common: list[Expr] = []
+    while isinstance(node, Project | Filter):
+        if isinstance(node, Filter):
+            common += conjuncts(node.condition)
+        else:
+            below = {column: expr for column, _, expr in node.columns}
+            parts = [(summand, _under(expr, below), _under(when, below)) for summand, expr, when in parts]
+            common = [part for expr in common if (part := _under(expr, below)) is not None]
+        node = node.input
+    source, names = _canonical(node)
+    renamed = [Part(summand=summand, expr=_under(expr, names), when=_under(when, names)) for summand, expr, when in parts]
+    held = tuple(part for expr in common if (part := _under(expr, names)) is not None)
+    return Flat(source=source, parts=tuple(renamed), common=held)
+
+
+def _under(expr: Expr | None, below: dict[str, Expr]) -> Expr | None:
+    """The expression with its columns replaced by what they stand for."""
+    if expr is None:
+        return None
+    return rewrite(expr, lambda part: below.get(part.column) if isinstance(part, Ref) else None)
+
+
+def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
+    """A table read whole, under identifiers by the places of its columns, and what the old identifiers stand for there."""
+    scan = node.input if isinstance(node, Truncate) else node
+    if not isinstance(scan, Scan):
+        return node, {}
+    places = {name: f"k{i}" for i, name in enumerate(scan.table.columns)}
+    ids = {column: places[name] for column, name in scan.columns}
+    ids |= {owner: f"o{i}" for i, owner in enumerate(scan.owners) if owner not in ids}
+    whole = Scan(table=scan.table, columns=tuple((place, name) for name, place in places.items()),
+                 owners=tuple(ids[owner] for owner in scan.owners))
+    names: dict[str, Expr] = {old: Ref(column=new, type=scan.env[old].type) for old, new in ids.items()}
+    if not isinstance(node, Truncate):
+        return whole, names
+    return replace(node, input=whole, owner=ids[node.owner], order=tuple(ids[column] for column in node.order)), names
+
+
+def gathered(flat: Sequence[Flat]) -> Tally:
+    """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions.
+
+    Proof that sums and sensitivities stay. A filter and a projection keep the number of rows that an entity moves, and a row that
+    a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered out.
+    """
+    source = flat[0].source
+    shown: dict[Expr, str] = {}
+
+    def named(expr: Expr | None) -> str | None:
+        return None if expr is None else shown.setdefault(expr, f"e{len(shown)}")
+
+    summands: list[Count | GridSum] = []
+    for one in flat:
+        for part in one.parts:
+            when = named(all_of([*one.common, *([] if part.when is None else [part.when])]))
+            column = named(part.expr)
+            if isinstance(part.summand, Count):
+                summands.append(replace(part.summand, column=column, when=when))
+            else:
+                assert column is not None
+                summands.append(replace(part.summand, column=column, when=when))
+    if not shown:
+        return Tally(input=source, keys=(), summands=tuple(summands))
+    view = Project(input=source, columns=tuple((name, name, expr) for expr, name in shown.items()))
+    return Tally(input=view, keys=(), summands=tuple(summands))
