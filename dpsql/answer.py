@@ -109,6 +109,15 @@ class Single:
     noisy: bool
     estimate: Estimate | None
 
+    @property
+    def error(self) -> float | None:
+        """The standard error; None where there is none to tell."""
+        if self.estimate is None or self.value is None:
+            return None
+        with np.errstate(all="ignore"):
+            error = float(self.estimate.deviations[0])
+        return error if math.isfinite(error) else None
+
 
 NONE: Mapping[str, Single] = MappingProxyType({})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -53,10 +52,9 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
     singles: dict[str, Single] = {}
     notes: list[str] = []
     for place, (scalar, below) in enumerate(program.first):
-        ready = with_values(below, values_of(singles), public)
-        released = yield from _asked(ready, public)
+        released = yield from _asked(with_values(below, values_of(singles), public), public)
         estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
-        found = single(scalar.awaited, ready.question, released.cells, estimates, scratch, singles)
+        found = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = found
         notes += [*released.notes, told(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles), public), public)
@@ -70,8 +68,7 @@ def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
 def told(scalar: Scalar, found: Single, program: Program) -> str:
     """The note of a value that was released for the question around it."""
     value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
-    error = float(found.estimate.deviations[0]) if found.estimate is not None else math.nan
-    sure = f" (standard error {error:.4g})" if math.isfinite(error) and found.value is not None else ""
+    sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
     return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.purse)}"
 
 
