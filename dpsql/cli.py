@@ -112,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--within", metavar="TOLERANCE", help='such as 200, "5 PERCENT" or "5 PERCENT OR 10"')
     for name, help_ in (("decider", "who decides (default: the best)"), ("suite", "how checks share the price")):
         made.add_argument(f"--{name}", metavar="NAME", help=help_)
+    made.add_argument("--html", metavar="FILE", help="write a page about it, with pictures, to a new file")
+    made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks suite = sparse may report")
     made.add_argument("--alpha", type=_number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
     _add_place(made)
     _add_terms(made)
@@ -184,14 +186,7 @@ def _init(options: argparse.Namespace) -> None:
     if options.to == "-":
         print(text, end="")
         return
-    try:
-        with open(options.to, "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise OperationalError(f"{options.to} exists, and a policy is never overwritten", code="exists",
-                               try_="--to FILE") from None
-    except OSError as fault:
-        raise OperationalError(f"{options.to} cannot be written ({type(fault).__name__})", code="file") from None
+    _write_new(options.to, text)
     print(f"{options.to} is drafted. Read it, fill it in, then: dpsql check --policy {options.to}")
 
 
@@ -252,12 +247,18 @@ def _explain(options: argparse.Namespace) -> None:
 def _validate(options: argparse.Namespace) -> None:
     from dpsql.sql.split import split
 
-    given = {name: value for name in ("decider", "suite", "alpha") if (value := getattr(options, name)) is not None}
+    given = {name: value for name in ("decider", "suite", "alpha", "failures") if (value := getattr(options, name)) is not None}
     named = [part.partition("=") for part in options.synthetic]
     synthetic = {table if found else None: source if found else table for table, found, source in named}
     queries, within = split(_statements(options)), _value(options.within or "null")
+    if options.html is not None and Path(options.html).exists():  # told before anything is charged
+        raise OperationalError(f"{options.html} exists, and is not overwritten", code="exists", try_="another name")
     with _connected(options) as connection, _waiting():
         made = connection.validate(queries, synthetic=synthetic, within=within, **given)
+    if options.html is not None:
+        from dpsql.validation.report import page
+
+        _write_new(options.html, page(made))
     if options.json:
         print(made.as_json())
     else:
@@ -316,6 +317,17 @@ def _read_file(name: str) -> str:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise OperationalError(f"{name} cannot be read ({type(fault).__name__})", code="file") from None
+
+
+def _write_new(name: str, text: str) -> None:
+    """Write a file that is not there yet."""
+    try:
+        with open(name, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name") from None
+    except OSError as fault:
+        raise OperationalError(f"{name} cannot be written ({type(fault).__name__})", code="file") from None
 
 
 def _parameters(texts: Sequence[str]) -> Any:

@@ -23,7 +23,7 @@ from dpsql.sql.places import span_of
 from dpsql.sql.statement import Checked, Query
 from dpsql.sql.world import PublicTables
 from dpsql.validation.deciders.base import Case
-from dpsql.validation.forms import Asked
+from dpsql.validation.forms import Asked, bounded, column_of
 from dpsql.validation.ranges import Range, around
 from dpsql.validation.result import UNTESTED, Finding
 from dpsql.validation.synthetic import Stand
@@ -106,14 +106,24 @@ def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str,
     ranges = tuple(around(value, check.width) for value in values)
     asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
                   ranges=ranges)
-    return Prepared(case=Case(asked=asked, rows=rows), query=check.query, finding=_finding(check.query, values, cells, ranges))
+    finding = _finding(check.query, values, cells, ranges, _unit(asked, rows))
+    return Prepared(case=Case(asked=asked, rows=rows), query=check.query, finding=finding)
 
 
-def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value, ...], ...], ranges: Sequence[Range]) -> Finding:
+def _unit(asked: Asked, rows: int) -> float | None:
+    """The most that an entity moves the answer."""
+    if asked.call.function == "sum":
+        grid = bounded(column_of(asked), asked.call)
+        return float(grid.largest * grid.step * rows)
+    return float(rows) if asked.call.function in ("count", "count_distinct") else None
+
+
+def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value, ...], ...], ranges: Sequence[Range],
+             unit: float | None) -> Finding:
     span = span_of(query.tree.unnest())
     text = query.text[span.start : span.end] if span is not None else query.text
     return Finding(query=" ".join(text.split()), cells=cells, synthetic=tuple(map(float, values)), decision=UNTESTED, decider="",
-                   low=tuple(float(part.low) for part in ranges), high=tuple(float(part.high) for part in ranges))
+                   low=tuple(float(part.low) for part in ranges), high=tuple(float(part.high) for part in ranges), unit=unit)
 
 
 def _check_shape(question: Question, query: Query) -> None:

@@ -34,6 +34,7 @@ class Finding:
     spread     the standard deviation of its noise
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha
     price      what this check took of the price
+    unit       the most that an entity moves the answer, where that is known
     """
 
     query: str
@@ -49,6 +50,17 @@ class Finding:
     spread: float | None = None
     certain: int | None = None
     price: str = ""
+    unit: float | None = None
+
+    @property
+    def truth(self) -> tuple[float, float] | None:
+        """An interval that covers the private answer (97.5 %): as far inside the tolerance, or at most as far outside, as the
+        least likely slack says. None where groups are decided together, or a slack has no meaning in units of the answer."""
+        if self.slack is None or self.spread is None or self.unit is None or len(self.low) != 1:
+            return None
+        least = self.slack - NormalDist().inv_cdf(0.975) * self.spread
+        inwards = min((least - 1) * self.unit, (self.high[0] - self.low[0]) / 2)
+        return self.low[0] + inwards, self.high[0] - inwards
 
     @property
     def tolerance(self) -> str:
