@@ -23,6 +23,15 @@ DESCRIBE "clinics";
 WITH t AS (SELECT * FROM people) (SELECT COUNT(*) FROM t);
 SELECT COUNT(*) FROM (WITH t AS (SELECT * FROM people) (SELECT * FROM t)) AS u;
 
+-- # validate
+
+VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN 5 PERCENT;
+VALIDATE SELECT sex, COUNT(*) FROM people GROUP BY sex AGAINST people_syn FOR people WITHIN 5 PERCENT OR 10
+OPTIONS (epsilon = 0.5, decider = 'flip_distance', alpha = 0.1);
+VALIDATE (SELECT AVG(income) FROM people WHERE active) WITHIN 2.5, (SELECT MEDIAN(age) FROM people)
+AGAINST people_syn WITHIN 3 OPTIONS (suite = 'conjunction');
+EXPLAIN PRIVACY VALIDATE (SELECT SUM(cost) FROM visits) AGAINST visits_syn WITHIN 10 PERCENT;
+
 -- # options
 
 SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people;
@@ -191,6 +200,8 @@ SELECT sex, AVG(best) FROM people JOIN (SELECT person_id, MAX(cost) AS best FROM
 SELECT SUM(c) FROM (SELECT person_id, clinic, AVG(cost) AS c FROM visits GROUP BY person_id, clinic) AS t;
 SELECT COUNT(*) FROM (SELECT p.person_id, COUNT(v.visit_id) AS n FROM people p LEFT JOIN visits v USING (person_id) GROUP BY p.person_id) AS t WHERE n = 0;
 WITH last AS (SELECT person_id, MAX(year) AS year FROM visits GROUP BY ALL) SELECT year, COUNT(*) FROM last GROUP BY year;
+SELECT AVG(LEAST(n, 20)) FROM (SELECT clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year HAVING COUNT(*) > 1) AS t;
+SELECT COUNT(*) FROM (SELECT age, AVG(income) AS mean FROM people GROUP BY age) AS t WHERE mean > 30000;
 SELECT AVG(kinds) FROM (SELECT person_id, COUNT(DISTINCT clinic) AS kinds, MIN(note) AS note FROM visits GROUP BY 1) AS t;
 
 -- # join
@@ -212,8 +223,20 @@ SELECT COUNT(*) FROM ((SELECT * FROM people) AS p JOIN visits USING (person_id))
 SELECT COUNT(*) FROM visits a JOIN visits b ON a.person_id = b.person_id AND a.visit_id < b.visit_id;
 SELECT COUNT(*) FROM (SELECT * FROM visits WHERE year = 2020) AS v JOIN (SELECT * FROM people WHERE age > 20) AS p USING (person_id);
 SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city AND a.clinic <> b.clinic;
+SELECT COUNT(person_id), COUNT(visit_id) FROM people FULL JOIN visits USING (person_id);
+SELECT COUNT(*) FROM people p FULL OUTER JOIN visits v ON p.person_id = v.person_id WHERE v.visit_id IS NULL OR p.age > 50;
+SELECT city, COUNT(visit_id) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic GROUP BY city;
+SELECT COUNT(*) FROM visits FULL JOIN clinics USING (clinic);
+SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.year - 2000 < c.beds;
+SELECT sex, COUNT(*) FROM people NATURAL JOIN visits GROUP BY sex;
+SELECT COUNT(*) FROM people NATURAL LEFT JOIN visits WHERE visit_id IS NULL;
+SELECT COUNT(person_id) FROM visits NATURAL FULL OUTER JOIN people;
+SELECT sex, COUNT(*) FROM people SEMI JOIN visits USING (person_id) GROUP BY sex;
+SELECT AVG(age) FROM people p ANTI JOIN visits v ON v.person_id = p.person_id AND v.cost > 100;
+SELECT COUNT(*) FROM clinics ANTI JOIN visits USING (clinic);
+SELECT COUNT(*) FROM people NATURAL SEMI JOIN visits;
 
--- # union
+-- # set_operation
 
 SELECT COUNT(*) FROM (SELECT person_id FROM visits UNION ALL SELECT person_id FROM scores) AS t;
 SELECT SUM(x) FROM (SELECT age AS x FROM people UNION ALL SELECT points FROM scores UNION ALL SELECT year FROM visits) AS t;
@@ -222,6 +245,15 @@ SELECT kind, COUNT(*) FROM all_rows GROUP BY kind;
 WITH t AS (SELECT 1 AS x UNION ALL SELECT 2 ORDER BY x) SELECT COUNT(*) FROM t;
 SELECT COUNT(*) FROM (WITH p AS (SELECT age FROM people) SELECT age FROM p UNION ALL SELECT age + 1 FROM p) AS t;
 SELECT AVG(x) FROM ((SELECT beds AS x FROM clinics) UNION ALL (SELECT 5)) AS t;
+SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT year FROM visits) AS t;
+SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION DISTINCT SELECT city FROM clinics) AS t;
+SELECT COUNT(*) FROM (SELECT clinic FROM visits EXCEPT SELECT clinic FROM clinics) AS t;
+SELECT COUNT(*) FROM (SELECT person_id FROM people EXCEPT ALL SELECT person_id FROM visits) AS t;
+SELECT COUNT(*) FROM (SELECT clinic, year FROM visits INTERSECT SELECT nickname, 2019 FROM people) AS t;
+SELECT COUNT(*) FROM (SELECT clinic FROM visits INTERSECT ALL SELECT clinic FROM clinics) AS t;
+SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT year FROM visits INTERSECT SELECT 2019 ORDER BY age) AS t;
+SELECT COUNT(*) FROM (WITH p AS (SELECT clinic FROM visits) SELECT clinic FROM p INTERSECT SELECT clinic FROM clinics ORDER BY 1) AS t;
+SELECT COUNT(*) FROM (WITH p AS (SELECT clinic FROM visits) SELECT clinic FROM p EXCEPT SELECT city FROM clinics ORDER BY 1) AS t;
 
 -- # in_subquery and exists
 
@@ -236,6 +268,11 @@ SELECT AVG(age) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.p
 SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM clinics WHERE city = 'Oslo');
 SELECT COUNT(*) FILTER (WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo')) FROM visits;
 SELECT COUNT(*) FROM visits v, people p WHERE v.person_id = p.person_id AND v.clinic IN (SELECT clinic FROM clinics);
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.year - 2000 > p.age);
+SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics WHERE p.age > beds);
+SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic);
+SELECT city, COUNT(*) FROM clinics WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 100) OR beds > 10 GROUP BY city;
+SELECT COUNT(*) FROM clinics WHERE clinic IS NOT NULL AND clinic NOT IN (SELECT clinic FROM visits WHERE clinic IS NOT NULL);
 
 -- # expr: numbers
 

@@ -332,19 +332,28 @@ SELECT nextval('seq') FROM people
 -- Unsupported outer-union: the outermost query is one SELECT
 SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM visits
 
--- Unsupported union: UNION without ALL is not answered
-SELECT COUNT(*) FROM (SELECT age FROM people UNION SELECT year FROM visits) AS t
-
--- Unsupported not-accepted: UNION BY NAME is not answered
+-- Unsupported not-accepted: BY NAME is not answered
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL BY NAME SELECT year FROM visits) AS t
 
--- Unsupported not-accepted: EXCEPT is not answered
-SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits) AS t
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits LIMIT 3) AS t
 
--- Unsupported not-accepted: INTERSECT is not answered
-SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits) AS t
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits OFFSET 3) AS t
 
--- SqlError union: the parts of a UNION ALL have 2 and 1 columns
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits LIMIT 3) AS t
+
+-- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits OFFSET 3) AS t
+
+-- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT points FROM scores) AS t
+
+-- SqlError union: the parts of this INTERSECT have 2 and 1 columns
+SELECT COUNT(*) FROM (SELECT age, sex FROM people INTERSECT SELECT year FROM visits) AS t
+
+-- SqlError union: the parts of this UNION have 2 and 1 columns
 SELECT COUNT(*) FROM (SELECT age, sex FROM people UNION ALL SELECT year FROM visits) AS t
 
 -- SqlError type: BIGINT and VARCHAR do not go together
@@ -368,11 +377,11 @@ SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits L
 -- Unsupported inner-limit: OFFSET inside a subquery
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported inner-group: a group of this subquery mixes the rows of many entities
+-- Unsupported no-bounds: n has no declared bounds
 SELECT AVG(n) FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t
 
--- Unsupported inner-group: a group of this subquery mixes the rows of many entities
-SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits) AS t
+-- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+SELECT AVG(LEAST(n, 10)) FROM (SELECT points, COUNT(*) AS n FROM scores GROUP BY points) AS t
 
 -- Unsupported inner-aggregate: quantile inside a query is not answered
 SELECT AVG(m) FROM (SELECT person_id, MEDIAN(cost) AS m FROM visits GROUP BY person_id) AS t
@@ -481,23 +490,35 @@ SELECT COUNT(*) FROM people, people
 -- SqlError alias: p is named twice in FROM
 SELECT COUNT(*) FROM people p JOIN visits p USING (person_id)
 
--- Unsupported join-kind: FULL JOIN is not answered
-SELECT COUNT(*) FROM people FULL JOIN visits USING (person_id)
+-- Unsupported join-kind: LEFT SEMI JOIN is not answered
+SELECT COUNT(*) FROM people LEFT SEMI JOIN visits USING (person_id)
 
--- Unsupported join-kind: SEMI JOIN is not answered
-SELECT COUNT(*) FROM people SEMI JOIN visits USING (person_id)
+-- SqlError join-condition: JOIN needs a condition
+SELECT COUNT(*) FROM people ANTI JOIN visits
 
--- Unsupported join-kind: ANTI JOIN is not answered
-SELECT COUNT(*) FROM people ANTI JOIN visits USING (person_id)
+-- SqlError join-condition: the tables of this NATURAL JOIN have no column of one name
+SELECT COUNT(*) FROM people NATURAL JOIN clinics
 
--- Unsupported not-accepted: this kind of join is not answered
-SELECT COUNT(*) FROM people NATURAL JOIN visits
+-- Unsupported join-condition: x is BIGINT on one side of this full join, and VARCHAR on the other
+SELECT COUNT(*) FROM (SELECT person_id, age AS x FROM people) AS p FULL JOIN (VALUES ('1')) AS v(x) USING (x)
 
--- Unsupported not-accepted: this kind of join is not answered
+-- Unsupported join-kind: ASOF JOIN is not answered
 SELECT COUNT(*) FROM people ASOF JOIN visits USING (person_id)
 
--- Unsupported not-accepted: this kind of join is not answered
+-- Unsupported join-kind: POSITIONAL JOIN is not answered
 SELECT COUNT(*) FROM people POSITIONAL JOIN visits
+
+-- Unsupported outer-private: this join keeps a row of people and visits where none meets it
+SELECT COUNT(*) FROM people p FULL JOIN visits v ON p.age = v.year
+
+-- Unsupported outer-private: this join keeps a row of people and visits where none meets it
+SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age < v.year
+
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+SELECT COUNT(*) FROM visits v SEMI JOIN visits w ON v.clinic = w.clinic
+
+-- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+SELECT COUNT(*) FROM clinics c LEFT JOIN scores s ON c.beds = s.points
 
 -- SqlError unknown-column: there is no column age
 SELECT COUNT(*) FROM people JOIN visits USING (age)
@@ -964,17 +985,17 @@ SELECT bin_floor(age + 1) AS b, COUNT(*) FROM people GROUP BY b
 
 -- # subqueries in conditions
 
--- Unsupported scalar-subquery: a subquery as a value is not answered
-SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(beds) FROM clinics)
-
--- Unsupported scalar-subquery: a subquery as a value is not answered
-SELECT (SELECT COUNT(*) FROM visits) FROM people
-
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
+-- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
 SELECT COUNT(*) FROM people WHERE age IN (SELECT points FROM scores)
+
+-- Unsupported null-list: this test compares with NULLs of private rows
+SELECT COUNT(*) FROM visits WHERE clinic NOT IN (SELECT clinic FROM visits WHERE cost > 100)
+
+-- Unsupported null-list: this test compares with NULLs of private rows
+SELECT COUNT(*) FILTER (WHERE clinic IN (SELECT nickname FROM people)) FROM visits
 
 -- SqlError in-list: a subquery after IN has one column
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic, city FROM clinics)
@@ -994,11 +1015,8 @@ SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits)
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.year = p.age)
 
--- Unsupported exists: a subquery of EXISTS is linked to the query around it by equalities only
+-- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id < p.person_id)
-
--- Unsupported exists: a subquery of EXISTS is linked to the query around it by equalities only
-SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics WHERE p.age > 3)
 
 -- Unsupported exists: EXISTS takes a plain SELECT
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id)
@@ -1012,8 +1030,17 @@ SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT nothing FROM clinics)
 -- Unsupported exists: EXISTS takes a plain SELECT
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics UNION ALL SELECT 1)
 
--- Unsupported private-list: a list that depends on private rows could change the answer for everybody
-SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)
-
 -- SqlError parameter: no value is given for ?
 SELECT COUNT(*) FROM people WHERE age = ?
+
+-- SqlError validate: AGAINST is expected here
+VALIDATE SELECT COUNT(*) FROM people WITHIN 5 PERCENT
+
+-- SqlError validate: WITHIN is expected here
+VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn
+
+-- SqlError validate: a number above 0 is expected here
+VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN five PERCENT
+
+-- SqlError validate: a tolerance is a number above 0
+VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN 0

@@ -64,7 +64,11 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePolicy:
-    """A declared table. `rows_per_entity` maps an entity's name to the most rows of this table that one entity keeps."""
+    """A declared table.
+
+    rows_per_entity   for an entity's name, the most rows of this table that one entity keeps
+    rows_per_value    for a column, the most rows of one value that are kept where rows of many entities meet by it
+    """
 
     name: str
     public: bool = False
@@ -72,6 +76,7 @@ class TablePolicy:
     columns: Mapping[str, ColumnPolicy] = field(default_factory=dict)
     foreign_keys: tuple[ForeignKey, ...] = ()
     rows_per_entity: Mapping[str, int] = field(default_factory=dict)
+    rows_per_value: Mapping[str, int] = field(default_factory=dict)
     source: str | None = None
 
 
@@ -161,6 +166,7 @@ class Table:
     unique   sets of columns that the *database* guarantees to be unique
     owners   the ways to the entities that a row belongs to: one, or several, such as the two ends of a friendship
     rows     the most rows of one entity; None where the owner gave no limit
+    rows_per_value  the most rows of one value of a column, where rows of many entities meet by it
     """
 
     name: str
@@ -171,6 +177,7 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...] = ()
     owners: tuple[OwnerPath, ...] = ()
     rows: int | None = None
+    rows_per_value: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def owner(self) -> OwnerPath | None:

@@ -195,13 +195,18 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     if not NAME.match(name):
         part.fail(None, "a table's name is letters, digits and _")
     public = bool(part.take("public", bool))
-    rows = _rows_per_entity(part, entities)
+    rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
-        foreign_keys=_foreign_keys(part),
+        rows_per_value=per_value, foreign_keys=_foreign_keys(part),
         columns={column: _column(column, section) for column, section in part.sections("columns", fold=True)})
-    if public and rows:
-        part.fail("rows_per_entity", "a public table holds no entity, so it has no limit", try_="leave it out")
+    for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
+        if public and given:
+            part.fail(limits, "a public table holds no entity, so it has no limit", try_="leave it out")
+    for column in per_value:
+        if column not in table.columns:
+            part.fail("rows_per_value", f"column {column} is not declared",
+                      try_=_close(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     part.finish()
     for column in table.key:
         if column not in table.columns:
@@ -220,9 +225,20 @@ def _rows_per_entity(part: Section, entities: Mapping[str, Entity]) -> dict[str,
     for entity, limit in limits.items():
         if entity not in entities:
             part.fail("rows_per_entity", f"there is no entity {entity}", try_=suggest(entity, entities))
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10**6:
-            part.fail("rows_per_entity", "must be a whole number from 1 to 1000000")
+        _check_rows(part, "rows_per_entity", limit)
     return dict(limits)
+
+
+def _rows_per_value(part: Section) -> dict[str, int]:
+    limits = part.take("rows_per_value", dict) or {}
+    for limit in limits.values():
+        _check_rows(part, "rows_per_value", limit)
+    return dict(limits)
+
+
+def _check_rows(part: Section, name: str, limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10**6:
+        part.fail(name, "must be a whole number from 1 to 1000000")
 
 
 def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:

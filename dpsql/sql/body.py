@@ -14,6 +14,7 @@ from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql import lists, scalars, typing
 from dpsql.sql.expressions import Binder
@@ -41,7 +42,8 @@ class Body:
         self.joined: set[str] = set()  # columns that a linked subquery brought
         self.binder = Binder(self)
         self._bound: dict[str, Expr] = {}
-        self._marks: dict[tuple[Expr | None, exp.Expr], Expr] = {}
+        self._marks: dict[tuple[Expr | None, exp.Expr, bool], Expr] = {}
+        self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
         self._values: dict[exp.Expr, Expr] = {}
 
     @property
@@ -119,6 +121,7 @@ class Body:
         """
         links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
+        self._kept |= {id(query) for part in parts for query in lists.kept_lists(part)}
         for subqueries in (False, True):
             chosen = [self.binder.condition(part, "WHERE") for part in parts
                       if (part.find(exp.Query) is not None) is subqueries]
@@ -130,8 +133,8 @@ class Body:
 
     def _linked(self, node: Node) -> Node:
         origins = self.scope.origins
-        return rebuild(push_equalities(node), lambda below: say_owners(below, origins, self.world) if isinstance(below, Join)
-                       else below)
+        return rebuild(keep_marks(push_equalities(node)), lambda below: say_owners(below, origins, self.world) if isinstance(
+            below, Join) else below)
 
     def aggregate(self, node: exp.Expr) -> Expr:
         raise SqlError("an aggregate is not allowed here", code="aggregate-here", span=span_of(node),
@@ -142,18 +145,19 @@ class Body:
 
     def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
         """subject IN (query); the same test written twice is one."""
-        if (subject, query) not in self._marks:
-            self._marks[subject, query] = lists.listed(self, subject, query, span)
-        return replace(self._marks[subject, query], span=span)
+        key = subject, query, id(query) in self._kept
+        if key not in self._marks:
+            self._marks[key] = lists.listed(self, subject, query, span, kept=key[2])
+        return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
         """EXISTS (query); the same test written twice is one."""
-        if (None, query) not in self._marks:
+        if (None, query, False) not in self._marks:
             select = lists.plain_select(query, span)
             names = self.names.with_(select.args.get("with_"))
             scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
-            self._marks[None, query] = lists.exists(self, Body(self.world, scope, names), select, span)
-        return replace(self._marks[None, query], span=span)
+            self._marks[None, query, False] = lists.exists(self, Body(self.world, scope, names), select, span)
+        return replace(self._marks[None, query, False], span=span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         """(query) as a value; the same one written twice is one."""

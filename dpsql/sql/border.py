@@ -19,14 +19,15 @@ from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
 _UNARY = {"this"}
+_SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 
 ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # queries
     exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "distinct"},
-    exp.Union: {"this", "expression", "distinct", "with_", "order", "limit", "offset"},
+    exp.Union: _SET_OPERATION, exp.Intersect: _SET_OPERATION, exp.Except: _SET_OPERATION,
     exp.Subquery: {"this", "alias", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
-    exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using"},
+    exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Group: {"expressions", "all"},
     exp.Order: {"expressions"}, exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Limit: {"expression"}, exp.Offset: {"expression"}, exp.Distinct: {"expressions"},

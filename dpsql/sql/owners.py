@@ -6,12 +6,12 @@ names the entity or by a foreign key, it is added here; a mistake could change t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpsql.catalog.model import Catalog, ForeignKey, Table
 from dpsql.plan.expr.nodes import Call, Ref
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql.scope import Origin
 from dpsql.sql.world import World
@@ -19,18 +19,70 @@ from dpsql.types import Type
 
 
 def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
-    """The join with the equality of the owners in its condition, where the other equalities there imply it."""
-    pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
-    if not same_owner(pairs, world):
-        return join
+    """The join with the equality of the owners in its condition, where the other equalities there imply it; of a full join, with
+    the column that names the owner on either side.
+    """
     owners = world.owners(join.left), world.owners(join.right)
-    if len(owners[0]) != 1 or len(owners[1]) != 1 or (owners[0][0], owners[1][0]) in join.equated:
+    pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
+    if len(owners[0]) == len(owners[1]) == 1 and same_owner(pairs, world):
+        join = _equated(join, owners[0][0], owners[1][0])
+    elif not join.keep_left and not join.keep_right:
+        for ours, theirs in _same_owners(owners, pairs, origins, world):
+            join = _equated(join, ours, theirs)
+    if not (join.keep_left and join.keep_right):
         return join
-    (ours,), (theirs,) = owners
+    known = {(made.left, made.right) for made in join.merged}
+    made = [Merged(id=world.fresh.column(), name=join.left.names[a], left=a, right=b) for a, b in dict.fromkeys(join.equated)
+            if a in owners[0] and b in owners[1] and (a, b) not in known]
+    return replace(join, merged=(*join.merged, *made))
+
+
+def _equated(join: Join, ours: str, theirs: str) -> Join:
     kinds = join.left.env[ours].type, join.right.env[theirs].type
+    if (ours, theirs) in join.equated or kinds[0] is not kinds[1]:
+        return join
     equal = Call(function="=", type=Type.BOOLEAN, args=(Ref(column=ours, type=kinds[0]), Ref(column=theirs, type=kinds[1])))
-    condition = all_of([join.condition, equal]) if kinds[0] is kinds[1] else None
+    condition = all_of([join.condition, equal])
     return join if condition is None else replace(join, condition=condition)
+
+
+def _same_owners(owners: tuple[tuple[str, ...], tuple[str, ...]], pairs: Sequence[tuple[Origin, Origin]],
+                 origins: Mapping[str, Origin], world: World) -> Iterator[tuple[str, str]]:
+    """The owners left and right that are one where the pairs of columns agree, for rows that may have several."""
+    readings = dict.fromkeys((a.scan, a.table, b.scan, b.table) for a, b in pairs)
+    for left, first, right, second in readings:
+        linked = [{origin.column: i for i, pair in enumerate(pairs) for origin in pair if origin.scan == scan}
+                  for scan in (left, right)]
+        ways = [_named_by(world.catalog.table(name), columns) for name, columns in zip((first, second), linked, strict=True)]
+        for here, ours in ways[0].items():
+            for there, theirs in ways[1].items():
+                if ours & theirs:
+                    yield from ((a, b) for a in owners[0] if origins.get(a) == Origin(scan=left, table=first, column=here)
+                                for b in owners[1] if origins.get(b) == Origin(scan=right, table=second, column=there))
+
+
+def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[Hashable]]:
+    """For each owner of a table, under the name of its column, what names it among columns that are in pairs, by their numbers:
+    the name itself, a key of the row, or a foreign key to the row that it is found by."""
+    found: dict[str, set[Hashable]] = {}
+    for i, way in enumerate(table.owners if table is not None else ()):
+        assert table is not None
+        names = found.setdefault(owner_column(table, i), set())
+        if not way.steps and way.column in linked:
+            names.add((way.kind, linked[way.column]))
+        names |= {(table.name, frozenset((column, linked[column]) for column in key), way)
+                  for key in table.unique if key <= set(linked)}
+        for step in way.steps[:1]:
+            if set(step.columns) <= set(linked):
+                key = frozenset((there, linked[here]) for here, there in zip(step.columns, step.references, strict=True))
+                names.add((step.table, key, replace(way, steps=way.steps[1:])))
+    return found
+
+
+def owner_column(table: Table, place: int) -> str:
+    """The name of an owner's column in origins: a column of the table, or a name that none has."""
+    way = table.owners[place]
+    return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
 def same_owner(pairs: Sequence[tuple[Origin, Origin]], world: World) -> bool:
@@ -39,9 +91,14 @@ def same_owner(pairs: Sequence[tuple[Origin, Origin]], world: World) -> bool:
     Both columns name the entity of their row; or they make up a foreign key, and child and parent hang on the same entity; or
     they make up foreign keys to one parent.
     """
-    if any(world.names_owner(a) and world.names_owner(b) for a, b in pairs):
+    if any(world.names_owner(a) and world.names_owner(b) and _kind(a, world) == _kind(b, world) for a, b in pairs):
         return True
     return any(_parent_of(left, world.catalog) & _parent_of(right, world.catalog) for left, right in _readings(pairs))
+
+
+def _kind(origin: Origin, world: World) -> int | None:
+    table = world.catalog.table(origin.table)
+    return table.owner.kind if table is not None and table.owner is not None else None
 
 
 def parent_keys(table: Table, catalog: Catalog) -> Iterator[tuple[ForeignKey, Table]]:

@@ -19,8 +19,6 @@ _DURATION = ("intervals are a whole number of days, weeks, months or years", "IN
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Window: _WINDOW, exp.RowNumber: _WINDOW, exp.IgnoreNulls: _SOME_ROW, exp.RespectNulls: _SOME_ROW,
-    exp.Except: ("EXCEPT is not answered", "NOT EXISTS against a public table"),
-    exp.Intersect: ("INTERSECT is not answered", "IN against a public table"),
     exp.Rollup: ("ROLLUP is not answered", _LEVELS), exp.Cube: ("CUBE is not answered", _LEVELS),
     exp.GroupingSets: ("GROUPING SETS are not answered", _LEVELS),
     exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
@@ -95,8 +93,8 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Subquery, "limit"): ("LIMIT after brackets is not answered", "LIMIT inside them"),
     (exp.Subquery, "offset"): ("OFFSET after brackets is not answered", "OFFSET inside them"),
     (exp.Subquery, "order"): ("ORDER BY after brackets is not answered", "ORDER BY inside them"),
-    (exp.Union, "by_name"): ("UNION BY NAME is not answered", "UNION ALL, with the columns in one order"),
-    (exp.Join, "method"): ("this kind of join is not answered", "JOIN ... ON or JOIN ... USING"),
+    **{(kind, "by_name"): ("BY NAME is not answered", "the columns of both queries in one order")
+       for kind in (exp.Union, exp.Intersect, exp.Except)},
     (exp.Star, "except_"): ("EXCLUDE is not answered", "the names of the columns"),
     (exp.Star, "replace"): ("REPLACE is not answered", "the names of the columns"),
     (exp.Star, "rename"): ("RENAME is not answered", "the names of the columns"),

@@ -14,6 +14,7 @@ from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.question import Question
 from dpsql.sql import typing
@@ -25,7 +26,7 @@ from dpsql.sql.scope import Origin, Scope
 from dpsql.sql.sources import bind_from, one_row
 from dpsql.sql.trees import aliases_of, has_aggregate, inner_of, item_name
 from dpsql.sql.world import Names, Relation, World
-from dpsql.types import ANY_NUMBER, Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 
 class Inside:
@@ -37,8 +38,8 @@ class Inside:
             match tree:
                 case exp.Subquery():
                     return self.relation(tree.this, world, inner)
-                case exp.Union():
-                    return _bind_union(tree, world, inner)
+                case exp.SetOperation():
+                    return _bind_set_operation(tree, world, inner)
                 case exp.Select():
                     return _bind_select(tree, world, inner)
                 case exp.Values():
@@ -121,17 +122,34 @@ def _distinct(relation: Relation, world: World) -> Relation:
     return Relation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
 
 
-# -- UNION ALL
+# -- UNION, INTERSECT and EXCEPT
 
 
-def _bind_union(tree: exp.Expr, world: World, names: Names) -> Relation:
-    span = span_of(tree)
-    if tree.args.get("distinct"):
-        raise Unsupported("UNION without ALL is not answered", code="union", span=span, try_="UNION ALL, then SELECT DISTINCT")
+def _bind_set_operation(tree: exp.SetOperation, world: World, names: Names) -> Relation:
     _no_limit(tree)
     left, right = (world.relation(part, names) for part in (tree.this, tree.expression))
+    sides, shown = _by_position(left, right, type(tree).__name__.upper(), world, span_of(tree))
+    if isinstance(tree, exp.Union):
+        distinct = bool(tree.args.get("distinct"))
+        owned = 0 if distinct else _carry_owners(left, right, sides, world)
+        shown += [(world.fresh.column(), "(owner)") for _ in range(owned)]
+        union = UnionAll(parts=_projected(left, right, sides), columns=tuple(shown))
+        visible = union.fields[: len(union.fields) - owned]
+        return Relation(node=Distinct(input=union) if distinct else union,
+                        columns=tuple((field.name, field) for field in visible))
+    parts = _projected(left, right, sides)
+    node = SetOperation(kind="except" if isinstance(tree, exp.Except) else "intersect", all=not tree.args.get("distinct"),
+                        left=parts[0], right=parts[1], columns=tuple(shown))
+    origins = {field.id: left.origins[expr.column] for field, (_, _, expr) in zip(node.fields, sides[0], strict=True)
+               if isinstance(expr, Ref) and expr.column in left.origins}
+    return Relation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
+
+
+def _by_position(left: Relation, right: Relation, word: str, world: World,
+                 span: Span | None) -> tuple[list[list[tuple[str, str, Expr]]], list[tuple[str, str]]]:
+    """The columns of both sides, converted to common types, and those of the result."""
     if len(left.columns) != len(right.columns):
-        raise SqlError(f"the parts of a UNION ALL have {len(left.columns)} and {len(right.columns)} columns", code="union",
+        raise SqlError(f"the parts of this {word} have {len(left.columns)} and {len(right.columns)} columns", code="union",
                        span=span, try_="as many columns in each of them")
     sides: list[list[tuple[str, str, Expr]]] = [[], []]
     shown = []
@@ -139,12 +157,12 @@ def _bind_union(tree: exp.Expr, world: World, names: Names) -> Relation:
         shown.append((world.fresh.column(), name))
         for side, expr in zip(sides, typing.common([a.ref, b.ref], span), strict=True):
             side.append((world.fresh.column(), name, expr))
-    owned = _carry_owners(left, right, sides, world)
-    shown += [(world.fresh.column(), "(owner)") for _ in range(owned)]
-    node = UnionAll(parts=tuple(Project(input=relation.node, columns=tuple(side))
-                                for relation, side in zip((left, right), sides, strict=True)), columns=tuple(shown))
-    visible = node.fields[: len(node.fields) - owned]
-    return Relation(node=node, columns=tuple((field.name, field) for field in visible))
+    return sides, shown
+
+
+def _projected(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]]) -> tuple[Node, ...]:
+    return tuple(Project(input=relation.node, columns=tuple(side))
+                 for relation, side in zip((left, right), sides, strict=True))
 
 
 def _carry_owners(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]], world: World) -> int:

@@ -62,12 +62,11 @@ class Scope:
 
     def columns(self) -> Iterator[tuple[str, str, Field]]:
         """(alias, name, field) of every column that is visible without its table."""
-        fields = {found.id: found for source in self.sources for _, found in source.columns}
         for source in self.sources:
             for name, found in source.columns:
                 shown = self.merged.get(found.id, found.id)
                 if shown is not None:
-                    yield source.alias, name, fields[shown]
+                    yield source.alias, name, self.node.field(shown)
 
     def find(self, name: str, table: str | None) -> list[Field]:
         """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""

@@ -13,12 +13,13 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.rules.push_equalities import TRUE, all_of
 from dpsql.sql import typing
 from dpsql.sql.body import Body
-from dpsql.sql.owners import say_owners
+from dpsql.sql.lists import half_join
+from dpsql.sql.owners import owner_column, say_owners
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin, Scope, Source, closest, distinct_names, one_of
 from dpsql.sql.world import Names, Relation, World
@@ -116,10 +117,11 @@ def read_table(table: Table, world: World) -> Relation:
     """A scan of a declared table, under fresh identifiers."""
     pairs = tuple((world.fresh.column(), name) for name in table.columns)
     ids = {name: column for column, name in pairs}
-    owners = tuple((ids.get(way.column) if not way.steps else None) or world.fresh.column() for way in table.owners)
+    owners = tuple((ids.get(way.column) if way.in_row else None) or world.fresh.column() for way in table.owners)
     node = Scan(table=table, columns=pairs, owners=owners)
     reading = world.fresh.scan()
     origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
+    origins |= {owner: Origin(scan=reading, table=table.name, column=owner_column(table, i)) for i, owner in enumerate(owners)}
     return Relation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
 
 
@@ -128,26 +130,48 @@ def read_table(table: Table, world: World) -> Relation:
 
 def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope:
     right = _bind_source(join.this, world, names)
-    span = span_of(join)
     _check_aliases(left, right, join)
-    side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
-    if side == "FULL" or kind in ("SEMI", "ANTI"):
-        raise Unsupported(f"{'FULL' if side == 'FULL' else kind} JOIN is not answered", code="join-kind", span=span,
-                          try_="LEFT JOIN" if side == "FULL" else "EXISTS or NOT EXISTS")
-    if kind not in ("", "INNER", "OUTER", "CROSS"):
-        raise Unsupported(f"{kind} JOIN is not answered", code="join-kind", span=span, try_="JOIN ... ON or JOIN ... USING")
-    merged = {**left.merged, **right.merged}
-    if join.args.get("using"):
-        condition, merged = _using(left, right, join.args["using"], merged, keep_right=side == "RIGHT")
+    side, kind = _kind(join)
+    merged, pairs = {**left.merged, **right.merged}, _shared_names(left, right, join)
+    if pairs:
+        condition, merged = _using(left, right, pairs, merged, side, span_of(join))
     elif join.args.get("on") is not None:
         condition = _on(left, right, join.args["on"], world, names)
-    elif side:
-        raise SqlError("an outer join needs ON or USING", code="join-condition", span=span, try_="ON a.key = b.key")
+    elif side or kind in HALVES:
+        raise SqlError(f"{'an outer' if side else 'this'} join needs ON or USING", code="join-condition", span=span_of(join),
+                       try_="ON a.key = b.key")
     else:
         condition = TRUE
-    first, second = (right, left) if side == "RIGHT" else (left, right)
-    node = say_owners(Join(left=first.node, right=second.node, condition=condition, keep_left=bool(side), span=span),
-                      {**left.origins, **right.origins}, world)
+    if kind in HALVES:
+        node = half_join(left.node, right.node, condition, {**left.origins, **right.origins}, world, keep=kind == "SEMI",
+                         span=span_of(join))
+        return replace(left, node=node)
+    return _joined(left, right, condition, side, [(a.id, b.id) for a, b in pairs], merged, world, span_of(join))
+
+
+HALVES = ("SEMI", "ANTI")
+
+
+def _kind(join: exp.Expr) -> tuple[str, str]:
+    """The side whose rows are kept, and the kind of a join. Raises Unsupported for others."""
+    side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS", *HALVES) or (side and kind in HALVES):
+        raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered", code="join-kind",
+                          span=span_of(join), try_="JOIN ... ON, or SEMI JOIN ... ON")
+    return side, kind
+
+
+def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequence[tuple[str, str]],
+            merged: dict[str, str | None], world: World, span: Span | None) -> Scope:
+    """The pairs of a join under the names of both sides. A full join shows one column for each of the `pairs` of USING."""
+    full = side == "FULL"
+    join = Join(left=left.node, right=right.node, condition=condition, keep_left=side in ("LEFT", "FULL"),
+                keep_right=side in ("RIGHT", "FULL"), span=span)
+    if full:
+        made = [Merged(id=world.fresh.column(), name=left.node.names[a], left=a, right=b) for a, b in pairs]
+        merged = {place: next((new.id for new in made if new.left == shown), shown) for place, shown in merged.items()}
+        join = replace(join, merged=tuple(made))
+    node = say_owners(join, {**left.origins, **right.origins}, world)
     padded = {field.id: field for field in node.fields}
     sources = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns))
                     for source in (*left.sources, *right.sources))
@@ -173,16 +197,30 @@ def _on(left: Scope, right: Scope, clause: exp.Expr, world: World, names: Names)
     return condition
 
 
-def _using(left: Scope, right: Scope, shared: Sequence[exp.Expr], merged: dict[str, str | None], *,
-           keep_right: bool) -> tuple[Expr, dict[str, str | None]]:
+def _shared_names(left: Scope, right: Scope, join: exp.Expr) -> list[tuple[Field, Field]]:
+    """The pairs of columns that USING or NATURAL makes one; none for other joins."""
+    if str(join.args.get("method") or "").upper() != "NATURAL":
+        return [tuple(side.resolve(str(part.this), None, span_of(part)) for side in (left, right))  # type: ignore[misc]
+                for part in join.args.get("using") or ()]
+    theirs = {name.lower() for _, name, _ in right.columns()}
+    shared = dict.fromkeys(name for _, name, _ in left.columns() if name.lower() in theirs)
+    if not shared:
+        raise SqlError("the tables of this NATURAL JOIN have no column of one name", code="join-condition", span=span_of(join),
+                       try_="JOIN ... ON a.key = b.key")
+    return [(left.resolve(name, None, span_of(join)), right.resolve(name, None, span_of(join))) for name in shared]
+
+
+def _using(left: Scope, right: Scope, pairs: Sequence[tuple[Field, Field]], merged: dict[str, str | None],
+           side: str, span: Span | None) -> tuple[Expr, dict[str, str | None]]:
     """The condition of USING, and which columns stand for the pairs: those of the side whose rows are all kept."""
     parts = []
-    for part in shared:
-        name, span = str(part.this), span_of(part)
-        a, b = left.resolve(name, None, span), right.resolve(name, None, span)
+    for a, b in pairs:
+        if side == "FULL" and a.facts.type is not b.facts.type:
+            raise Unsupported(f"{a.name} is {a.facts.type.value} on one side of this full join, and {b.facts.type.value} on the "
+                              "other", code="join-condition", span=span, subject=a.name, try_="ON in place of USING")
         parts.append(typing.call("=", [a.ref, b.ref], {**left.env, **right.env}, span))
         first, second = (_place(found, merged) for found in (a, b))
-        merged = {**merged, first: b.id if keep_right else a.id, second: None}
+        merged = {**merged, first: b.id if side == "RIGHT" else a.id, second: None}
     condition = all_of(parts)
     assert condition is not None
     return condition, merged

@@ -27,7 +27,8 @@ _BEFORE_STAR = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, T
 _AFTER_COMMA = {TokenType.COMMA, *CLOSING}
 _NEVER_BESIDE = {(TokenType.ASC, TokenType.DESC), (TokenType.DESC, TokenType.ASC), (TokenType.STRING, TokenType.STRING),
                  (TokenType.GROUP_BY, TokenType.DISTINCT), *((TokenType.ALIAS, kind) for kind in (TokenType.COMMA, *CLOSING))}
-_WITHOUT_CONDITION = ("CROSS", "NATURAL", "POSITIONAL")
+_WITHOUT_CONDITION = {"CROSS", "NATURAL", "POSITIONAL"}
+_JOIN_WORDS = _WITHOUT_CONDITION | {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF"}
 
 
 class Words(DuckDB.Tokenizer):
@@ -136,20 +137,21 @@ def _check_limits(tokens: Sequence[Token]) -> None:
 def _check_joins(tokens: Sequence[Token]) -> None:
     """Refuse a JOIN without its condition, which sqlglot reads as a cross join."""
     waiting: list[list[Token]] = [[]]  # the joins without condition, for each bracket that is open
+    words: list[str] = []  # the words right before a JOIN that tell its kind
 
     def end_clause() -> None:
         if waiting[-1]:
             raise SqlError("JOIN needs a condition", code="join-condition", span=place_of(waiting[-1][-1]),
                            try_="JOIN t ON a.key = t.key, or JOIN t USING (key); CROSS JOIN for all pairs")
 
-    for before, token, after, last in zip([None, *tokens], tokens, [*tokens[1:], None], [*tokens[2:], None, None], strict=False):
+    for token, after, last in zip(tokens, [*tokens[1:], None], [*tokens[2:], None, None], strict=False):
         if token.token_type in OPENING:
             waiting.append([])
         elif token.token_type in CLOSING:
             end_clause()
             if len(waiting) > 1:
                 waiting.pop()
-        elif token.token_type is TokenType.JOIN and (before is None or before.text.upper() not in _WITHOUT_CONDITION):
+        elif token.token_type is TokenType.JOIN and not _WITHOUT_CONDITION & set(words):
             waiting[-1].append(token)
         elif token.token_type in (TokenType.ON, TokenType.USING) and waiting[-1]:
             empty = after is None or (token.token_type is TokenType.USING and last is not None and last.token_type in CLOSING)
@@ -157,6 +159,7 @@ def _check_joins(tokens: Sequence[Token]) -> None:
                 waiting[-1].pop()
         elif token.token_type in _ENDS_FROM:
             end_clause()
+        words = [*words, token.text.upper()] if token.text.upper() in _JOIN_WORDS else []
     end_clause()
 
 

@@ -123,3 +123,64 @@ SELECT visits.clinic, w FROM visits JOIN (VALUES ('a', 1), ('b', 2), (NULL, 3)) 
 SELECT bonus * points FROM scores, (VALUES (10)) AS b(bonus)
 SELECT 1 AS x, 'a' AS y, NULL AS z
 SELECT person_id FROM people WHERE age > (3 + 4) * 5 AND 'x' || 'y' = 'xy' AND 3 > 2.5 AND 1 = 1.0
+SELECT * FROM people p FULL JOIN visits v ON p.person_id = v.person_id
+SELECT * FROM people FULL JOIN visits USING (person_id)
+SELECT * FROM people FULL OUTER JOIN visits USING (person_id) FULL JOIN scores USING (person_id)
+SELECT person_id, people.person_id, visits.person_id, cost FROM people FULL JOIN visits USING (person_id) WHERE cost > 100 OR age > 50
+SELECT p.person_id, c.city FROM people p FULL JOIN clinics c ON c.beds = p.age
+SELECT c.clinic, v.visit_id FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic
+SELECT c.clinic, v.visit_id FROM visits v RIGHT JOIN clinics c ON c.clinic = v.clinic AND v.year = 2020
+SELECT clinic, visit_id, city FROM visits FULL JOIN clinics USING (clinic)
+SELECT v.clinic, c.beds FROM visits v FULL JOIN clinics c ON v.year - 2000 < c.beds
+SELECT * FROM visits NATURAL JOIN clinics
+SELECT * FROM people NATURAL LEFT JOIN visits
+SELECT * FROM visits NATURAL RIGHT JOIN people
+SELECT * FROM visits NATURAL FULL JOIN people
+SELECT * FROM people NATURAL JOIN visits NATURAL JOIN clinics
+SELECT * FROM people p SEMI JOIN visits v ON p.person_id = v.person_id
+SELECT * FROM people SEMI JOIN visits USING (person_id)
+SELECT * FROM people ANTI JOIN visits USING (person_id)
+SELECT * FROM visits v SEMI JOIN visits w ON v.clinic = w.clinic AND v.visit_id < w.visit_id
+SELECT * FROM visits v ANTI JOIN visits w ON v.clinic = w.clinic AND v.visit_id < w.visit_id AND w.cost > 10
+SELECT * FROM visits v ANTI JOIN clinics c ON v.clinic = c.clinic AND v.year > 2018
+SELECT * FROM visits v SEMI JOIN clinics c ON v.clinic = c.clinic AND v.year > 2018 AND c.beds > 5
+SELECT * FROM people ANTI JOIN clinics ON age < beds
+SELECT * FROM people SEMI JOIN clinics ON TRUE
+SELECT * FROM people NATURAL SEMI JOIN visits
+SELECT * FROM people p SEMI JOIN visits v ON p.person_id = v.person_id JOIN scores s ON s.person_id = p.person_id
+SELECT p.person_id FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id < p.person_id AND v.cost > p.age)
+SELECT p.person_id FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.year - 2000 > p.age)
+SELECT p.person_id, EXISTS (SELECT 1 FROM clinics c WHERE c.beds < p.age) AS big FROM people p
+SELECT p.person_id FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = p.nickname OR v.year = p.age)
+SELECT c.clinic FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)
+SELECT c.clinic FROM clinics c WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic AND v.cost > 200)
+SELECT c.clinic, c.clinic IN (SELECT 'a' FROM visits WHERE cost > 0) AS known FROM clinics c WHERE c.clinic IS NOT NULL
+SELECT person_id FROM people WHERE EXISTS (SELECT 1 FROM visits)
+SELECT person_id FROM people WHERE NOT EXISTS (SELECT 1 FROM visits WHERE cost > 100000)
+SELECT visit_id FROM visits WHERE clinic IN (SELECT nickname FROM people)
+SELECT visit_id FROM visits WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 400) AND year IN (SELECT 2018 + points FROM scores)
+SELECT visit_id FROM visits WHERE cost > 600 OR (clinic IN (SELECT clinic FROM visits WHERE cost > 400) AND year > 2018)
+SELECT visit_id FROM visits WHERE year NOT IN (SELECT age + 1960 FROM people WHERE age IS NOT NULL) AND year IS NOT NULL
+SELECT visit_id, year IS NULL OR year NOT IN (SELECT age + 1960 FROM people) FROM visits WHERE year IS NOT NULL
+SELECT sex FROM people UNION SELECT clinic FROM visits
+SELECT age FROM people UNION SELECT year FROM visits UNION SELECT 1
+SELECT income FROM people UNION SELECT weight FROM people
+SELECT clinic FROM visits INTERSECT SELECT clinic FROM clinics
+SELECT clinic FROM visits EXCEPT SELECT clinic FROM clinics
+SELECT clinic FROM clinics EXCEPT SELECT clinic FROM visits
+SELECT clinic, year FROM visits INTERSECT ALL SELECT nickname, 2019 FROM people
+SELECT clinic FROM visits INTERSECT ALL SELECT clinic FROM visits WHERE year > 2018
+SELECT clinic FROM visits EXCEPT ALL SELECT clinic FROM visits WHERE year > 2018
+SELECT person_id, clinic FROM visits EXCEPT SELECT person_id, nickname FROM people
+SELECT person_id FROM people INTERSECT SELECT person_id FROM visits
+SELECT person_id FROM people EXCEPT SELECT person_id FROM visits
+SELECT age FROM people UNION SELECT year FROM visits INTERSECT SELECT 2019
+SELECT age FROM people EXCEPT ALL SELECT points FROM scores UNION ALL SELECT year FROM visits
+(SELECT clinic FROM visits UNION ALL SELECT nickname FROM people) INTERSECT SELECT clinic FROM clinics
+SELECT income FROM people EXCEPT SELECT age FROM people
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*), SUM(cost), AVG(cost), MIN(year), MAX(note), COUNT(DISTINCT person_id) FROM visits GROUP BY clinic
+SELECT clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year HAVING COUNT(*) > 1 AND MIN(cost) > 5
+SELECT COUNT(*), AVG(age) FROM people
+SELECT sex, n FROM (SELECT sex, age, COUNT(*) AS n FROM people GROUP BY sex, age) AS t WHERE n > 1
+SELECT c.clinic, t.n FROM clinics c LEFT JOIN (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) t ON t.clinic = c.clinic

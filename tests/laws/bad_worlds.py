@@ -55,6 +55,17 @@ def orphans(seed: int) -> World:
     return World(rows)
 
 
+def loners(seed: int) -> World:
+    """Clinics that one person alone visits, years that one person alone has, and one person alone with a NULL."""
+    draw = random.Random(seed)
+    days = [dt.datetime(2020, 5, 17 + i, 8) for i in range(3)]
+    people = [(i, i % 3, draw.choice("fm"), 20 + 10 * i, 100.0 * i, 1.0, True, None, None, "sss") for i in range(8)]
+    visits = [(0, 0, 2018, "a", 1.0, None, days[0]), (1, 0, 2019, "b", 2.0, None, days[1]), (2, 0, 2021, "c", 3.0, None, days[2]),
+              (3, 1, 2020, "d", 4.0, None, days[0]), (4, 1, 2020, "d", 5.0, None, days[0]), (5, 2, None, "d", 6.0, None, days[0])]
+    scores = [(3, 1), (3, 2), (4, 3)]
+    return _world(people, visits, scores, households=[(0, "east"), (1, None), (2, "west")])
+
+
 def tame(seed: int) -> World:
     """All values within what the policy declares of them."""
     full = small(seed)
@@ -81,4 +92,4 @@ def _world(people: list[tuple[Any, ...]], visits: list[tuple[Any, ...]], scores:
 
 
 KINDS: dict[str, Callable[[int], World]] = {
-    "small": small, "crowded": crowded, "twins": twins, "orphans": orphans, "tame": tame}
+    "small": small, "crowded": crowded, "twins": twins, "orphans": orphans, "loners": loners, "tame": tame}

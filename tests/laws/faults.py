@@ -21,9 +21,12 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.rules.limit_keys import keep_keys
 from dpsql.types import Type
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -56,6 +59,10 @@ def _method(owner: type, name: str, wrong: Callable[..., Any]) -> Patch:
 
 def _property(owner: type, name: str, wrong: Callable[[Any], Any]) -> Patch:
     return lambda patch: patch.setattr(owner, name, property(wrong))
+
+
+def _static(owner: type, name: str, wrong: Callable[..., Any]) -> Patch:
+    return lambda patch: patch.setattr(owner, name, staticmethod(wrong))
 
 
 def _everywhere(name: str, wrong: Callable[..., Any], *modules: Any) -> Patch:
@@ -101,8 +108,18 @@ def _any_list(original: Callable[..., Stability], self: Lookup, below: tuple[Sta
     return replace(below[0], because="any list will do")
 
 
-def _any_owners(original: Callable[..., Stability], self: Join, below: tuple[Stability, ...], public: Any) -> Stability:
-    return original(self, below, public) if below[0].public or below[1].public else self._own_rows(*below)
+def _any_owners(original: Callable[..., bool], self: Join, left: Stability, right: Stability) -> bool:
+    return left.owner is not None and right.owner is not None
+
+
+def _inner_rule(side: Stability, partners: int | None, kept: bool, others_kept: bool) -> int | None:
+    """What FLEX says of every join, whichever rows it keeps."""
+    return 0 if side.rows == 0 else None if side.rows is None or partners is None else side.rows * partners
+
+
+def _no_padding_of_others(side: Stability, partners: int | None, kept: bool, others_kept: bool) -> int | None:
+    """A pair that comes, and not the padded row that goes."""
+    return 0 if side.rows == 0 else None if side.rows is None or partners is None else side.rows * max(int(kept), partners)
 
 
 def _left_owners(original: Callable[..., Stability], self: Join, below: tuple[Stability, ...], public: Any) -> Stability:
@@ -110,20 +127,53 @@ def _left_owners(original: Callable[..., Stability], self: Join, below: tuple[St
     return replace(found, owners=below[0].owners) if len(found.owners) > 1 else found
 
 
+def _left_of_full(original: Callable[..., Stability], self: Join, below: tuple[Stability, ...], public: Any) -> Stability:
+    found = original(self, below, public)
+    return replace(found, owners=below[0].owners) if self.keep_left and self.keep_right and below[0].owners else found
+
+
+def _empties(original: Callable[..., str], self: Lookup, *args: Any) -> str:
+    """NOT IN as SQL has it: with a NULL in the list nothing is outside of it."""
+    printed = original(self, *args)
+    (_, column), *_ = self.keys
+    return printed if self.keep is not False else (
+        f"SELECT * FROM ({printed}) AS n WHERE NOT EXISTS (SELECT 1 FROM ({args[0][1]}) AS m WHERE m.\"{column}\" IS NULL)")
+
+
+def _cap_of_one(self: TruncateKeys) -> dict[frozenset[str], int]:
+    return {**self.input.caps, frozenset(self.keys): max(1, self.rows - 1)}
+
+
+def _caps_of_both(self: Join) -> dict[frozenset[str], int]:
+    return {**self.left.caps, **self.right.caps}
+
+
+def _drops_heavy(original: Callable[..., str], self: TruncateKeys, below: tuple[str, ...], printing: Any) -> str:
+    """All rows of a value that has too many, in place of some."""
+    keys = ", ".join(f't0."{key}"' for key in self.keys)
+    names = ", ".join(f't1."{field.id}"' for field in self.fields)
+    counted = f"SELECT *, COUNT(*) OVER (PARTITION BY {keys}) AS n FROM ({below[0]}) AS t0"
+    return f"SELECT {names} FROM ({counted}) AS t1 WHERE t1.n <= {self.rows}"
+
+
+def _left_of_except(original: Callable[..., Stability], self: SetOperation, below: tuple[Stability, ...], public: Any) -> Stability:
+    return replace(below[0], owners=tuple(self.fields[i].id for i, field in enumerate(self.left.fields)
+                                          if field.id in below[0].owners))
+
+
+def _raw(original: Callable[..., str], self: SetOperation, side: Node, text: str) -> str:
+    parts = [f't0."{field.id}" AS "{column}"' for field, (column, _) in zip(side.fields, self.columns, strict=True)]
+    return f"SELECT {', '.join(parts)} FROM ({text}) AS t0"
+
+
 def _never_padded(self: Join) -> tuple[Field, ...]:
     right = (replace(field, facts=replace(field.facts, nullable=False)) for field in self.right.fields)
     return (*self.left.fields, *right)
 
 
-def _outer_public(original: Callable[..., Stability], self: Join, below: tuple[Stability, ...], public: Any) -> Stability:
-    if self.keep_left and below[0].public and not below[1].public:
-        return replace(below[1], because="as if inner")
-    return original(self, below, public)
-
-
-def _any_group(original: Callable[..., Stability], self: GroupBy, below: tuple[Stability, ...], public: Any) -> Stability:
-    found = original(self, below, public)
-    return replace(found, rows=below[0].rows) if found.rows is None and below[0].rows else found
+def _half_a_group(original: Callable[..., Stability], self: GroupBy, rows: int | None) -> Stability:
+    found = original(self, rows)
+    return replace(found, rows=-(-found.rows // 2) if found.rows else found.rows)
 
 
 def _not_dropped(original: Callable[..., str], self: Scan, *args: Any) -> str:
@@ -140,6 +190,10 @@ def _by_first_column(view: Node) -> Node:
     return GroupBy(input=view, keys=(view.fields[0].id,), folds=(Fold(id="n", name="n", function="count"),))
 
 
+def _by_key(view: Node, rows: int) -> Node:
+    return keep_keys(view, (view.fields[0].id,), rows)
+
+
 VISITS = "SELECT clinic, COUNT(*) FROM visits GROUP BY clinic"
 
 FAULTS = (
@@ -153,25 +207,34 @@ FAULTS = (
     Fault("a truncation claims one row less",
           _method(Truncate, "stability", _claims_rows(lambda rows: max(1, rows - 1))), frozenset({"rows"}), VISITS),
     Fault("a join forgets how many public rows meet",
-          _method(Join, "_with_public", lambda original, self, private, *rest: private), frozenset({"rows"}),
+          _method(Join, "_with_public", lambda original, self, *args: 1), frozenset({"rows"}),
           "SELECT COUNT(*) FROM visits v JOIN clinics c ON v.clinic < c.clinic"),
     Fault("a join of private rows claims the rows of one side",
-          _method(Join, "_own_rows", lambda original, self, left, right: Stability(rows=left.rows, owners=left.owners)),
+          _method(Join, "_own_rows", lambda original, self, left, right, m, n: [left.rows]),
           frozenset({"rows"}), "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id"),
     Fault("a join does not ask for equal owners",
-          _method(Join, "stability", _any_owners), frozenset({"owner", "rows"}),
+          _method(Join, "_one_entity", _any_owners), frozenset({"rows"}),
           "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic"),
     Fault("a pair belongs to the entity of its left row",
           _method(Join, "stability", _left_owners), frozenset({"owner"}),
           "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic"),
     Fault("left rows are kept whoever the partners are",
-          _method(Join, "stability", lambda original, self, *args: original(replace(self, keep_left=False), *args)),
+          _method(Join, "_owners", lambda original, self, *args: original(replace(self, keep_left=False), *args)),
           frozenset({"owner"}), "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age = v.visit_id"),
-    Fault("an outer join may keep public rows",
-          _method(Join, "stability", _outer_public), frozenset({"rows", "owner"}),
+    Fault("a full join names the owners of its left side",
+          _method(Join, "stability", _left_of_full), frozenset({"owner"}),
+          "SELECT COUNT(*) FROM people p FULL JOIN visits v ON p.person_id = v.person_id AND v.year = 2020"),
+    Fault("an outer join is bounded as an inner one", _static(Join, "_changes", _inner_rule), frozenset({"rows"}),
           "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic"),
+    Fault("a left join forgets the padded row that goes", _static(Join, "_changes", _no_padding_of_others), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic"),
+    Fault("a full join forgets the padded row that goes", _static(Join, "_changes", _no_padding_of_others), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.clinic = c.clinic"),
+    Fault("an outer join may keep public rows",
+          _method(Join, "_owners", lambda original, self, left, right: right.owners if left.public else original(self, left, right)),
+          frozenset({"owner"}), "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic"),
     Fault("a join says that keys of both sides stay keys",
-          _property(Join, "caps", lambda self: {**self.left.caps, **self.right.caps}), frozenset({"caps"}),
+          _property(Join, "caps", _caps_of_both), frozenset({"caps"}),
           "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id"),
     Fault("a padded column is said not to be NULL",
           _property(Join, "fields", _never_padded), frozenset({"facts"}),
@@ -179,6 +242,25 @@ FAULTS = (
     Fault("a list of private rows is allowed",
           _method(Lookup, "stability", _any_list), frozenset({"owner", "rows"}),
           "SELECT COUNT(*) FROM scores s WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visit_id = s.points)"),
+    Fault("a mark that changes is one row",
+          _method(Lookup, "stability", lambda original, self, *args: original(replace(self, keep=True), *args)), frozenset({"rows"}),
+          "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)) FROM clinics c"),
+    Fault("a NULL in a list empties what is outside of it", _method(Lookup, "render", _empties), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id)"),
+    Fault("a key is claimed to have one row less", _property(TruncateKeys, "caps", _cap_of_one), frozenset({"caps"}), VISITS,
+          above=lambda view: _by_key(view, 3)),
+    Fault("a row that leaves a full group makes no room",
+          _method(TruncateKeys, "stability", lambda original, self, below, *rest: Stability(rows=below[0].rows)),
+          frozenset({"rows"}), VISITS, above=lambda view: _by_key(view, 3)),
+    Fault("all rows of a frequent key are dropped", _method(TruncateKeys, "render", _drops_heavy), frozenset({"rows"}), VISITS,
+          above=lambda view: _by_key(view, 16)),
+    Fault("what is left out belongs to its entity", _method(SetOperation, "stability", _left_of_except), frozenset({"owner", "rows"}),
+          "SELECT COUNT(*) FROM (SELECT person_id, 1 AS x FROM people EXCEPT ALL SELECT visit_id, 1 FROM visits) AS t"),
+    Fault("a difference is as far from its neighbours as its left side",
+          _method(SetOperation, "stability", lambda original, self, below, public: Stability(rows=below[0].rows)),
+          frozenset({"rows"}), "SELECT COUNT(*) FROM (SELECT clinic FROM clinics EXCEPT SELECT clinic FROM visits) AS t"),
+    Fault("numbers that are equal stay apart in a difference", _method(SetOperation, "_values", _raw), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM (SELECT income FROM people EXCEPT SELECT 7.5 FROM clinics) AS t"),
     Fault("an entity's vector is not clipped",
           _method(Clip, "render", lambda original, self, below, printing: below[0]), frozenset({"norm"}),
           "SELECT clinic, SUM(cost), AVG(year) FROM visits GROUP BY clinic"),
@@ -200,8 +282,8 @@ FAULTS = (
           _method(Project, "stability", _first_is_owner), frozenset({"owner"}), "SELECT COUNT(clinic) FROM visits"),
     Fault("a projection claims a norm of what was not clipped",
           _method(Project, "stability", _norm_of_columns), frozenset({"norm"}), "SELECT SUM(year + 1) FROM visits"),
-    Fault("a group may mix entities",
-          _method(GroupBy, "stability", _any_group), frozenset({"rows"}), "SELECT sex, COUNT(*) FROM people GROUP BY sex",
+    Fault("a group that mixes entities changes once",
+          _method(GroupBy, "_mixed", _half_a_group), frozenset({"rows"}), "SELECT sex, COUNT(*) FROM people GROUP BY sex",
           above=_by_first_column),
     Fault("a group is said to be one for each entity",
           _method(GroupBy, "stability", _claims_rows(lambda rows: 1)), frozenset({"rows"}),

@@ -16,7 +16,7 @@ from dpsql.errors import Error
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[list[Family]]:
-    made = [Family(KINDS[name](5), name=name) for name in ("crowded", "twins", "orphans")]
+    made = [Family(KINDS[name](5), name=name) for name in ("crowded", "twins", "orphans", "loners")]
     yield made
     for family in made:
         family.close()

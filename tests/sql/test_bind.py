@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import worlds
 from binding import Bench, bench, printed
+from laws.family import nodes
 
 from dpsql.errors import DataError, Error, SqlError, Unsupported
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call, Literal, Ref
+from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.sql.scope import MOST_NESTING, MOST_QUERIES
@@ -280,17 +282,37 @@ def test_rows_of_one_household(a_bench: Bench, text: str, rows: int) -> None:
 
 def test_equal_numbers_of_other_columns_do_not_make_owners_equal(a_bench: Bench) -> None:
     """An equality of owners is added only where the text implies it: it would change what is asked."""
-    for text in ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id)",
-                 "SELECT COUNT(*) FROM people p WHERE p.person_id IN (SELECT points FROM scores)"):
-        assert refusal(a_bench, text).code == "private-list"
-    joined = a_bench.bind("SELECT COUNT(*) FROM people p JOIN scores s ON s.points = p.person_id").view
-    expected = a_bench.plain.execute("SELECT COUNT(*) FROM people p JOIN scores s ON s.points = p.person_id").fetchone()
-    assert (len(a_bench.rows(joined)),) == expected
+    for text in ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id + 2015)",
+                 "SELECT COUNT(*) FROM people p WHERE p.person_id IN (SELECT points FROM scores)",
+                 "SELECT COUNT(*) FROM people p JOIN scores s ON s.points = p.person_id",
+                 "SELECT COUNT(*) FROM people p SEMI JOIN scores s ON s.points = p.person_id",
+                 "SELECT COUNT(*) FROM people p FULL JOIN scores s ON s.points = p.person_id"):
+        found = a_bench.bind(text).view
+        assert (len(a_bench.rows(found)),) == a_bench.plain.execute(text).fetchone()
+        assert stability(limit_rows(found), a_bench.kernel).owner is None
 
 
-def test_in_with_private_rows_refuses_values_that_may_be_null(a_bench: Bench) -> None:
-    text = "SELECT COUNT(*) FROM people p LEFT JOIN visits v USING (person_id) WHERE v.person_id IN (SELECT person_id FROM scores)"
-    assert refusal(a_bench, text).code == "private-list"
+def test_in_with_private_rows_means_false_for_null_where_rows_are_kept(a_bench: Bench) -> None:
+    joined, test = "FROM people p LEFT JOIN visits v USING (person_id)", "v.person_id IN (SELECT person_id FROM scores)"
+    text = f"SELECT COUNT(*) {joined} WHERE {test}"
+    found = a_bench.bind(text).view
+    assert (len(a_bench.rows(found)),) == a_bench.plain.execute(text).fetchone()
+    assert stability(limit_rows(found), a_bench.kernel).owner is not None
+    for text in (f"SELECT COUNT(*) {joined} WHERE NOT {test}", f"SELECT COUNT(*) FILTER (WHERE {test}) {joined}",
+                 f"SELECT COUNT(*) {joined} WHERE ({test}) IS NULL", f"SELECT COUNT(*) {joined} WHERE p.age > 3 OR NOT ({test})"):
+        assert refusal(a_bench, text).code == "null-list"
+
+
+def test_a_list_that_keeps_rows_shows_no_marks(a_bench: Bench) -> None:
+    """A listed row then changes half as many rows."""
+    for text, keep in (("SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)", True),
+                       ("SELECT COUNT(*) FROM clinics c WHERE NOT (EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic))", False),
+                       ("SELECT COUNT(*) FROM clinics WHERE beds > 3 AND clinic IN (SELECT clinic FROM visits)", True),
+                       ("SELECT COUNT(*) FROM clinics WHERE beds > 3 OR clinic IN (SELECT clinic FROM visits)", None)):
+        view = a_bench.bind(text).view
+        (lookup,) = [node for node in nodes(view) if isinstance(node, Lookup)]
+        assert lookup.keep is keep
+        assert stability(limit_rows(view), a_bench.kernel).rows == (6 if keep is None else 3)
 
 
 # -- caps

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known
 from dpsql.plan.operators.scan import Scan
 from dpsql.types import Type
 
+TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(Node):
-    """The rows on which a condition is true.
+    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here.
 
     Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
     a bound on the norm of what an entity contributes still holds for fewer rows.
@@ -27,7 +29,10 @@ class Filter(Node):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         known(self.condition, self.input, kind=Type.BOOLEAN)
-        return self.input.fields
+        there = {arg.column for part in conjuncts(self.condition) if isinstance(part, Call) and part.function in TRUE_OF_VALUES
+                 for arg in part.args if isinstance(arg, Ref)}
+        return tuple(replace(field, facts=replace(field.facts, nullable=False)) if field.id in there else field
+                     for field in self.input.fields)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

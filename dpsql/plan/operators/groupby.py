@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool
     """What is known of an aggregate of a column (None: of rows), over `most` rows at most, which may be none if `empty`."""
     if part.function == "count" or (part.function == "count_distinct" and below is not None):
         return Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, MOST_ROWS), whole=True,
-                     declared=Interval(0, most) if most is not None else ANY_NUMBER)
+                     declared=Interval(0, most if most is not None else math.inf))
     if below is None:
         raise InvalidPlan(f"{part.function} needs a column")
     if part.function in ("min", "max"):

@@ -11,8 +11,9 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 
 
-def limit_rows(plan: Node) -> Node:
-    """Put a truncation above every scan of a private table with a declared limit.
+def limit_rows(plan: Node, most: int | None = None) -> Node:
+    """Put a truncation above every scan of a private table with a declared limit; with `most`, above all whose rows have one
+    owner each, to so many rows of each entity if no fewer are declared.
 
     A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (One row for
     each entity that the database itself guarantees needs no truncation. Where the
@@ -20,9 +21,10 @@ def limit_rows(plan: Node) -> Node:
     """
 
     def change(node: Node) -> Node:
-        if isinstance(node, Scan) and node.owner is not None and node.table.rows is not None and not node.one_row:
-            return Truncate(input=node, rows=node.table.rows, owner=node.owner, order=row_order(node, node.owner))
-        return node
+        if not isinstance(node, Scan) or node.owner is None or node.one_row:
+            return node
+        limits = [limit for limit in (node.table.rows, most) if limit is not None]
+        return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else node
 
     return rebuild(plan, change)
 

@@ -1,0 +1,52 @@
+"""A condition that a row is in a list, or is not, becomes part of the lookup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.rules.push_equalities import all_of
+
+
+def keep_marks(plan: Node) -> Node:
+    """WHERE x IN (list) keeps the rows of one mark: a listed row then changes half as many rows as if all marks were shown.
+
+    Lookups right below a filter are looked at, one above the other: each looks at one row at a time, so the order in which
+    they drop rows makes no difference.
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter) or not isinstance(node.input, Lookup):
+            return node
+        below: Node = node.input
+        rest = []
+        for part in conjuncts(node.condition):
+            wanted = _mark(part)
+            kept = _keep(below, *wanted) if wanted is not None else None
+            below = kept if kept is not None else below
+            rest += [part] if kept is None else []
+        condition = all_of(rest)
+        return below if condition is None else replace(node, input=below, condition=condition)
+
+    return rebuild(plan, change)
+
+
+def _mark(part: Expr) -> tuple[str, bool] | None:
+    """The column of which a condition is the value, or the opposite."""
+    if isinstance(part, Call) and part.function == "not":
+        inner = _mark(part.args[0])
+        return None if inner is None else (inner[0], not inner[1])
+    return (part.column, True) if isinstance(part, Ref) else None
+
+
+def _keep(node: Node, mark: str, keep: bool) -> Lookup | None:
+    """The lookups with one mark kept; None where there is none of that name, or it keeps the other mark already."""
+    if not isinstance(node, Lookup):
+        return None
+    if node.mark == mark:
+        return replace(node, keep=keep) if node.keep is None else None
+    below = _keep(node.input, mark, keep)
+    return None if below is None else replace(node, input=below)

@@ -1,0 +1,103 @@
+"""Limit how many rows agree on a key where rows meet by it, so that one entity's rows meet few others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.printing import show
+from dpsql.plan.node import Node, PublicFacts, rebuild
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.operators.window import Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """Rows of `side` that many others may meet by `keys`, at the operator `at`.
+
+    declared  how many rows agree on the keys, if values of the tables below have no more rows than the policy declares
+    """
+
+    side: Node
+    keys: tuple[str, ...]
+    at: str
+    declared: int | None
+
+    @property
+    def label(self) -> str:
+        return " and ".join(self.side.names[key] for key in self.keys)
+
+
+def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int | None]) -> Node:
+    """The plan with at most so many rows of each value of a key, as `choose` says, wherever an operator has no bound without.
+
+    From below, so that what is chosen for one place may rest on what was chosen below it. Nothing changes where `choose` gives
+    None, nor where rows meet by no equality of columns. The rule decides what is left out, and not what is claimed of the rest.
+
+    Source: Kotsogiannis et al., PrivateSQL, VLDB 2019.
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join | Lookup | Window) or stability(node, public).rows is not None:
+            return node
+        for name, keys in _meetings(node, public):
+            side: Node = getattr(node, name)
+            most = choose(Meeting(side=side, keys=keys, at=_told(node), declared=_declared(side, keys)))
+            if most is not None:
+                node = replace(node, **{name: keep_keys(side, keys, most)})
+        return node
+
+    return rebuild(plan, change)
+
+
+def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:
+    """At most so many rows of each value of `keys`, told apart by the smallest key the database guarantees, or all columns."""
+    unique = sorted((sorted(key - set(keys)) for key in node.unique), key=len)
+    order = unique[0] if unique and unique[0] else [field.id for field in node.fields if field.id not in keys]
+    return TruncateKeys(input=node, rows=rows, keys=keys, order=tuple(order))
+
+
+def _meetings(node: Join | Lookup | Window, public: PublicFacts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The sides of an operator, and the keys, on which too many rows may agree."""
+    match node:
+        case Join():
+            left, right = stability(node.left, public), stability(node.right, public)
+            if not left.public and not right.public:
+                keys = [tuple(dict.fromkeys(pair[place] for pair in node.equated)) for place in (0, 1)]
+                yield from ((name, found) for name, found, most in (
+                    ("left", keys[0], node.left_of_right), ("right", keys[1], node.right_of_left)) if found and most is None)
+        case Lookup():
+            keys_ = tuple(dict.fromkeys(node.looked_up))
+            if keys_ and node.input.cap(keys_) is None and not stability(node.input, public).public:
+                yield "input", keys_
+        case Window():
+            if node.partition and node.input.cap(node.partition) is None:
+                yield "input", node.partition
+
+
+def _declared(side: Node, keys: tuple[str, ...]) -> int | None:
+    """The most rows that agree on the keys, if each table is as the policy declares."""
+    def change(node: Node) -> Node:
+        if not isinstance(node, Scan):
+            return node
+        capped: Node = node
+        for column, name in node.columns:
+            if name in node.table.rows_per_value:
+                capped = keep_keys(capped, (column,), node.table.rows_per_value[name])
+        return capped
+
+    return rebuild(side, change).cap(keys)
+
+
+def _told(node: Join | Lookup | Window) -> str:
+    match node:
+        case Join():
+            return f"the join on {show(node.condition, {**node.left.names, **node.right.names})}"
+        case Lookup():
+            return "the test of each row against private rows"
+        case Window():
+            return "the window functions"
