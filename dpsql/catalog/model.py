@@ -82,11 +82,16 @@ class TablePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A protected entity: all rows of `table` with one value of `key`, and every row that hangs on them by foreign keys."""
+    """A protected entity: all rows of `table` with one value of `key`, and every row that hangs on them by foreign keys.
+
+    With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in one
+    of them, and rows may hang on several. `table` and `key` are those of the first kind then.
+    """
 
     name: str
     table: str
     key: str
+    any_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +155,22 @@ class OwnerStep:
 class OwnerPath:
     """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
 
-    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there.
+    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are of
+    several kinds, the name is carried together with the number of the kind, so that no two entities have one name: as
+    name * `kinds` + `kind` where all names are whole numbers of half a word, and as the text 'kind:name' elsewhere.
     """
 
     steps: tuple[OwnerStep, ...]
     column: str
     type: Type
     not_null: bool = False
+    kind: int = 0
+    kinds: int = 1
+
+    @property
+    def in_row(self) -> bool:
+        """Whether the name is a column of the row, as it stands there."""
+        return not self.steps and self.kinds == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

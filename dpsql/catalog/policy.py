@@ -13,6 +13,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -51,7 +52,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     version = section.take("version", int, required=True)
     if version != 1:
         section.fail("version", "the version of the policy must be 1")
-    entities = {name: _entity(name, part) for name, part in section.sections("entities", required=True)}
+    entities = _kinds({name: _entity(name, part) for name, part in section.sections("entities", required=True)})
     tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True, fold=True)}
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
@@ -186,9 +187,24 @@ def _span_of_toml_fault(text: str, message: str) -> Span | None:
 
 
 def _entity(name: str, part: Section) -> Entity:
-    entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
+    kinds = part.strings("any_of")
+    if kinds:
+        if len(set(kinds)) != len(kinds) or len(kinds) < 2:
+            part.fail("any_of", "must list different kinds of entities", try_='any_of = ["customer", "supplier"]')
+        entity = Entity(name=name, table="", key="", any_of=kinds)
+    else:
+        entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
     part.finish()
     return entity
+
+
+def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
+    """The entities, with the table and key of the first kind where there are several kinds."""
+    found = {}
+    for name, entity in entities.items():
+        first = entities.get(entity.any_of[0], entity) if entity.any_of else entity
+        found[name] = replace(entity, table=first.table, key=first.key)
+    return found
 
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:
@@ -414,6 +430,11 @@ def _check_references(policy: Policy, root: Section) -> None:
             fail(path, f"table {table} declares no column {name}", _close(name, policy.tables[table].columns)
                  or f"[tables.{table}.columns]  {name} = {{}}")
 
+    for entity in policy.entities.values():
+        for kind in entity.any_of:
+            if kind not in policy.entities or policy.entities[kind].any_of:
+                fail(("entities", entity.name, "any_of"), f"{kind} is no entity with a table and a key",
+                     suggest(kind, [name for name, other in policy.entities.items() if not other.any_of]))
     for entity in policy.entities.values():
         column(("entities", entity.name, "key" if entity.table in policy.tables else "table"), entity.table, entity.key)
         if policy.tables[entity.table].public:

@@ -120,7 +120,8 @@ def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
 
 def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSchema,
            owners: tuple[OwnerPath, ...], entity: Entity) -> Table:
-    rows = declared.rows_per_entity.get(entity.name)
+    own = entity.any_of[owners[0].kind] if entity.any_of and owners else entity.name
+    rows = declared.rows_per_entity.get(entity.name, declared.rows_per_entity.get(own))
     if rows is None and len(owners) == 1 and not owners[0].steps and declared.key == (owners[0].column,):
         rows = 1
     unique = tuple(key for key in schema.unique if _stays_key(key, schema))
@@ -137,6 +138,47 @@ def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
 def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, tuple[OwnerPath, ...]],
                                                                                            dict[str, str]]:
     """For every private table the ways to its entities, and for every other private table why there is none."""
+    kinds = [policy.entities[kind] for kind in entity.any_of] or [entity]
+    found: dict[str, list[OwnerPath]] = {name: [] for name in policy.tables}
+    for number, kind in enumerate(kinds):
+        for name, ways in _ways(policy, kind, schema).items():
+            found[name] += [replace(way, kind=number, kinds=len(kinds)) for way in sorted(
+                ways, key=lambda way: (way.column, str(way.steps)))]
+    if len(kinds) > 1:
+        found = _told_apart(found, schema)
+    owners, outside = {}, {}
+    for name, table in policy.tables.items():
+        if table.public:
+            continue
+        if not found[name]:
+            to = " or ".join(f"{kind.table}.{kind.key}" for kind in kinds)
+            outside[name] = f"it is private, and no foreign key leads from it to the protected {entity.name} ({to})"
+        elif len(found[name]) > MOST_OWNERS:
+            outside[name] = f"its rows name the protected {entity.name} in more than {MOST_OWNERS} ways"
+        else:
+            owners[name] = tuple(found[name])
+            for way in owners[name]:
+                for step in way.steps:
+                    _check_unique(policy, name, step, schema[step.table])
+    return owners, outside
+
+
+def _told_apart(ways: Mapping[str, list[OwnerPath]], schema: Mapping[str, TableSchema]) -> dict[str, list[OwnerPath]]:
+    """The ways, with one type for the names of all entities, in which names of several kinds are different."""
+    columns = {(way.steps[-1].table if way.steps else name, way.column) for name, found in ways.items() for way in found}
+    narrow = all(_is_half_a_word(dict(schema[table].columns)[column]) for table, column in columns)
+    kind = Type.BIGINT if narrow else Type.VARCHAR
+    return {name: [replace(way, type=kind) for way in found] for name, found in ways.items()}
+
+
+def _is_half_a_word(sql_type: str) -> bool:
+    """Whether every value of a type is a whole number that leaves room in 64 bits."""
+    carried = carried_as(sql_type)
+    return carried is not None and carried[0] is Type.BIGINT and carried[1].inside(Interval(-(2**32), 2**32))
+
+
+def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> dict[str, set[OwnerPath]]:
+    """For every table the ways to the entities of one kind."""
     ways: dict[str, set[OwnerPath]] = {}
 
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
@@ -167,22 +209,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
         ways[name] = found
         return found
 
-    owners, outside = {}, {}
-    for name, table in policy.tables.items():
-        if table.public:
-            continue
-        found = paths(name, ())
-        if not found:
-            outside[name] = (f"it is private, and no foreign key leads from it to the protected {entity.name} "
-                             f"({entity.table}.{entity.key})")
-        elif len(found) > MOST_OWNERS:
-            outside[name] = f"its rows name the protected {entity.name} in more than {MOST_OWNERS} ways"
-        else:
-            owners[name] = tuple(sorted(found, key=lambda way: (way.column, str(way.steps))))
-            for way in owners[name]:
-                for step in way.steps:
-                    _check_unique(policy, name, step, schema[step.table])
-    return owners, outside
+    return {name: paths(name, ()) for name, table in policy.tables.items() if not table.public}
 
 
 def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[str, TableSchema]) -> tuple[Type, ...]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from dpsql.catalog.model import Catalog, ForeignKey, Table
 from dpsql.plan.expr.nodes import Call, Ref
+from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql.scope import Origin
@@ -27,7 +30,7 @@ def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
     if len(owners[0]) == len(owners[1]) == 1 and same_owner(pairs, world):
         join = _equated(join, owners[0][0], owners[1][0])
     elif not join.keep_left and not join.keep_right:
-        for ours, theirs in _same_owners(owners, pairs, origins, world):
+        for ours, theirs in _same_owners(join, pairs, origins, world):
             join = _equated(join, ours, theirs)
     if not (join.keep_left and join.keep_right):
         return join
@@ -46,9 +49,13 @@ def _equated(join: Join, ours: str, theirs: str) -> Join:
     return join if condition is None else replace(join, condition=condition)
 
 
-def _same_owners(owners: tuple[tuple[str, ...], tuple[str, ...]], pairs: Sequence[tuple[Origin, Origin]],
-                 origins: Mapping[str, Origin], world: World) -> Iterator[tuple[str, str]]:
+def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Mapping[str, Origin],
+                 world: World) -> Iterator[tuple[str, str]]:
     """The owners left and right that are one where the pairs of columns agree, for rows that may have several."""
+    places: dict[Origin, set[str]] = {}
+    for side in (join.left, join.right):
+        for column in set(side.env) & set(origins):
+            places.setdefault(origins[column], set()).update(_equal_to(column, side) & set(world.owners(side)))
     readings = dict.fromkeys((a.scan, a.table, b.scan, b.table) for a, b in pairs)
     for left, first, right, second in readings:
         linked = [{origin.column: i for i, pair in enumerate(pairs) for origin in pair if origin.scan == scan}
@@ -57,8 +64,23 @@ def _same_owners(owners: tuple[tuple[str, ...], tuple[str, ...]], pairs: Sequenc
         for here, ours in ways[0].items():
             for there, theirs in ways[1].items():
                 if ours & theirs:
-                    yield from ((a, b) for a in owners[0] if origins.get(a) == Origin(scan=left, table=first, column=here)
-                                for b in owners[1] if origins.get(b) == Origin(scan=right, table=second, column=there))
+                    found = (Origin(scan=left, table=first, column=here), Origin(scan=right, table=second, column=there))
+                    yield from product(*(sorted(places.get(origin, ())) for origin in found))
+
+
+def _equal_to(column: str, node: Node) -> set[str]:
+    """The columns that are equal to this one, as the inner joins below say."""
+    links, below = [], [node]
+    while below:
+        part = below.pop()
+        if isinstance(part, Join) and not part.keep_left and not part.keep_right:
+            links += part.equated
+        below += part.inputs if isinstance(part, Join | Filter) else ()
+    found, reached = set(), {column}
+    while reached - found:
+        found |= reached
+        reached = found | {b for pair in links for a, b in (pair, pair[::-1]) if a in found}
+    return found
 
 
 def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[Hashable]]:

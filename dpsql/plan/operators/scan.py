@@ -25,7 +25,9 @@ class Scan(Node):
     rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
     row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
     together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped. Where the
-    owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that.
+    owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that. Where entities
+    are of several kinds, the name is carried with the number of its kind, and different entities have different names: n * k + i
+    with 0 <= i < k tells n and i, and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
     """
 
     table: Table
@@ -73,7 +75,9 @@ class Scan(Node):
     @cached_property
     def caps(self) -> Mapping[frozenset[str], int]:
         ids = {name: column for column, name in self.columns}
-        return {frozenset(ids[name] for name in key): 1 for key in self.table.unique if all(name in ids for name in key)}
+        found = {frozenset(ids[name] for name in key): 1 for key in self.table.unique if all(name in ids for name in key)}
+        return found | {frozenset([owner]): 1 for owner, way in self._unseen
+                        if not way.steps and {way.column} in self.table.unique}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if self.table.public:
@@ -82,7 +86,7 @@ class Scan(Node):
             raise InvalidPlan(f"private table {self.table.name} is read without its owners")
         inside = dict(self.columns)
         for owner, way in zip(self.owners, self.table.owners, strict=True):
-            if owner in inside and (way.steps or inside[owner] != way.column):
+            if owner in inside and (not way.in_row or inside[owner] != way.column):
                 raise InvalidPlan(f"{inside[owner]} does not name an owner of {self.table.name}")
         told = " and ".join(self._told(way) for way in self.table.owners)
         if self.one_row:
@@ -118,7 +122,7 @@ class Scan(Node):
                 source += f" JOIN {quote(step.table)} AS t{tables} ON {test}"
                 at, tables = tables, tables + 1
             named = f"t{at}.{quote(way.column)}"
-            carried.setdefault(owner, _widened(named, way.type))
+            carried.setdefault(owner, _named(named, way))
             tests += [] if way.not_null else [f"{named} IS NOT NULL"]
         tests += [to_sql(condition, carried)] if condition is not None else []
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
@@ -132,6 +136,14 @@ class Scan(Node):
 
     def label(self) -> str:
         return f"Scan {self.table.name}" + (" (public)" if self.table.public else "")
+
+
+def _named(printed: str, way: OwnerPath) -> str:
+    """The name of an entity, with the number of its kind where there are several."""
+    name = _widened(printed, way.type)
+    if way.kinds == 1:
+        return name
+    return f"(({name} * {way.kinds}) + {way.kind})" if way.type is Type.BIGINT else f"(('{way.kind}:' || {name}) COLLATE \"C\")"
 
 
 def _widened(printed: str, kind: Type) -> str:
