@@ -185,10 +185,10 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
     private tables that they stand for (None: the only one); without it, the statement names public tables.
     """
     plan = _validation(statement, session, parameters, synthetic)
-    identity = digest(session.policy, plan)
+    identity = digest(session.policy, *plan.identity)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
-        return validation_of(stored)
+        return validation_of(stored).named([check.finding.query for check in plan.checks])
     made: Validation = _paid(plan.steps(), plan.purse, plan.terms.options, identity, statement.text, session)
     return made
 

@@ -28,7 +28,7 @@ SELECT COUNT(*) FROM (WITH t AS (SELECT * FROM people) (SELECT * FROM t)) AS u;
 VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN 5 PERCENT;
 VALIDATE SELECT sex, COUNT(*) FROM people GROUP BY sex AGAINST people_syn FOR people WITHIN 5 PERCENT OR 10
 OPTIONS (epsilon = 0.5, decider = 'flip_distance', alpha = 0.1);
-VALIDATE (SELECT AVG(income) FROM people WHERE active) WITHIN 2.5, (SELECT MEDIAN(age) FROM people)
+VALIDATE (SELECT AVG(age) FROM people WHERE age > 10) WITHIN 2.5, (SELECT MEDIAN(age) FROM people)
 AGAINST people_syn WITHIN 3 OPTIONS (suite = 'conjunction');
 EXPLAIN PRIVACY VALIDATE (SELECT SUM(cost) FROM visits) AGAINST visits_syn WITHIN 10 PERCENT;
 

@@ -42,6 +42,12 @@ class Plan:
         return self.terms.options.price
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells this validation from others: what is asked, within which intervals, of whom, and on which terms."""
+        return ("validate", [check.case for check in self.checks], [decider.name for decider in self.deciders], self.suite,
+                self.purse, self.terms.alpha, self.terms.failures)
+
+    @property
     def failures(self) -> int:
         """How many failed checks a sparse suite may report: what the statement says, or one in twelve."""
         return self.terms.failures or max(1, -(-len(self.checks) // 12))

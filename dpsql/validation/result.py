@@ -87,6 +87,11 @@ class Validation:
         found = Counter(finding.decision for finding in self.findings)
         return {word: found[word] for word in (YES, NO, INCONCLUSIVE, UNTESTED) if found[word]}
 
+    def named(self, queries: Sequence[str]) -> Validation:
+        """The same findings under other texts of the queries."""
+        pairs = zip(self.findings, queries, strict=True)
+        return replace(self, findings=tuple(replace(found, query=text) for found, text in pairs))
+
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""
         return json.dumps({**asdict(self), "stored": False}, ensure_ascii=True, separators=(",", ":"), default=str)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from validations import session_over, synthetic, validated
 
-
 EPSILON = 1.0
 VALUES = [0, 1, 1, 2, 3, 3, 3, 5, 8, 9, 12, 15]
 SIGMAS = 6.5  # so that a right formula fails once in 10^10
