@@ -23,7 +23,10 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    import pandas as pd
+
     project.export(tmp_path / "study")
+    pd.read_parquet(tmp_path / "study" / "people.parquet").to_csv(tmp_path / "study" / "people_syn.csv", index=False)
     monkeypatch.chdir(tmp_path / "study")
     return tmp_path / "study"
 
@@ -40,8 +43,14 @@ def test_the_shell_commands_run(study: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_python_runs(study: Path) -> None:
-    (code,) = blocks("python")
-    exec(compile(code, "README", "exec"), {})
+    import dpsql
+
+    first, second = blocks("python")
+    exec(compile(first, "README", "exec"), {})
+    with dpsql.connect(policy="dpsql.toml", budget="study", analyst="bea") as con:
+        given = {"con": con}
+        exec(compile(second, "README", "exec"), given)
+        assert given["found"].counts == {"yes": 2}
 
 
 def test_the_policy_is_one() -> None:
@@ -50,9 +59,14 @@ def test_the_policy_is_one() -> None:
 
 
 def test_the_statement_is_answered(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (sql,) = blocks("sql")
+    sql, validate = blocks("sql")
     assert cli.main(["query", "--budget", "study", sql]) == 0
     assert "90 % interval" in capsys.readouterr().out
+    policy = (study / "dpsql.toml").read_text(encoding="utf-8")
+    table = '[tables.people_syn]\npublic = true\nsource = "people_syn.csv"\n[tables.people_syn.columns]\nhealth = {}\n\n[budgets.study]'
+    (study / "dpsql.toml").write_text(policy.replace("[budgets.study]", table, 1), encoding="utf-8")
+    assert cli.main(["query", "--budget", "study", validate]) == 0
+    assert "1 check: 1 yes" in capsys.readouterr().out
 
 
 def test_the_map_of_the_house_names_rooms_that_exist() -> None:
