@@ -24,7 +24,7 @@ from dpsql.workload.workload import Product, Workload
 
 Noise: TypeAlias = Literal["gaussian", "laplace"]
 COMBINATIONS = 10**6  # of kinds of cells that are looked at one by one
-BITS = 96  # to which the share of a block in the sensitivity is rounded up
+BITS = 96  # of the sensitivity behind the point, at least; what is beyond is rounded up
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +96,26 @@ def sensitivity(blocks: Iterable[Block], noise: Noise) -> Sensitivity:
     exact = math.prod(len(kinds) for kinds in values.values()) <= COMBINATIONS
     if not exact:
         values = {axis: [tuple(max(norms) for norms in zip(*kinds, strict=True))] for axis, kinds in values.items()}
+    largest = {axis: [max(norms) for norms in zip(*kinds, strict=True)] for axis, kinds in values.items()}
+    places = [tuple((axis, used[axis][factor]) for axis, factor in zip(block.axes, block.factors, strict=True))
+              for block in blocks]
+    bits = BITS + max((sum(largest[axis][at].bit_length() for axis, at in place) for place in places), default=0)
     shares: dict[tuple[tuple[int, int], ...], int] = {}
-    for block in blocks:
-        place = tuple((axis, used[axis][factor]) for axis, factor in zip(block.axes, block.factors, strict=True))
-        shares[place] = shares.get(place, 0) + _share(block.scale, power)
+    for place, block in zip(places, blocks, strict=True):
+        shares[place] = shares.get(place, 0) + _share(block.scale, power, bits)
     axes = sorted(values)
     most = 0
     for cell in product(*(values[axis] for axis in axes)):
         norms = dict(zip(axes, cell, strict=True))
         most = max(most, sum(share * math.prod(norms[axis][at] for axis, at in place) for place, share in shares.items()))
-    return Sensitivity(value=Fraction(most, 2**BITS), exact=exact)
+    return Sensitivity(value=Fraction(most, 2**bits), exact=exact)
 
 
-def _share(scale: float, power: int) -> int:
-    """2^BITS / scale^power, rounded up."""
+def _share(scale: float, power: int, bits: int) -> int:
+    """2^bits / scale^power, rounded up."""
     if not scale > 0 or math.isinf(scale):
         raise ValueError("every block has noise")
-    inverse: Fraction = 2**BITS / Fraction(scale) ** power
+    inverse: Fraction = 2**bits / Fraction(scale) ** power
     return math.ceil(inverse)
 
 

@@ -1,0 +1,101 @@
+"""Products asked of marginals, and sums over their subsets of products of two numbers of each attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.strategies.closure import Closure, closure
+from dpsql.workload.factors import Array, Factor
+from dpsql.workload.workload import Workload
+
+Kind: TypeAlias = tuple[Factor, ...]  # the different ways in which an attribute is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Of a kind of attribute: residual and total of each of its factors, and what a residual costs."""
+
+    residuals: Array
+    totals: Array
+    norm: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The parts of a workload and their subsets. A slot is an attribute and one of the ways in which it is asked for."""
+
+    workload: Workload
+    kinds: tuple[Kind, ...]  # for each attribute
+    slots: list[tuple[int, ...]]  # for each part, those of its attributes
+    closure: Closure
+
+    @classmethod
+    def of(cls, workload: Workload) -> Asked:
+        ways: list[dict[Factor, None]] = [{} for _ in workload.domain.shape]
+        for part in workload.parts:
+            for i in part.axes:
+                ways[i][part.factors[i]] = None
+        kinds = tuple(tuple(sorted(factors, key=lambda factor: repr(factor.key))) for factors in ways)
+        first = np.cumsum([0, *(len(kind) for kind in kinds)]).tolist()
+        slots = [tuple(first[i] + kinds[i].index(part.factors[i]) for i in part.axes) for part in workload.parts]
+        return cls(workload=workload, kinds=kinds, slots=slots, closure=closure([part.axes for part in workload.parts]))
+
+    @property
+    def different(self) -> list[Kind]:
+        return list(dict.fromkeys(kind for kind in self.kinds if kind))
+
+    @cached_property
+    def _tables(self) -> list[NDArray[np.int64]]:
+        """For each pattern the slots of its marginals, a row each."""
+        members = [pattern.marginals.tolist() for pattern in self.closure.patterns]
+        return [np.array([self.slots[at] for at in each], dtype=np.int64).reshape(len(each), -1) for each in members]
+
+    def _shares(self, pairs: Mapping[Kind, Pair]) -> tuple[Array, list[Array]]:
+        """What each marginal of each pattern adds to the weight of its subset, and the weights."""
+        residuals = np.concatenate([pairs[kind].residuals for kind in self.kinds if kind] or [np.zeros(0)])
+        totals = np.concatenate([pairs[kind].totals for kind in self.kinds if kind] or [np.zeros(0)])
+        weights = np.zeros(len(self.closure.kinds))
+        shares = []
+        for pattern, slots in zip(self.closure.patterns, self._tables, strict=True):
+            inside = np.isin(np.arange(slots.shape[1]), pattern.places)
+            shares.append(np.prod(residuals[slots[:, inside]], axis=1) * np.prod(totals[slots[:, ~inside]], axis=1))
+            np.add.at(weights, pattern.subsets, shares[-1])
+        return weights, shares
+
+    def weights(self, pairs: Mapping[Kind, Pair]) -> Array:
+        """For each subset S the sum over parts A that contain it of prod_{i in S} residual_i prod_{i in A but not S} total_i."""
+        return self._shares(pairs)[0]
+
+    def costs(self, pairs: Mapping[Kind, Pair]) -> Array:
+        """For each subset S prod_{i in S} norm_i."""
+        norms = [pairs[kind].norm if kind else 1.0 for kind in self.kinds]
+        return np.array([np.prod([norms[i] for i in axes]) for axes in self.closure.kinds])
+
+    def value(self, pairs: Mapping[Kind, Pair]) -> float:
+        """(sum_S sqrt(cost_S weight_S))^2."""
+        return float(np.sqrt(self.costs(pairs) * self.weights(pairs)).sum() ** 2)
+
+    def slopes(self, pairs: Mapping[Kind, Pair]) -> dict[Kind, tuple[Array, Array]]:
+        """The derivatives of the root of the value with respect to norm * residual, and to total, of each kind's factors."""
+        weights, shares = self._shares(pairs)
+        steep = np.sqrt(self.costs(pairs) / np.maximum(weights, 1e-300)) / 2
+        inner = np.zeros(sum(len(kind) for kind in self.kinds))
+        outer = np.zeros_like(inner)
+        for pattern, slots, share in zip(self.closure.patterns, self._tables, shares, strict=True):
+            for place in range(slots.shape[1]):
+                np.add.at(inner if place in pattern.places else outer, slots[:, place], share * steep[pattern.subsets])
+        found = {kind: (np.zeros(len(kind)), np.zeros(len(kind))) for kind in self.different}
+        at = 0
+        for kind in self.kinds:
+            if kind:
+                here, pair = slice(at, at + len(kind)), pairs[kind]
+                found[kind][0][:] += inner[here] / np.maximum(pair.residuals * pair.norm, 1e-300)
+                found[kind][1][:] += outer[here] / np.maximum(pair.totals, 1e-300)
+                at += len(kind)
+        return found

@@ -1,0 +1,82 @@
+"""Lower bounds of the total variance of products over many attributes, whatever their number.
+
+For probabilities q of the cells, the total variance at squared cost 1 of any Gaussian mechanism is at least |W diag(q)^(1/2)|_*^2
+(see `fixed_point`). Let q be a product, h_i = sqrt(q_i) entry by entry, and M_i = W_i diag(h_i) for the factors of a part A; an
+attribute that is summed out contributes the row h_i'.
+
+Few queries. The nuclear norm is the trace of the root of W diag(q) W', of which every block is a Kronecker product.
+
+Any number. |M|_* >= tr U'M for every U of norm at most 1. For each factor take U_i with U_i' U_i <= I, and for each part
+U_A = kron_{i in A} U_i kron h_i' (outside A) times Z_A = sum_{S in A} z_AS Q_S, where Q_S projects on vectors that are orthogonal
+to h_i for i in S and multiples of h_i elsewhere. Then sum_A U_A' U_A <= sum_S Q_S sum_A z_AS^2, which is at most I if all inner
+sums are 1, and tr U_A' M_A = sum_S z_AS prod_{i in S} rho_i prod_{i in A but not S} tau_i with
+
+    tau_i = h_i' U_i' M_i h_i,    rho_i = tr U_i' M_i - tau_i.
+
+The best z_AS (Cauchy-Schwarz over A) gives the bound (sum_S (sum_A prod_S rho_i^2 prod_{A-S} tau_i^2)^(1/2))^2, of the same form
+as the value of the oblique planner. U_i is the polar factor of M_i (h h' + k (I - h h')): k = 1 is the best for a single product,
+where the bound is exact; more attributes want more of rho.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.linalg
+
+from dpsql.strategies.asked import Asked, Kind, Pair
+from dpsql.workload.factors import Array, Factor
+from dpsql.workload.workload import Product
+
+FEW = 1500  # queries whose matrix is decomposed
+EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
+
+
+def product_bound(asked: Asked, cells: Mapping[Kind, Array]) -> float:
+    """The better of the two bounds, for these probabilities of each kind's values."""
+    best = max(({kind: _pair(kind, cells[kind], emphasis) for kind in asked.different} for emphasis in EMPHASES), key=asked.value)
+    for kind in asked.different:
+        best = max(({**best, kind: _pair(kind, cells[kind], emphasis)} for emphasis in EMPHASES), key=asked.value)
+    bound = asked.value(best)
+    if asked.workload.rows <= FEW:
+        bound = max(bound, _decomposed(asked, cells))
+    return bound * (1 - 1e-9)
+
+
+def _pair(kind: Kind, cells: Array, emphasis: float) -> Pair:
+    """rho^2 and tau^2 of each factor."""
+    found = np.array([_polar(factor, cells, emphasis) for factor in kind])
+    return Pair(residuals=np.maximum(found[:, 0], 0.0) ** 2, totals=np.maximum(found[:, 1], 0.0) ** 2)
+
+
+def _polar(factor: Factor, cells: Array, emphasis: float) -> tuple[float, float]:
+    """rho and tau, from U'M = ((M T)' M T)^(-1/2) T M'M with T = h h' + emphasis (I - h h')."""
+    root = np.sqrt(cells)
+    across = np.outer(root, root)
+    gram = factor.gram() * across
+    tilted = across + emphasis * (np.eye(len(cells)) - across)
+    values, vectors = scipy.linalg.eigh(tilted @ gram @ tilted, driver="evd", check_finite=False)
+    kept = values > 1e-10 * values[-1]
+    inverse = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+    turned = inverse @ tilted @ gram
+    tau = float(root @ turned @ root)
+    return float(np.trace(turned)) - tau, tau
+
+
+def _decomposed(asked: Asked, cells: Mapping[Kind, Array]) -> float:
+    """tr((W diag(q) W')^(1/2))^2."""
+    parts = asked.workload.parts
+    chances = [cells[kind] if kind else np.full(size, 1 / size)
+               for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True)]
+    matrix = np.block([[_block(a, b, chances) for b in parts] for a in parts])
+    values = scipy.linalg.eigvalsh(matrix, check_finite=False)
+    near = 4 * len(values) ** 0.5 * np.finfo(float).eps * float(values[-1])
+    return float(np.sqrt(np.maximum(values - near, 0.0)).sum() ** 2)
+
+
+def _block(a: Product, b: Product, chances: list[Array]) -> Array:
+    block: Array = np.ones((1, 1))
+    for i in sorted({*a.axes, *b.axes}):
+        block = np.asarray(np.kron(block, a.factors[i].apply(b.factors[i].apply(np.diag(chances[i]), 1), 0)), dtype=float)
+    return block
