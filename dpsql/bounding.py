@@ -67,6 +67,11 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
     unlimited = sorted({scan.table.name for scan in _scans(node) if scan.owner is not None and scan.table.rows is None
                         and not scan.one_row})
     limits = f"; and rows_per_entity for {' and '.join(unlimited)} in the policy, or max_rows = 10" if unlimited else ""
+    if isinstance(node, Join) and _linked(node) and _many(node, known):
+        return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for many "
+                           "rows", code="linked-group", span=where, subject=keys, try_="a link by the entity's key: WHERE inner.key "
+                           f"= outer.key; or {FREQUENCY}" if node.equated else "a subquery without columns of the row around it, "
+                           "whose value is then released first")
     if isinstance(node, Join) and _many(node, known):
         own = "AND the entity's key on both sides: ON a.key = b.key AND a.person = b.person"
         if node.keep_left or node.keep_right:
@@ -90,6 +95,11 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            + ("; or GROUP BY the entity's key too" if isinstance(node, GroupBy) else ""))
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=where,
                        subject=keys, try_="the entity's key among the columns of the subquery")
+
+
+def _linked(node: Join) -> bool:
+    """Whether the join stands for a subquery of aggregates that is linked to the rows around it: both stand at one place."""
+    return isinstance(node.right, GroupBy) and node.span is not None and node.right.span == node.span
 
 
 def _many(node: Join, known: dict[int, Stability]) -> bool:

@@ -274,6 +274,39 @@ SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clin
 SELECT city, COUNT(*) FROM clinics WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 100) OR beds > 10 GROUP BY city;
 SELECT COUNT(*) FROM clinics WHERE clinic IS NOT NULL AND clinic NOT IN (SELECT clinic FROM visits WHERE clinic IS NOT NULL);
 
+-- # subquery: released first
+
+SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(income) FROM people);
+SELECT clinic, COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits) GROUP BY clinic;
+SELECT sex, COUNT(*) * 1.0 / (SELECT COUNT(*) FROM people) AS share FROM people GROUP BY sex;
+SELECT AVG(income) - (SELECT AVG(income) FROM people) FROM people WHERE sex = 'f';
+SELECT CASE WHEN income > (SELECT AVG(income) FROM people) THEN 'above' ELSE 'below' END AS half, COUNT(*) FROM people GROUP BY half;
+SELECT COUNT(*) FILTER (WHERE age > (SELECT AVG(age) FROM people)), SUM(CASE WHEN age > (SELECT AVG(age) FROM people) THEN 1 ELSE 0 END) FROM people;
+SELECT SUM(LEAST(GREATEST(income, 0), (SELECT AVG(income) FROM people))) FROM people;
+SELECT year, COUNT(*) AS n FROM visits GROUP BY year HAVING n > (SELECT COUNT(*) FROM visits) / 5 ORDER BY abs(n - (SELECT COUNT(*) FROM visits) / 5);
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people WHERE income > (SELECT AVG(income) FROM people));
+WITH f AS (SELECT * FROM people WHERE sex = 'f') SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM f HAVING COUNT(*) > 3);
+SELECT COUNT(*) FROM people JOIN visits ON people.person_id = visits.person_id AND cost > (SELECT AVG(cost) FROM visits);
+SELECT (SELECT COUNT(*) FROM visits) * 1.0 / (SELECT COUNT(*) FROM people) AS each;
+SELECT COUNT(*) FROM clinics WHERE beds < (SELECT AVG(age) FROM people);
+
+-- # subquery: a constant of public tables
+
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(beds) FROM clinics);
+SELECT COUNT(*) FROM visits WHERE clinic = (SELECT clinic FROM clinics WHERE city = 'Rome');
+SELECT SUM(age * (SELECT MAX(beds) FROM clinics)) FROM people;
+
+-- # subquery: linked to the row around
+
+SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT AVG(w.cost) FROM visits w WHERE w.person_id = v.person_id);
+SELECT AVG(n) FROM (SELECT (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) AS n FROM people p) AS t;
+SELECT (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id AND v.year = 2020) AS n, COUNT(*) FROM people p GROUP BY n;
+SELECT sex, SUM((SELECT SUM(cost) FROM visits v WHERE v.person_id = p.person_id)) FROM people p GROUP BY sex;
+SELECT COUNT(*) FROM people p WHERE (SELECT MAX(cost) - MIN(cost) FROM visits v WHERE v.person_id = p.person_id HAVING COUNT(*) > 1) > 100;
+SELECT COUNT(*) FROM visits v WHERE (SELECT SUM(c.beds) FROM clinics c WHERE c.clinic = v.clinic) > 5;
+SELECT COUNT(*) FROM visits v WHERE (SELECT p.age FROM people p WHERE p.person_id = v.person_id) > 40;
+SELECT (SELECT c.city FROM clinics c WHERE c.clinic = v.clinic) IS NULL AS lost, COUNT(*) FROM visits v GROUP BY lost;
+
 -- # expr: numbers
 
 SELECT AVG(age + 1 - 2 * 3), SUM(age / 2), SUM(age // 2), SUM(age % 2) FROM people;

@@ -985,6 +985,51 @@ SELECT bin_floor(age + 1) AS b, COUNT(*) FROM people GROUP BY b
 
 -- # subqueries in conditions
 
+-- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+SELECT COUNT(*) FROM people WHERE age > (SELECT age FROM people)
+
+-- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people GROUP BY sex)
+
+-- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+SELECT (SELECT * FROM visits) FROM people
+
+-- SqlError scalar-subquery: a subquery as a value has one column, and this one has 2
+SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age), COUNT(*) FROM people)
+
+-- SqlError scalar-subquery: this subquery has several rows, and its value is one
+SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics)
+
+-- Unsupported scalar-subquery: which rows of a public table are meant here rests on a value that is still to be released
+SELECT COUNT(*) FROM visits v JOIN (SELECT city FROM clinics WHERE beds > (SELECT AVG(age) FROM people)) AS c ON v.note = c.city
+
+-- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics LIMIT 1)
+
+-- SqlError type: DOUBLE and VARCHAR do not go together
+SELECT COUNT(*) FROM people WHERE sex > (SELECT AVG(age) FROM people)
+
+-- Unsupported linked: a subquery is linked to the row around it by equalities with its own columns only
+SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age < p.age)
+
+-- Unsupported linked: this aggregate adds up values of the row around the subquery
+SELECT COUNT(*) FROM people p WHERE (SELECT SUM(v.cost - p.age) FROM visits v WHERE v.person_id = p.person_id) > 3
+
+-- Unsupported linked: this subquery shows a column of the row around it
+SELECT COUNT(*) FROM people p WHERE (SELECT p.age FROM visits v WHERE v.visit_id = p.person_id) > 3
+
+-- Unsupported linked-group: the value of this subquery rests on the rows of many entities
+SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)
+
+-- Unsupported scalar-subquery: this subquery may have several rows for a row around it
+SELECT COUNT(*) FROM people p WHERE (SELECT cost FROM visits v WHERE v.person_id = p.person_id) > 3
+
+-- Unsupported group-by: a subquery over groups is not answered
+SELECT sex, (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) FROM people p GROUP BY sex
+
+-- Unsupported lateral: a subquery in FROM does not see the tables beside it
+SELECT COUNT(*) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t
+
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
 

@@ -4,12 +4,13 @@
 
 is, for each row p, the row of `SELECT person_id, COUNT(*) FROM visits GROUP BY person_id` that agrees with it. Where there is
 none, counts are 0 and everything else is NULL, so what is computed from them is computed after the join. How far one entity can
-move the result follows from the join and the groups as for any other; what has no bound there is refused here, where it stands.
+move the result follows from the join and the groups as for any other; where it has no bound, the refusal points at the subquery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -25,7 +26,7 @@ from dpsql.sql.inner_groups import grouped
 from dpsql.sql.owners import say_owners
 from dpsql.sql.places import span_of
 from dpsql.sql.trees import inner_of
-from dpsql.sql.world import Names, World
+from dpsql.sql.world import Names
 from dpsql.types import Span, Type
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
             raise Unsupported("this aggregate adds up values of the row around the subquery", code="linked", span=found.span,
                               try_="an aggregate of the subquery's own columns: COUNT(*) * p.x for SUM(p.x)")
     keys = [grouping.add_key("key", theirs).id for _, theirs in links]
-    node = grouped(grouping, inner)
+    node = replace(grouped(grouping, inner), span=span)
     _join(body, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
     counts = {found.id for found in grouping.aggregates if found.function in ("count", "count_distinct")}
 
@@ -118,16 +119,5 @@ def _join(body: Body, inner: Body, node: Node, pairs: Sequence[tuple[Expr, str]]
     origins = {key: known[theirs.column] for (_, key), (_, theirs) in zip(pairs, links, strict=True)
                if isinstance(theirs, Ref) and theirs.column in known}
     join = Join(left=body.node, right=node, condition=all_of(list(equal)) or TRUE, keep_left=True, span=span)
-    join = say_owners(join, {**body.scope.origins, **origins}, body.world)
-    known_here = body.world.stability(join)
-    if known_here.rows is None and not known_here.owners:
-        raise _unbounded(body.world, span)
-    body.node = join
+    body.node = say_owners(join, {**body.scope.origins, **origins}, body.world)
     body.joined |= set(node.env)
-
-
-def _unbounded(world: World, span: Span | None) -> Unsupported:
-    key = world.catalog.entity.key
-    return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for many "
-                       "rows", code="linked-group", span=span, try_=f"a link by {key}: WHERE inner.{key} = outer.{key}; "
-                       "or a subquery without a link, which is released first")

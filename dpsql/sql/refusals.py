@@ -46,7 +46,8 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
-    exp.Lateral: ("LATERAL is not answered", "a join, or a subquery that does not look outside"),
+    exp.Lateral: ("LATERAL is not answered", "JOIN (SELECT key, COUNT(*) AS n FROM t GROUP BY key) AS s ON s.key = p.key, or the "
+                  "subquery as a value in the SELECT list"),
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),

@@ -21,6 +21,7 @@ from dpsql.sql.body import Body
 from dpsql.sql.lists import half_join
 from dpsql.sql.owners import owner_column, say_owners
 from dpsql.sql.places import span_of
+from dpsql.sql.refusals import REASONS
 from dpsql.sql.scope import Origin, Scope, Source, closest, distinct_names, one_of
 from dpsql.sql.world import Names, Relation, World
 from dpsql.types import Span, Type
@@ -129,7 +130,7 @@ def read_table(table: Table, world: World) -> Relation:
 
 
 def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope:
-    right = _bind_source(join.this, world, names)
+    right = _beside(left, join.this, world, names)
     _check_aliases(left, right, join)
     side, kind = _kind(join)
     merged, pairs = {**left.merged, **right.merged}, _shared_names(left, right, join)
@@ -176,6 +177,18 @@ def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequen
     sources = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns))
                     for source in (*left.sources, *right.sources))
     return Scope(node=node, sources=sources, merged=merged)
+
+
+def _beside(left: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+    """What stands beside other sources. Raises Unsupported where it names one of them, as LATERAL would let it."""
+    try:
+        return _bind_source(tree, world, names)
+    except SqlError as fault:
+        if fault.code != "unknown-table" or not left.is_source(fault.subject):
+            raise
+        span, subject = fault.span, fault.subject
+    raise Unsupported("a subquery in FROM does not see the tables beside it", code="lateral", span=span, subject=subject,
+                      try_=REASONS[exp.Lateral][1])
 
 
 def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:

@@ -8,13 +8,16 @@ import pytest
 import worlds
 from binding import Bench, bench
 
+from dpsql.bounding import limited_view
 from dpsql.canonical import digest
 from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.node import Node, fold
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
@@ -217,9 +220,9 @@ REFUSED = [
     ("SELECT COUNT(*) FROM people p WHERE (SELECT SUM(v.cost - p.age) FROM visits v WHERE v.person_id = p.person_id) > 3", "linked",
      "SUM(v.cost - p.age)", "COUNT(*) * p.x"),
     ("SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)", "linked-group",
-     "(SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)", "inner.person_id = outer.person_id"),
+     "(SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)", "inner.key = outer.key"),
     ("SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) - v.year FROM visits w)", "linked-group",
-     "(SELECT AVG(w.cost) - v.year FROM visits w)", "without a link"),
+     "(SELECT AVG(w.cost) - v.year FROM visits w)", "released first"),
     ("SELECT COUNT(*) FROM people p WHERE (SELECT cost FROM visits v WHERE v.person_id = p.person_id) > 3", "scalar-subquery",
      "(SELECT cost FROM visits v WHERE v.person_id = p.person_id)", "MAX"),
     ("SELECT COUNT(*) FROM people p WHERE (SELECT MIN(cost) FROM visits v WHERE v.person_id = p.person_id LIMIT 1) > 3",
@@ -242,11 +245,19 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "code", "place", "hint"), REFUSED, ids=[case[0][28:90] for case in REFUSED])
 def test_what_is_refused_is_refused_where_it_stands(text: str, code: str, place: str, hint: str, a_bench: Bench) -> None:
     with pytest.raises((SqlError, Unsupported)) as caught:
-        a_bench.bind(text)
+        limited_view(a_bench.bind(text), Options(price=None), a_bench.kernel, None)
     fault: Error = caught.value
     assert fault.code == code, fault
     assert fault.span is not None and text[fault.span.start : fault.span.end] == place
     assert hint in fault.try_
+
+
+def test_a_link_to_limited_values_is_bounded_by_them(a_bench: Bench) -> None:
+    """Each of ten rows of a clinic rests on the average of ten, of which an entity has three."""
+    question = a_bench.bind("SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)")
+    view, known = limited_view(question, Options(price=None, bound="frequency", max_frequency=10), a_bench.kernel, None)
+    assert any(isinstance(node, TruncateKeys) for node in nodes(view))
+    assert known.rows is not None and known.owners == () and 30 <= known.rows <= 130
 
 
 def test_a_condition_on_nothing_but_the_value_stays_a_filter(a_bench: Bench) -> None:
