@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.strategies.closure import Closure, closure
 from dpsql.workload.factors import Array, Factor
-from dpsql.workload.workload import Workload
+from dpsql.workload.workload import Product, Workload
 
 Kind: TypeAlias = tuple[Factor, ...]  # the different ways in which an attribute is asked for
 
@@ -24,6 +24,14 @@ class Pair:
     residuals: Array
     totals: Array
     norm: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """How much the queries count: a row of a part counts as much as the part times the product of its factors' rows."""
+
+    parts: Array
+    rows: Mapping[Kind, tuple[Array, ...]]  # for each factor of a kind its rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,41 +58,62 @@ class Asked:
     def different(self) -> list[Kind]:
         return list(dict.fromkeys(kind for kind in self.kinds if kind))
 
+    def ones(self) -> Weights:
+        """Every query counts once."""
+        return Weights(parts=np.ones(len(self.workload.parts)),
+                       rows={kind: tuple(np.ones(factor.rows) for factor in kind) for kind in self.different})
+
+    def rows_of(self, weights: Weights, part: Product, axis: int) -> Array:
+        """The weights of the rows of a part's factor."""
+        kind = self.kinds[axis]
+        return weights.rows[kind][kind.index(part.factors[axis])]
+
+    def each(self, weights: Weights) -> Array:
+        """The weight of every query."""
+        found = []
+        for part, own in zip(self.workload.parts, weights.parts.tolist(), strict=True):
+            each = np.full(1, own)
+            for axis in part.axes:
+                each = np.multiply.outer(each, self.rows_of(weights, part, axis)).reshape(-1)
+            found.append(each)
+        return np.concatenate(found)
+
     @cached_property
     def _tables(self) -> list[NDArray[np.int64]]:
         """For each pattern the slots of its marginals, a row each."""
         members = [pattern.marginals.tolist() for pattern in self.closure.patterns]
         return [np.array([self.slots[at] for at in each], dtype=np.int64).reshape(len(each), -1) for each in members]
 
-    def _shares(self, pairs: Mapping[Kind, Pair]) -> tuple[Array, list[Array]]:
-        """What each marginal of each pattern adds to the weight of its subset, and the weights."""
+    def _shares(self, pairs: Mapping[Kind, Pair], parts: Array) -> tuple[Array, list[Array]]:
+        """The sums of each subset, and what each marginal of each pattern adds to them."""
         residuals = np.concatenate([pairs[kind].residuals for kind in self.kinds if kind] or [np.zeros(0)])
         totals = np.concatenate([pairs[kind].totals for kind in self.kinds if kind] or [np.zeros(0)])
-        weights = np.zeros(len(self.closure.kinds))
+        sums = np.zeros(len(self.closure.kinds))
         shares = []
         for pattern, slots in zip(self.closure.patterns, self._tables, strict=True):
             inside = np.isin(np.arange(slots.shape[1]), pattern.places)
-            shares.append(np.prod(residuals[slots[:, inside]], axis=1) * np.prod(totals[slots[:, ~inside]], axis=1))
-            np.add.at(weights, pattern.subsets, shares[-1])
-        return weights, shares
+            share = np.prod(residuals[slots[:, inside]], axis=1) * np.prod(totals[slots[:, ~inside]], axis=1)
+            shares.append(share * parts[pattern.marginals])
+            np.add.at(sums, pattern.subsets, shares[-1])
+        return sums, shares
 
-    def weights(self, pairs: Mapping[Kind, Pair]) -> Array:
-        """For each subset S the sum over parts A that contain it of prod_{i in S} residual_i prod_{i in A but not S} total_i."""
-        return self._shares(pairs)[0]
+    def sums(self, pairs: Mapping[Kind, Pair], parts: Array) -> Array:
+        """For each subset S the sum over parts A that contain it of A's weight prod_S residual_i prod_{A - S} total_i."""
+        return self._shares(pairs, parts)[0]
 
     def costs(self, pairs: Mapping[Kind, Pair]) -> Array:
         """For each subset S prod_{i in S} norm_i."""
         norms = [pairs[kind].norm if kind else 1.0 for kind in self.kinds]
         return np.array([np.prod([norms[i] for i in axes]) for axes in self.closure.kinds])
 
-    def value(self, pairs: Mapping[Kind, Pair]) -> float:
-        """(sum_S sqrt(cost_S weight_S))^2."""
-        return float(np.sqrt(self.costs(pairs) * self.weights(pairs)).sum() ** 2)
+    def value(self, pairs: Mapping[Kind, Pair], parts: Array) -> float:
+        """(sum_S sqrt(cost_S sum_S))^2."""
+        return float(np.sqrt(self.costs(pairs) * self.sums(pairs, parts)).sum() ** 2)
 
-    def slopes(self, pairs: Mapping[Kind, Pair]) -> dict[Kind, tuple[Array, Array]]:
+    def slopes(self, pairs: Mapping[Kind, Pair], parts: Array) -> dict[Kind, tuple[Array, Array]]:
         """The derivatives of the root of the value with respect to norm * residual, and to total, of each kind's factors."""
-        weights, shares = self._shares(pairs)
-        steep = np.sqrt(self.costs(pairs) / np.maximum(weights, 1e-300)) / 2
+        sums, shares = self._shares(pairs, parts)
+        steep = np.sqrt(self.costs(pairs) / np.maximum(sums, 1e-300)) / 2
         inner = np.zeros(sum(len(kind) for kind in self.kinds))
         outer = np.zeros_like(inner)
         for pattern, slots, share in zip(self.closure.patterns, self._tables, shares, strict=True):

@@ -29,11 +29,11 @@ this project's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpsql.strategies.asked import Asked, Kind, Pair
+from dpsql.strategies.asked import Asked, Kind, Pair, Weights
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.fixed_point import solve
@@ -44,84 +44,143 @@ from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload
 
 ROUNDS = 12
+FITTINGS = 30
+MANY = 200_000  # queries whose variances are looked at one by one
 SETTLED = 1e-6  # relative change of the total variance
 BITS = 18  # of the integer matrices; those of several attributes multiply
 
 
-def plan(workload: Workload, *, gap: float = 1e-5) -> Residuals | Refusal:
-    """The least total variance of strategies of this form."""
+def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-5) -> Residuals | Refusal:
+    """The least total variance of strategies of this form; with targets, the least largest variance over target found."""
     if any(factor.n > DENSE and not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
         return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
     asked = Asked.of(workload)
-    now = best = {kind: _planned(kind, np.ones(len(kind)), 0.0, gap) for kind in asked.different}
-    least = asked.value({kind: each.pair for kind, each in now.items()})
+    if targets is None:
+        plans, ones = _least(asked, asked.ones(), {}, gap), asked.ones()
+        strategy, value = _strategy(asked, ones, plans)
+        objective, bound = "total variance", product_bound(asked, ones, {kind: each.cells for kind, each in plans.items()})
+    elif workload.rows > MANY:
+        return Refusal(f"targets are met one by one for up to {MANY} queries")
+    else:
+        strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), gap)
+        objective = "largest variance over target"
+    return replace(strategy, certificate=Certificate(objective=objective, value=value, bound=min(bound, value),
+                                                     covers="Gaussian strategies"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A split for one kind of attribute, its numbers, and the probabilities of values that prove the best."""
+
+    split: Split
+    pair: Pair
+    cells: Array
+    tilt: float
+
+
+def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], gap: float) -> dict[Kind, Planned]:
+    """The splits of least weighted total variance, starting from how much given ones are tilted."""
+    now = best = {kind: _planned(kind, weights.rows[kind], np.ones(len(kind)), plans[kind].tilt if kind in plans else 0.0, gap)
+                  for kind in asked.different}
+    least = asked.value(_pairs(now), weights.parts)
     for _ in range(ROUNDS):
-        slopes = asked.slopes({kind: each.pair for kind, each in now.items()})
-        now = {kind: _improved(kind, each, *slopes[kind], gap) for kind, each in now.items()}
-        value = asked.value({kind: each.pair for kind, each in now.items()})
+        slopes = asked.slopes(_pairs(now), weights.parts)
+        now = {kind: _improved(kind, weights.rows[kind], each, *slopes[kind], gap) for kind, each in now.items()}
+        value = asked.value(_pairs(now), weights.parts)
         if value < least:
             best = now
         if value > least * (1 - SETTLED):
             break
         least = value
-    return _strategy(asked, best)
+    return best
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """A split for one kind of attribute, its numbers, and the weights of values that prove the best."""
+def _fitted(asked: Asked, targets: Array, gap: float) -> tuple[Residuals, float, float]:
+    """Weights of the queries that even out the variances over their targets: w <- w v, brought back to the form of a product.
 
-    split: Split
-    pair: Pair
-    cells: Array
+    The largest of v is at least its mean under any weights, so every w gives a lower bound: that of the weighted total variance,
+    over the weighted sum of the targets. Value and bound that are returned are the best seen.
+    """
+    weights, plans = asked.ones(), dict[Kind, Planned]()
+    best, value, bound = None, math.inf, 0.0
+    for _ in range(FITTINGS):
+        plans = _least(asked, weights, plans, gap)
+        strategy, _ = _strategy(asked, weights, plans)
+        ratios = strategy.variances(asked.workload) / targets
+        if ratios.max() < value:
+            best, value = strategy, float(ratios.max())
+        mean = float(asked.each(weights) @ targets)
+        bound = max(bound, product_bound(asked, weights, {kind: each.cells for kind, each in plans.items()}) / mean)
+        if value < bound * (1 + 1e-3):
+            break
+        weights = _reweighted(asked, weights, ratios / ratios.max())
+    assert best is not None
+    return best, value, bound
 
 
-def _planned(kind: Kind, weights: Array, tilt: float, gap: float) -> Planned:
+def _reweighted(asked: Asked, weights: Weights, ratios: Array) -> Weights:
+    """The product of the marginals of the weights times the ratios."""
+    wanted = asked.each(weights) * ratios
+    parts = np.array([wanted[at].sum() for at in asked.workload.slices])
+    rows = {kind: tuple(np.zeros(factor.rows) for factor in kind) for kind in asked.different}
+    for part, at in zip(asked.workload.parts, asked.workload.slices, strict=True):
+        table = wanted[at].reshape(tuple(part.factors[axis].rows for axis in part.axes))
+        for place, axis in enumerate(part.axes):
+            kind = asked.kinds[axis]
+            rows[kind][kind.index(part.factors[axis])][:] += table.sum(axis=tuple(i for i in range(table.ndim) if i != place))
+    even = {kind: tuple(each * len(each) / each.sum() for each in found) for kind, found in rows.items()}
+    sizes = np.array([part.rows for part in asked.workload.parts])
+    return Weights(parts=parts / sizes / (parts / sizes).max(), rows=even)
+
+
+def _planned(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, gap: float) -> Planned:
     """The split of the best strategy for the factors' Gram matrices, with these weights, and tilt * 1 1'."""
     n = kind[0].n
     split: Split
-    if all(isinstance(factor, Identity) for factor in kind):
+    if all(isinstance(factor, Identity) and np.ptp(each) == 0 for factor, each in zip(kind, rows, strict=True)):
         split, cells = Even(n), np.full(n, 1 / n)
     else:
-        split, cells = _solved(kind, weights, tilt, gap)
+        split, cells = _solved(kind, rows, weights, tilt, gap)
     pair = Pair(norm=float(max(split.factor.column_powers(2))),
-                residuals=np.array([split.residual(factor).sum() for factor in kind]),
-                totals=np.array([split.total(factor).sum() for factor in kind]))
-    return Planned(split=split, pair=pair, cells=cells)
+                residuals=np.array([each @ split.residual(factor) for factor, each in zip(kind, rows, strict=True)]),
+                totals=np.array([each @ split.total(factor) for factor, each in zip(kind, rows, strict=True)]))
+    return Planned(split=split, pair=pair, cells=cells, tilt=tilt)
 
 
-def _solved(kind: Kind, weights: Array, tilt: float, gap: float) -> tuple[Oblique, Array]:
+def _pairs(plans: dict[Kind, Planned]) -> dict[Kind, Pair]:
+    return {kind: each.pair for kind, each in plans.items()}
+
+
+def _solved(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, gap: float) -> tuple[Oblique, Array]:
     n = kind[0].n
     stacked = Workload(domain(n), tuple(Product((factor,)) for factor in (*kind, Total(n))))
-    base = np.repeat(np.append(weights, tilt), [*(factor.rows for factor in kind), 1])
+    base = np.concatenate([weight * each for weight, each in zip(weights, rows, strict=True)] + [np.array([tilt])])
     base = np.maximum(base, 1e-9 * base.max())
     solution = solve(stacked, base=base / base.sum(), share=0.0, gap=gap)
     gram = solution.matrix.T @ solution.matrix + 1e-9 * np.eye(n)  # directions that no query needs are measured too, hardly
     inverse = np.linalg.inv(gram).sum(axis=1)
     values, vectors = np.linalg.eigh(gram - 1 / inverse.sum())
-    rows = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
-    longest = np.sqrt((rows**2).sum(axis=0).max())
-    return Oblique(Dense(np.rint(rows * 2.0**BITS / longest).astype(np.int64))), solution.cells
+    matrix = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
+    longest = np.sqrt((matrix**2).sum(axis=0).max())
+    return Oblique(Dense(np.rint(matrix * 2.0**BITS / longest).astype(np.int64))), solution.cells
 
 
-def _improved(kind: Kind, now: Planned, weights: Array, pulls: Array, gap: float) -> Planned:
+def _improved(kind: Kind, rows: tuple[Array, ...], now: Planned, weights: Array, pulls: Array, gap: float) -> Planned:
     """The split where the frontier is as steep as the value is here."""
     if isinstance(now.split, Even):
         return now
     residual, total = weights @ now.pair.residuals * now.pair.norm, weights @ now.pair.totals
     steep = pulls @ now.pair.totals / total
-    return _planned(kind, weights / weights.max(), max(0.0, residual / steep**2 - total) / weights.max(), gap)
+    return _planned(kind, rows, weights / weights.max(), max(0.0, residual / steep**2 - total) / weights.max(), gap)
 
 
-def _strategy(asked: Asked, plans: dict[Kind, Planned]) -> Residuals:
-    pairs = {kind: each.pair for kind, each in plans.items()}
-    weights, costs, value = asked.weights(pairs), asked.costs(pairs), asked.value(pairs)
-    ratios = np.divide(costs, weights, out=np.zeros_like(weights), where=weights > 0)
+def _strategy(asked: Asked, weights: Weights, plans: dict[Kind, Planned]) -> tuple[Residuals, float]:
+    """The strategy and its weighted total variance at cost 1."""
+    pairs = _pairs(plans)
+    sums, costs, value = asked.sums(pairs, weights.parts), asked.costs(pairs), asked.value(pairs, weights.parts)
+    ratios = np.divide(costs, sums, out=np.zeros_like(sums), where=sums > 0)
     scales = np.sqrt(math.sqrt(value) * np.sqrt(ratios))
-    bound = product_bound(asked, {kind: each.cells for kind, each in plans.items()})
-    return Residuals(
-        name="oblique residual planner", domain=asked.workload.domain,
-        splits=tuple(plans[kind].split if kind else Even(size)
-                     for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True)),
-        scales={axes: scale for axes, scale in zip(asked.closure.kinds, scales.tolist(), strict=True) if scale > 0},
-        certificate=Certificate(objective="total variance", value=value, bound=min(bound, value), covers="Gaussian strategies"))
+    splits = tuple(plans[kind].split if kind else Even(size)
+                   for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True))
+    measured = {axes: scale for axes, scale in zip(asked.closure.kinds, scales.tolist(), strict=True) if scale > 0}
+    return Residuals(name="oblique residual planner", domain=asked.workload.domain, splits=splits, scales=measured), value

@@ -12,8 +12,9 @@ from dpsql.strategies.base import Refusal
 from dpsql.strategies.fixed_point import Solution, solve
 from dpsql.strategies.integers import trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.workload.domain import Attribute, Domain
-from dpsql.workload.factors import Array, Factor
+from dpsql.strategies.square_root import SquareRoot, prefix_bound
+from dpsql.workload.domain import Attribute, Domain, too_large
+from dpsql.workload.factors import Array, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined
 
 
@@ -23,6 +24,9 @@ class Optimum:
 
     strategy: LeastSquares
     lower: float
+
+
+LONG = 2048  # values of an attribute, or cells, that one eigenproblem after the other is solved for (a second each)
 
 
 def optimal(workload: Workload, *, name: str, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
@@ -42,6 +46,8 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
                           for attribute, factor, goal, weights
                           in zip(workload.domain.attributes, workload.parts[0].factors, goals, bases, strict=True)]
                 return _together(workload.domain, solved, name)
+        if workload.domain.size > LONG:
+            raise too_large("the search for the best strategy", workload.domain.size, LONG)
         flat = joined(workload)
         solution = solve(flat, targets=targets, base=base, share=share, gap=gap / 2)
         matrix = whole(solution.matrix, flat.dense())
@@ -55,6 +61,10 @@ def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: A
     """The integer strategy of one attribute and its bound."""
     if trivial(factor) and targets is None and base is None:
         return factor, 1.0
+    if factor.n > LONG:
+        if isinstance(factor, Prefix) and targets is None and base is None:
+            return SquareRoot(factor.n), prefix_bound(factor.n)
+        raise too_large("the search for the best strategy", factor.n, LONG)
     alone = Workload(Domain((attribute,)), (Product((factor,)),))
     solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
     matrix = whole(solution.matrix, None if solution.matrix.shape[0] == factor.n else factor.dense())

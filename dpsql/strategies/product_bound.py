@@ -25,52 +25,56 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.linalg
 
-from dpsql.strategies.asked import Asked, Kind, Pair
-from dpsql.workload.factors import Array, Factor
+from dpsql.strategies.asked import Asked, Kind, Pair, Weights
+from dpsql.workload.factors import Array
 from dpsql.workload.workload import Product
 
 FEW = 1500  # queries whose matrix is decomposed
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
-def product_bound(asked: Asked, cells: Mapping[Kind, Array]) -> float:
-    """The better of the two bounds, for these probabilities of each kind's values."""
-    best = max(({kind: _pair(kind, cells[kind], emphasis) for kind in asked.different} for emphasis in EMPHASES), key=asked.value)
+def product_bound(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -> float:
+    """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values."""
+    def value(pairs: Mapping[Kind, Pair]) -> float:
+        return asked.value(pairs, weights.parts)
+
+    pairs = {kind: [_pair(kind, weights.rows[kind], cells[kind], emphasis) for emphasis in EMPHASES] for kind in asked.different}
+    best = max(({kind: each[at] for kind, each in pairs.items()} for at in range(len(EMPHASES))), key=value)
     for kind in asked.different:
-        best = max(({**best, kind: _pair(kind, cells[kind], emphasis)} for emphasis in EMPHASES), key=asked.value)
-    bound = asked.value(best)
+        best = max(({**best, kind: pair} for pair in pairs[kind]), key=value)
+    bound = value(best)
     if asked.workload.rows <= FEW:
-        bound = max(bound, _decomposed(asked, cells))
+        bound = max(bound, _decomposed(asked, weights, cells))
     return bound * (1 - 1e-9)
 
 
-def _pair(kind: Kind, cells: Array, emphasis: float) -> Pair:
+def _pair(kind: Kind, rows: tuple[Array, ...], cells: Array, emphasis: float) -> Pair:
     """rho^2 and tau^2 of each factor."""
-    found = np.array([_polar(factor, cells, emphasis) for factor in kind])
+    found = np.array([_polar(factor.gram(each), cells, emphasis) for factor, each in zip(kind, rows, strict=True)])
     return Pair(residuals=np.maximum(found[:, 0], 0.0) ** 2, totals=np.maximum(found[:, 1], 0.0) ** 2)
 
 
-def _polar(factor: Factor, cells: Array, emphasis: float) -> tuple[float, float]:
+def _polar(gram: Array, cells: Array, emphasis: float) -> tuple[float, float]:
     """rho and tau, from U'M = ((M T)' M T)^(-1/2) T M'M with T = h h' + emphasis (I - h h')."""
     root = np.sqrt(cells)
     across = np.outer(root, root)
-    gram = factor.gram() * across
     tilted = across + emphasis * (np.eye(len(cells)) - across)
-    values, vectors = scipy.linalg.eigh(tilted @ gram @ tilted, driver="evd", check_finite=False)
+    values, vectors = scipy.linalg.eigh(tilted @ (gram * across) @ tilted, driver="evd", check_finite=False)
     kept = values > 1e-10 * values[-1]
     inverse = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
-    turned = inverse @ tilted @ gram
+    turned = inverse @ tilted @ (gram * across)
     tau = float(root @ turned @ root)
     return float(np.trace(turned)) - tau, tau
 
 
-def _decomposed(asked: Asked, cells: Mapping[Kind, Array]) -> float:
+def _decomposed(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -> float:
     """tr((W diag(q) W')^(1/2))^2."""
-    parts = asked.workload.parts
     chances = [cells[kind] if kind else np.full(size, 1 / size)
                for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True)]
+    parts = asked.workload.parts
     matrix = np.block([[_block(a, b, chances) for b in parts] for a in parts])
-    values = scipy.linalg.eigvalsh(matrix, check_finite=False)
+    root = np.sqrt(asked.each(weights))
+    values = scipy.linalg.eigvalsh(matrix * root[:, None] * root, check_finite=False)
     near = 4 * len(values) ** 0.5 * np.finfo(float).eps * float(values[-1])
     return float(np.sqrt(np.maximum(values - near, 0.0)).sum() ** 2)
 
