@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpsql.strategies.certificate import Certificate
+from dpsql.strategies.certificate import Certificate, Noise
 from dpsql.workload.domain import Domain
 from dpsql.workload.factors import Array, Exact, Factor, Total
 from dpsql.workload.workload import Product, Workload
 
-Noise: TypeAlias = Literal["gaussian", "laplace"]
 COMBINATIONS = 10**6  # of kinds of cells that are looked at one by one
 BITS = 96  # of the sensitivity behind the point, at least; what is beyond is rounded up
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpsql.strategies.base import Block, Noise, Refusal, Strategy
+from dpsql.strategies.base import Block, Refusal, Strategy
+from dpsql.strategies.certificate import Certificate, Covers, Noise
+from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.workload.domain import DENSE
-from dpsql.workload.factors import Array, Dense, Identity
+from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
+MANY = 10**7  # queries
+LARGE = 10**8  # cells
+SOLVED = 1024  # cells up to which noisy queries are made consistent
 
-def input_perturbation(workload: Workload, noise: Noise = "gaussian") -> LeastSquares:
+
+def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
     """Noise on every cell; queries add up noisy cells. Best where cells are asked for and little else."""
+    if workload.domain.size > LARGE:
+        return Refusal(f"noise on more than {LARGE} cells is not drawn")
     block = one_block(*(Identity(size) for size in workload.domain.shape))
-    return LeastSquares(name="noise on cells", domain=workload.domain, noise=noise, measured=(block,))
+    return _valued(LeastSquares(name="noise on cells", domain=workload.domain, noise=noise, measured=(block,)), workload, targets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +33,16 @@ class AsAsked(Strategy):
     """Every query of a workload is measured by itself and answered by its own measurement. No query helps another."""
 
     workload: Workload
+    scales: tuple[float, ...]  # of the parts
 
     @property
     def blocks(self) -> Sequence[Block]:
-        return [Block(axes=part.axes, factors=tuple(part.factors[axis] for axis in part.axes), scale=1.0)
-                for part in self.workload.parts]
+        return [Block(axes=part.axes, factors=tuple(part.factors[axis] for axis in part.axes), scale=scale)
+                for part, scale in zip(self.workload.parts, self.scales, strict=True)]
 
     def variance_of(self, workload: Workload) -> Array:
         self._same(workload)
-        return np.ones(workload.rows)
+        return np.repeat(np.square(self.scales), [part.rows for part in workload.parts])
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
         self._same(workload)
@@ -44,13 +53,27 @@ class AsAsked(Strategy):
             raise ValueError("this strategy answers only what it was made for")
 
 
-def as_asked(workload: Workload, noise: Noise = "gaussian") -> AsAsked | LeastSquares | Refusal:
-    """Noise on the queries' own answers; consistent answers where least squares is cheap, which only lowers the errors."""
-    for part in workload.parts:
-        for factor in part.factors:
-            if isinstance(factor, Dense) and factor.matrix.dtype.kind == "f":
-                return Refusal("its coefficients are not whole numbers")
-    plain = AsAsked(name="noise on queries", domain=workload.domain, noise=noise, workload=workload)
-    if workload.domain.size > DENSE:
-        return plain
-    return LeastSquares(name=plain.name, domain=plain.domain, noise=noise, measured=tuple(plain.blocks))
+def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
+    """Noise on the queries' own answers; consistent answers where least squares is cheap, which only lowers the errors.
+
+    Parts with targets of their own are measured accordingly.
+    """
+    if not all(integral(factor) for part in workload.parts for factor in part.factors):
+        return Refusal("its coefficients are not whole numbers")
+    scales = tuple(1.0 if targets is None else math.sqrt(float(targets[at].min())) for at in workload.slices)
+    plain = AsAsked(name="noise on queries", domain=workload.domain, noise=noise, workload=workload, scales=scales)
+    if workload.domain.size > SOLVED:
+        return _valued(plain, workload, targets)
+    solved = LeastSquares(name=plain.name, domain=plain.domain, noise=noise, measured=tuple(plain.blocks))
+    return _valued(solved, workload, targets)
+
+
+def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:
+    """The strategy with its value, and no bound: nothing is known of the best."""
+    if workload.rows > MANY:
+        return Refusal(f"the errors of more than {MANY} queries are not computed one by one")
+    variances = strategy.variances(workload)
+    value = float(variances.sum() if targets is None else (variances / targets).max())
+    objective = "total variance" if targets is None else "largest variance over target"
+    covers: Covers = "Gaussian strategies" if strategy.noise == "gaussian" else "Laplace strategies"
+    return replace(strategy, certificate=Certificate(objective=objective, value=value, bound=0.0, covers=covers))

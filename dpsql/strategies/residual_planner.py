@@ -45,18 +45,21 @@ MARGIN = 1e-9  # what rounding errors may be, relative, in sums of positive numb
 
 def plan(workload: Workload, targets: Array | None = None, *, weights: Array | None = None,
          gap: float = 1e-6) -> Residuals | Refusal:
-    """For marginals. With `targets` (one for each part) the largest variance over target is least, else the total variance.
+    """For marginals. With `targets` the largest variance over target is least, else the total variance.
 
-    `weights` (one for each part) count the total variance of a part so many times.
+    Targets are given for each query, equal for the cells of a marginal. `weights` (one for each part) count the total variance of
+    a part so many times.
     """
     if any(not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
         return Refusal("it asks for more than the cells of marginals")
+    if targets is not None and any(np.ptp(targets[at]) > 0 for at in workload.slices):
+        return Refusal("cells of one marginal have different targets")
     asked: dict[tuple[int, ...], float] = {}
-    for at, part in enumerate(workload.parts):
+    for number, (part, at) in enumerate(zip(workload.parts, workload.slices, strict=True)):
         if targets is None:
-            asked[part.axes] = asked.get(part.axes, 0.0) + part.rows * (1.0 if weights is None else float(weights[at]))
+            asked[part.axes] = asked.get(part.axes, 0.0) + part.rows * (1.0 if weights is None else float(weights[number]))
         else:
-            asked[part.axes] = min(asked.get(part.axes, np.inf), float(targets[at]))
+            asked[part.axes] = min(asked.get(part.axes, np.inf), float(targets[at.start]))
     found = _solved(list(asked), workload.domain.shape, [1] * len(workload.domain.shape), np.array(list(asked.values())),
                     largest=targets is not None, gap=gap)
     return _strategy(workload.domain, found.measured, found)

@@ -10,7 +10,7 @@ import pytest
 from dpsql.errors import Unsupported
 from dpsql.strategies.base import Block, Refusal, rmse, sensitivity
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.plain import AsAsked, as_asked, input_perturbation
+from dpsql.strategies.plain import AsAsked, plan_cells, plan_queries
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload
@@ -116,18 +116,18 @@ def test_a_strategy_that_misses_a_query_is_found_out() -> None:
 
 def test_the_plain_strategies() -> None:
     workload = small()
-    cells = input_perturbation(workload)
+    cells = plan_cells(workload)
     assert np.allclose(cells.variances(workload), workload.row_norms2())
-    queries = as_asked(workload)
+    queries = plan_queries(workload)
     assert isinstance(queries, LeastSquares)
     norm = (workload.dense() ** 2).sum(axis=0).max()
     assert float(queries.sensitivity.value) == norm and (queries.variances(workload) <= norm * (1 + 1e-9)).all()
     wide = Workload(domain(100, 100), (Product((Prefix(100), Prefix(100))),))
-    single = as_asked(wide, noise="laplace")
+    single = plan_queries(wide, noise="laplace")
     assert isinstance(single, AsAsked) and np.allclose(single.variances(wide), 2 * 100**4)
     given = RANDOM.normal(size=10_000)
     assert np.array_equal(single.reconstruct([given], wide), given)
-    assert isinstance(as_asked(Workload(domain(2), (Product((Dense(np.array([[0.5, 1.0]])),)),))), Refusal)
+    assert isinstance(plan_queries(Workload(domain(2), (Product((Dense(np.array([[0.5, 1.0]])),)),))), Refusal)
 
 
 def test_the_stated_variance_is_that_of_many_runs(effort: float) -> None:
