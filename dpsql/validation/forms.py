@@ -99,6 +99,22 @@ def bounded(column: Field, call: AggregateCall) -> Quantizer:
     return grid
 
 
+def held(view: Node, call: AggregateCall) -> Node:
+    """The view with a summed or averaged column held to its declared bounds, as it is where private rows are summed."""
+    if call.function not in ("sum", "avg"):
+        return view
+    column = view.field(call.columns[0])
+    grid = bounded(column, call)
+    kind = column.facts.type
+    ends = [Literal(value=math.floor(end) if kind is Type.BIGINT else float(end), type=kind) for end in (grid.low, grid.high)]
+    value: Expr = Case(branches=((_call(">=", column.ref, ends[1]), ends[1]), (_call("<=", column.ref, ends[0]), ends[0])),
+                       otherwise=column.ref, type=kind)
+    if kind is Type.DOUBLE:
+        value = Case(branches=((_call("isnan", column.ref), Literal(value=None, type=kind)),), otherwise=value, type=kind)
+    return Project(input=view, columns=tuple((found.id, found.name, value if found.id == column.id else found.ref)
+                                             for found in view.fields))
+
+
 # -- sums of expressions that differ from group to group
 
 

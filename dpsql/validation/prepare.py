@@ -23,7 +23,7 @@ from dpsql.sql.places import span_of
 from dpsql.sql.statement import Checked, Query
 from dpsql.sql.world import PublicTables
 from dpsql.validation.deciders.base import Case
-from dpsql.validation.forms import Asked, bounded, column_of
+from dpsql.validation.forms import Asked, bounded, column_of, held
 from dpsql.validation.ranges import Range, around
 from dpsql.validation.result import UNTESTED, Finding
 from dpsql.validation.synthetic import Stand
@@ -167,7 +167,7 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
         raise
     calls = tuple(replace(call, discrete=True) if call.function == "quantile" else call for call in question.aggregates)
     question = replace(question, aggregates=calls)
-    shown, aggregates = exact(question, question.view, stand.public)
+    shown, aggregates = exact(question, held(question.view, calls[0]), stand.public)
     found = dict(zip(shown, aggregates[calls[0].id].values, strict=True))
     missing = Fraction(0) if calls[0].function in EMPTY_IS_ZERO else None
     values = []
