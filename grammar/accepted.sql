@@ -225,7 +225,7 @@ SELECT COUNT(*) FROM (SELECT * FROM visits WHERE year = 2020) AS v JOIN (SELECT 
 SELECT COUNT(*) FROM clinics a JOIN clinics b ON a.city = b.city AND a.clinic <> b.clinic;
 SELECT COUNT(person_id), COUNT(visit_id) FROM people FULL JOIN visits USING (person_id);
 SELECT COUNT(*) FROM people p FULL OUTER JOIN visits v ON p.person_id = v.person_id WHERE v.visit_id IS NULL OR p.age > 50;
-SELECT city, COUNT(visit_id) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic GROUP BY city;
+SELECT COUNT(visit_id), COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic;
 SELECT COUNT(*) FROM visits FULL JOIN clinics USING (clinic);
 SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.year - 2000 < c.beds;
 SELECT sex, COUNT(*) FROM people NATURAL JOIN visits GROUP BY sex;
@@ -271,7 +271,7 @@ SELECT COUNT(*) FROM visits v, people p WHERE v.person_id = p.person_id AND v.cl
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.year - 2000 > p.age);
 SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM clinics WHERE p.age > beds);
 SELECT COUNT(*) FROM clinics c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic);
-SELECT city, COUNT(*) FROM clinics WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 100) OR beds > 10 GROUP BY city;
+SELECT COUNT(city) FROM clinics WHERE clinic IN (SELECT clinic FROM visits WHERE cost > 100) OR beds > 10;
 SELECT COUNT(*) FROM clinics WHERE clinic IS NOT NULL AND clinic NOT IN (SELECT clinic FROM visits WHERE clinic IS NOT NULL);
 
 -- # subquery: released first
