@@ -111,7 +111,7 @@ def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
     if known.owner is None and known.owners and not bound.several and known.rows is None:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to one entity each, and these belong to "
                     f"{len(known.owners)}", _ways(one=False))
-    if not known.owners and bound.name not in ("rows", "frequency"):
+    if not known.owners and bound.name not in ("rows", "frequency") and not bound.apart:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs to know whom a row belongs to, and these rows mix entities",
                     "bound = 'rows'")
 

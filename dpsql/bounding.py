@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.errors import OptionError, Unsupported
+from dpsql.mechanisms.bounds import BY_NAME
 from dpsql.options import Options
+from dpsql.plan.apart import MOST_RELATIONS, NotApart, taken_apart
 from dpsql.plan.certificate import first_unbounded, stabilities, stability
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.groupby import GroupBy
@@ -28,6 +30,8 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     cannot be limited as an option wants.
     """
     pruned = prune_columns(question.view)
+    if options.bound in BY_NAME and BY_NAME[options.bound].apart:
+        return _apart(limit_rows(pruned, options.max_rows), options.bound, public, span)
     view = limit_rows(pruned)
     here = stability(view, public)
     if here.public:
@@ -46,6 +50,42 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     if here.rows is None and (not here.owners or (options.bound == "frequency" and here.owner is None)):
         raise _unbounded(view, {at: _alone(found) for at, found in known.items()}, span)
     return view, here
+
+
+def _apart(view: Node, bound: str, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
+    """A join in which one entity moves a limited number of rows of each relation, though not of the join."""
+    known = stability(view, public)
+    if not known.public:
+        try:
+            taken_apart(view, public)
+        except NotApart as fault:
+            raise _not_apart(fault, f"bound = '{bound}'", span) from None
+    return view, known
+
+
+def _not_apart(fault: NotApart, bound: str, span: Span | None) -> Unsupported:
+    """Why a join cannot be taken apart into relations with limits, at the operator responsible or the nearest join."""
+    where = getattr(fault.node, "span", None) or (fault.join.span if fault.join is not None else None) or span
+    needed = f"{bound} needs a limit of the rows that one entity has in each table"
+    scans = [scan for scan in _scans(fault.node) if not scan.table.public and not scan.one_row]
+    shared = sorted({scan.table.name for scan in scans if scan.owner is None})
+    unlimited = sorted({scan.table.name for scan in scans if scan.owner is not None and scan.table.rows is None})
+    if shared:
+        return Unsupported(f"{needed}, and a row of {shared[0]} belongs to several entities, so that none of them has a limit of "
+                           "its own", code="several-owners", span=where, subject=shared[0],
+                           try_="bound = 'balance', bound = 'r2t', or bound = 'extension', clip = 100")
+    if unlimited:
+        return Unsupported(f"{needed}, and {unlimited[0]} has none", code="no-limit", span=where, subject=unlimited[0],
+                           try_=f"max_rows = 10 beside it, or rows_per_entity for {unlimited[0]} in the policy")
+    if isinstance(fault.node, Join) and (fault.node.keep_left or fault.node.keep_right):
+        return Unsupported(f"{bound} is for inner joins: in an outer one a row is padded or not as others come and go",
+                           code="outer-private", span=where, try_=f"JOIN in place of the outer join, or {FREQUENCY}")
+    if fault.relations:
+        return Unsupported(f"{bound} works out what is left of a join without each subset of its relations, and here are "
+                           f"{fault.relations} of them, more than {MOST_RELATIONS}", code="too-many-relations", span=where,
+                           try_="bound = 'balance'")
+    return Unsupported(f"{bound} needs a limit of what one entity changes in each relation, and here is none: {fault.because}",
+                       code="not-apart", span=where, try_=FREQUENCY)
 
 
 def _frequency(options: Options, declared: int | None) -> int | None:

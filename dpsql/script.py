@@ -85,7 +85,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
-        notes.append(f"what each entity adds {program.bound.does}; intervals do not cover what is cut off")
+        cut = "" if program.bound.apart else "; intervals do not cover what is cut off"
+        notes.append(f"what each entity adds {program.bound.does}{cut}")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})

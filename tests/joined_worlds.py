@@ -83,7 +83,7 @@ SCHEMA = {
     "tags": "thing INTEGER, tag INTEGER",
     "edges": "edge INTEGER PRIMARY KEY, u INTEGER, v INTEGER",
 }
-UNIQUE_EDGES = "edge INTEGER PRIMARY KEY, u INTEGER, v INTEGER, UNIQUE (u, v)"
+UNIQUE_EDGES = "edge INTEGER PRIMARY KEY, u INTEGER NOT NULL, v INTEGER NOT NULL, UNIQUE (u, v)"
 Row = tuple[Any, ...]
 Rows = Mapping[str, list[Row]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.mechanisms.base import Mechanism
+from dpsql.mechanisms.local.join_sensitivity import JoinSensitivity
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.bands import Bands
 from dpsql.mechanisms.truncation.extension import Extension
@@ -21,6 +22,7 @@ class Bound:
     several    whether it is for rows that belong to several entities each
     needs      options that it cannot do without
     takes      further options that mean something to it
+    apart      whether it takes a join apart, limits the rows of each relation, and leaves the join as it is
     each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
     mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
                beforehand, and any mechanism will do
@@ -32,6 +34,7 @@ class Bound:
     several: bool = False
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    apart: bool = False
     each: bool = False
     mechanism: Mechanism | None = None
 
@@ -51,5 +54,9 @@ BOUNDS: tuple[Bound, ...] = (
           several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to the level that clip gives", one=True, several=True, needs=("clip",),
           takes=("max_rows",), each=True, mechanism=Extension()),
+    Bound(name="elastic", does="is covered by noise scaled to elastic sensitivity, a bound from how often values occur", one=True,
+          several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("elastic", residual=False)),
+    Bound(name="residual", does="is covered by noise scaled to residual sensitivity, from how many partners rows have", one=True,
+          several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("residual", residual=True)),
 )
 BY_NAME = {bound.name: bound for bound in BOUNDS}

@@ -8,14 +8,15 @@ of it; other conditions are kept with the relations that they read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, conjuncts, rewrite
-from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
@@ -27,11 +28,13 @@ Some = frozenset[int]
 
 
 class NotApart(Exception):
-    """A join that cannot be taken apart, or into too many relations. `node` is where, `join` the nearest join around it."""
+    """A join that cannot be taken apart. `node` is the lowest operator responsible, `join` the nearest join that is taken apart
+    around it; `relations` is their number where there are too many.
+    """
 
-    def __init__(self, node: Node, join: Join | None, stability: Stability) -> None:
-        super().__init__(stability.because)
-        self.node, self.join, self.stability = node, join, stability
+    def __init__(self, node: Node, join: Join | None, because: str, relations: int = 0) -> None:
+        super().__init__(because)
+        self.node, self.join, self.because, self.relations = node, join, because, relations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,23 +126,26 @@ def _equal(left: str, above: Node, right: str, below: Node) -> Expr:
 
 
 def taken_apart(plan: Node, public: PublicFacts) -> Apart:
-    """The join that a plan is, with filters and projections above, below and between. Anything else is a relation by itself.
+    """The join that a plan is, with filters, projections and lookups above, below and between. What is none of these is a
+    relation by itself.
+
+    A lookup is of the rows of one relation, whose row alone decides on the mark: so it may as well be done before the joins.
 
     Raises NotApart where one entity moves rows of a relation without a limit, or there are more than MOST_RELATIONS.
     """
-    pieces = _Pieces(stabilities(plan, public))
+    pieces = _Pieces()
     pieces.take(plan, None)
     if len(pieces.leaves) > MOST_RELATIONS:
-        raise NotApart(plan, None, Stability(rows=None, because=f"it joins more than {MOST_RELATIONS} relations"))
-    return pieces.together()
+        raise NotApart(plan, None, f"{len(pieces.leaves)} relations are joined", len(pieces.leaves))
+    return pieces.together(public)
 
 
 class _Pieces:
-    """The leaves of a join tree, and the conditions between them over their columns."""
+    """The leaves of a join tree, each with the nearest join, and the conditions between them over their columns."""
 
-    def __init__(self, known: Mapping[int, Stability]) -> None:
-        self.leaves: list[tuple[Node, int]] = []
-        self._known, self._conditions = known, list[Expr]()
+    def __init__(self) -> None:
+        self.leaves: list[tuple[Node, Join | None]] = []
+        self._conditions: list[Expr] = []
 
     def take(self, node: Node, join: Join | None) -> Mapping[str, Expr]:
         """The columns of a node as expressions over columns of leaves."""
@@ -151,17 +157,29 @@ class _Pieces:
             case Project() if _joins(node.input):
                 below = self.take(node.input, join)
                 return {column: _over(expr, below) for column, _, expr in node.columns}
+            case Lookup() if _joins(node.input):
+                return self._looked_up(node, join)
             case Join() if _inner(node):
                 found = {**self.take(node.left, node), **self.take(node.right, node)}
                 self._conditions += [_over(part, found) for part in conjuncts(node.condition)]
                 return found
-        rows = self._known[id(node)].rows
-        if rows is None:
-            raise NotApart(node, join, self._known[id(node)])
-        self.leaves.append((node, rows))
+        self.leaves.append((node, join))
         return {field.id: field.ref for field in node.fields}
 
-    def together(self) -> Apart:
+    def _looked_up(self, node: Lookup, join: Join | None) -> Mapping[str, Expr]:
+        found = self.take(node.input, join)
+        listed = {field.id: field.ref for field in node.listed.fields}
+        keys = tuple((_over(expr, found), column) for expr, column in node.keys)
+        condition = None if node.condition is None else _over(node.condition, {**listed, **found})
+        read = frozenset[str]().union(*(columns(expr) for expr, _ in keys), columns(condition) if condition is not None else ())
+        for i, (leaf, around) in enumerate(self.leaves):
+            if read - listed.keys() <= leaf.env.keys():
+                marked = replace(node, input=leaf, keys=keys, condition=condition)
+                self.leaves[i] = (marked, around)
+                return {**found, node.mark: marked.field(node.mark).ref}
+        raise NotApart(node, join, "columns of several relations are looked up together")
+
+    def together(self, public: PublicFacts) -> Apart:
         home = {field.id: i for i, (leaf, _) in enumerate(self.leaves) for field in leaf.fields}
         groups = _equated(self._conditions, home)
         alone: dict[int, list[Expr]] = {i: [] for i in range(len(self.leaves))}
@@ -173,20 +191,32 @@ class _Pieces:
             elif len(read) <= 1 and not (isinstance(condition, Literal) and condition.value is True):
                 alone[min(read, default=0)].append(condition)
         relations = []
-        for i, (leaf, rows) in enumerate(self.leaves):
+        for i, (leaf, around) in enumerate(self.leaves):
             mine = {variable: [column for column in group if home[column] == i] for variable, group in enumerate(groups)}
             mine = {variable: names for variable, names in mine.items() if names}
             for first, *others in mine.values():
                 alone[i].append(Call(function="is not null", args=(leaf.field(first).ref,), type=Type.BOOLEAN))
                 alone[i] += [_equal(first, leaf, other, leaf) for other in others]
             mine_alone = all_of(alone[i])
-            relations.append(Relation(node=leaf if mine_alone is None else Filter(input=leaf, condition=mine_alone), moved=rows,
+            node = leaf if mine_alone is None else Filter(input=leaf, condition=mine_alone)
+            relations.append(Relation(node=node, moved=_moved(node, around, public),
                                       columns={variable: names[0] for variable, names in mine.items()}))
         return Apart(relations=tuple(relations), conditions=tuple(between))
 
 
+def _moved(node: Node, join: Join | None, public: PublicFacts) -> int:
+    """The most rows of a relation that one entity moves."""
+    known = stabilities(node, public)
+    rows = known[id(node)].rows
+    if rows is not None:
+        return rows
+    while lost := [below for below in node.inputs if known[id(below)].rows is None]:
+        node = lost[0]
+    raise NotApart(node, join, known[id(node)].because)
+
+
 def _joins(node: Node) -> bool:
-    return (isinstance(node, Join) and _inner(node)) or (isinstance(node, Filter | Project) and _joins(node.input))
+    return (isinstance(node, Join) and _inner(node)) or (isinstance(node, Filter | Project | Lookup) and _joins(node.input))
 
 
 def _inner(join: Join) -> bool:

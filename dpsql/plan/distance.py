@@ -68,16 +68,20 @@ def farthest(apart: Apart, beta: float) -> int:
 
 
 def smooth_bound(apart: Apart, beta: float, frequency: Frequency, multiplicity: Multiplicity | None = None) -> float:
-    """S for rows: elastic, or residual where multiplicities T of connected components of several relations are given too.
-
-    S is at least 1, a smooth bound as well, and L is held at MOST, which keeps (2). Rounding moves S by less than CLEAR.
-    """
+    """S for rows: elastic, or residual where multiplicities T of connected components of several relations are given too."""
     far = farthest(apart, beta)
     if far > FARTHEST:
         raise ValueError("so small a beta takes too many distances")
-    distances = np.arange(far + 1, dtype=np.float64)
-    moved = np.minimum(local_bounds(apart, distances, frequency, multiplicity), MOST)
-    return max(1.0, float(np.max(np.exp(-beta * distances) * moved))) * CLEAR
+    return smoothed(local_bounds(apart, np.arange(far + 1.0), frequency, multiplicity), beta)
+
+
+def smoothed(moved: Reals, beta: float) -> float:
+    """S for the numbers L at distances from 0 on, at least as far as `farthest`.
+
+    S is at least 1, a smooth bound as well, and L is held at MOST, which keeps (2). Rounding moves S by less than CLEAR.
+    """
+    distances = np.arange(float(len(moved)))
+    return max(1.0, float(np.max(np.exp(-beta * distances) * np.minimum(moved, MOST)))) * CLEAR
 
 
 def local_bounds(apart: Apart, distances: Reals, frequency: Frequency, multiplicity: Multiplicity | None = None) -> Reals:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 
 HERE = Path(__file__).parent
@@ -43,6 +44,14 @@ def test_startup(tmp_path: Path) -> None:
     lines = run("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
     named = [line[0] for line in lines]
     assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
+
+
+def test_joins(tmp_path: Path) -> None:
+    duckdb.sql("SELECT i // 9 AS u, 9 + i % 9 AS v FROM range(81) AS t(i) UNION ALL SELECT i, i + 1 FROM range(8) AS t(i)").write_parquet(
+        str(tmp_path / "lastfm_asia.parquet"))
+    lines = run("joins.py", tmp_path, "--runs", 2, "--only", "lastfm")
+    assert [line[1:3] for line in lines[3:]] == [["triangles", "72"], ["paths", "79"]]
+    assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[3:])
 
 
 @pytest.mark.skipif(not (SMARTNOISE / "smartnoise").exists(), reason="the environment of smartnoise-sql was not made; see README.md")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -21,6 +21,7 @@ from joined_worlds import Small, context_of, neighbours, planned
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.looks.join_sum import Counts
 from dpsql.kernel.publics import Publics
+from dpsql.plan import distance
 from dpsql.plan.apart import Apart, Relation, taken_apart
 from dpsql.plan.distance import Reals, farthest, local_bounds, smooth_bound
 from dpsql.plan.operators.join_sum import JoinSum
@@ -49,6 +50,10 @@ OF_PEOPLE = {
     "through tags": "SELECT COUNT(*) FROM likes a JOIN tags t ON a.thing = t.thing JOIN people p ON p.town = t.tag",
     "one chain": "SELECT COUNT(*) FROM likes a JOIN people p ON a.thing = p.town JOIN tags t ON p.town = t.thing WHERE t.tag > 0",
     "one class of two columns": "SELECT COUNT(*) FROM likes a JOIN people p ON a.thing = p.town AND a.how = p.town",
+    "some of a list": "SELECT COUNT(*) FROM people a JOIN people b ON a.town = b.town WHERE a.size - 1 IN (SELECT tag FROM tags)",
+    "some of one's own": "SELECT COUNT(*) FROM people a JOIN people b ON a.town = b.town WHERE EXISTS (SELECT 1 FROM likes l "
+                         "WHERE l.person = b.person AND l.how = 1)",
+    "padded": "SELECT COUNT(*) FROM likes a LEFT JOIN tags t ON a.thing = t.thing JOIN people p ON a.how = p.town",
     "counted first": "SELECT COUNT(*) FROM (SELECT person, COUNT(*) AS n FROM likes GROUP BY person) AS a "
                      "JOIN people p ON a.n = p.town",
 }
@@ -79,7 +84,7 @@ class Asked:
         return int(self._connection.execute(self._text).fetchall()[0][0])
 
     def bounds(self, residual: bool) -> Reals:
-        return local_bounds(self.apart, DISTANCES, self.frequency, self.multiplicity if residual else None)
+        return distance.local_bounds(self.apart, DISTANCES, self.frequency, self.multiplicity if residual else None)
 
     def smooth(self, residual: bool, beta: float) -> float:
         return smooth_bound(self.apart, beta, self.frequency, self.multiplicity if residual else None)
@@ -106,12 +111,12 @@ def test_no_entity_moves_a_join_further_than_its_bounds(entity: str, name: str, 
         asked.on(here)
         elastic, residual = asked.bounds(False), asked.bounds(True)
         assert np.all(residual <= elastic * ROUNDING) and np.all(np.diff(residual) >= 0)
-        for distance in range(3):
+        for away in range(3):
             count = asked.on(here).count()
             near = list(neighbours(entity, here, NODES))
-            tried = draw.sample(near, min(len(near), 6)) if distance else near
+            tried = draw.sample(near, min(len(near), 6)) if away else near
             moved = max(abs(asked.on(world).count() - count) for world in tried)
-            assert moved <= residual[distance] <= elastic[distance] * ROUNDING, (seed, distance)
+            assert moved <= residual[away] <= elastic[away] * ROUNDING, (seed, away)
             here = draw.choice(near)
 
 
@@ -133,6 +138,57 @@ def test_bounds_of_neighbours_are_near_each_other(entity: str, name: str, text: 
                 assert np.all(mine[:-1] <= theirs[1:] * ROUNDING) and np.all(theirs[:-1] <= mine[1:] * ROUNDING)
                 for beta, size in zip((0.3, 1.0), sizes, strict=True):
                     assert abs(math.log(asked.smooth(residual, beta) / size)) <= beta + 1e-11
+
+
+# -- planted faults are found by what is asked above
+
+
+def no_two_sides_at_once(patch: pytest.MonkeyPatch) -> None:
+    """FLEX without its + a b."""
+    patch.setattr(distance, "local_bounds", lambda apart, distances, *counts: sum(
+        search.rows(frozenset({i})) * search.most(apart.all - {i})
+        for search in [distance._Search(apart, distances, *counts, *[None] * (2 - len(counts)))] for i in apart.private))
+
+
+def no_growth(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(distance._Search, "_frequency", lambda self, relation, variables: self._seen(relation, variables)
+                  + 0 * self._distances)
+
+
+def one_row_each(patch: pytest.MonkeyPatch) -> None:
+    """Neighbours that differ in one row, where an entity has several."""
+    patch.setattr("dpsql.plan.apart._moved", lambda node, join, public: 1)
+
+
+def unequal_keys(patch: pytest.MonkeyPatch) -> None:
+    """The least frequency in place of the largest."""
+    patch.setattr(Counts, "_most", lambda self, plan: min((row[-1] for row in self._context.reader.rows(self._context.sql(plan))), default=0))
+
+
+ONE_TOWN = Small({"people": [(i, 0, 0) for i in range(3)] + [(9, 1, 0)], "likes": [(i, 0, 0) for i in range(3)] * 2})
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("plant", "name", "world"), [
+    (no_two_sides_at_once, "neighbours", Small()), (no_two_sides_at_once, "likes", Small()), (no_growth, "neighbours", ONE_TOWN),
+    (one_row_each, "likes", ONE_TOWN), (one_row_each, "likes of a town", ONE_TOWN), (unequal_keys, "neighbours", ONE_TOWN)])
+def test_planted_faults_are_found(plant: Callable[[pytest.MonkeyPatch], None], name: str, world: Small, residual: bool,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(OF_PEOPLE[name], "person", unique=False)
+    near = list(neighbours("person", world, NODES))
+    assert keeps(asked, world, near, residual)
+    plant(monkeypatch)
+    assert not keeps(asked, world, near, residual)
+
+
+def keeps(asked: Asked, here: Small, near: Sequence[Small], residual: bool) -> bool:
+    """Whether no neighbour is further away than the bound here, nor its bounds above the next ones here."""
+    mine, count = asked.on(here).bounds(residual), asked.count()
+    for world in near:
+        theirs = asked.on(world).bounds(residual)
+        if abs(asked.count() - count) > mine[0] or np.any(theirs[:-1] > mine[1:] * ROUNDING) or np.any(mine[:-1] > theirs[1:] * ROUNDING):
+            return False
+    return True
 
 
 @pytest.mark.parametrize(("entity", "name", "text"), CASES, ids=[name for _, name, _ in CASES])
