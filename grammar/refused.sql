@@ -985,6 +985,12 @@ SELECT bin_floor(age + 1) AS b, COUNT(*) FROM people GROUP BY b
 
 -- # subqueries in conditions
 
+-- SqlError syntax: WHEN needs THEN
+SELECT CASE WHEN age > 3 'old' ELSE 'young' END AS life, COUNT(*) FROM people GROUP BY life
+
+-- SqlError syntax: AS is missing here
+WITH p (SELECT * FROM people) SELECT COUNT(*) FROM p
+
 -- Unsupported scalar-subquery: a subquery as a value must have one row in every database
 SELECT COUNT(*) FROM people WHERE age > (SELECT age FROM people)
 

@@ -65,6 +65,7 @@ def tokens_of(text: str) -> list[Token]:
     _check_stars(tokens)
     _check_limits(tokens)
     _check_joins(tokens)
+    _check_cases(tokens)
     return tokens
 
 
@@ -161,6 +162,27 @@ def _check_joins(tokens: Sequence[Token]) -> None:
             end_clause()
         words = [*words, token.text.upper()] if token.text.upper() in _JOIN_WORDS else []
     end_clause()
+
+
+def _check_cases(tokens: Sequence[Token]) -> None:
+    """Refuse WHEN without THEN, and WITH without AS, which sqlglot reads as if they stood there."""
+    waiting: list[Token | None] = [None]  # the WHEN that has no THEN yet, for each bracket that is open
+    for i, token in enumerate(tokens):
+        if token.token_type in OPENING:
+            waiting.append(None)
+            if i >= 2 and tokens[i - 2].token_type is TokenType.WITH and tokens[i + 1].token_type in (
+                    TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.VALUES):
+                raise SqlError("AS is missing here", code="syntax", span=place_of(token),
+                               try_=f"{tokens[i - 1].text} AS (SELECT ...)")
+        elif token.token_type in CLOSING:
+            waiting.pop()
+        elif token.token_type is TokenType.THEN:
+            waiting[-1] = None
+        if token.token_type in (TokenType.WHEN, TokenType.ELSE, TokenType.END):
+            if waiting[-1] is not None:
+                raise SqlError("WHEN needs THEN", code="syntax", span=place_of(token),
+                               try_="CASE WHEN x > 1 THEN 'a' ELSE 'b' END")
+            waiting[-1] = token if token.token_type is TokenType.WHEN else None
 
 
 def place_of(token: Token) -> Span:

@@ -18,6 +18,7 @@ from dpsql.sql.statement import Explain, Query
 FORMS = {
     "query": "{}", "condition": "SELECT COUNT(*) FROM {table} WHERE {}", "expr__aggregate": "SELECT {} FROM {table}",
     "rows": "SELECT COUNT(*) FROM ({}) AS t", "outputs": "SELECT {} FROM {table} GROUP BY ALL",
+    "expr__subquery": "SELECT COUNT(*) FROM {table} WHERE {} IS NOT NULL",
 }
 
 
