@@ -17,7 +17,7 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import above, balance, join_sum, keys, measure, race, select, slack, smooth, threshold, vote
+from dpsql.kernel.looks import above, balance, join_sum, keys, measure, race, removals, select, slack, smooth, threshold, vote
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
@@ -36,7 +36,9 @@ from dpsql.requests import (
     Keys,
     Measure,
     Race,
+    Recursive,
     Release,
+    Removed,
     Request,
     Select,
     Slack,
@@ -111,7 +113,8 @@ class Kernel:
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
         plans = [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
-        return tuple(map(self._certify, plans))
+        known = {id(plan): self._certify(plan) for plan in {id(plan): plan for plan in plans}.values()}
+        return tuple(known[id(plan)] for plan in plans)
 
     def _certify(self, plan: Tally | Ranks | Shares | JoinSum) -> Certificate:
         if isinstance(plan, Tally):
@@ -138,6 +141,8 @@ class Kernel:
                 return race.look(request, context)
             case Balance():
                 return balance.look(request, context)
+            case Removed() | Recursive():
+                return removals.look(request, context)
             case Slack():
                 return slack.look(request, certificates, context)
             case Failing():

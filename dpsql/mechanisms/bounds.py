@@ -10,6 +10,8 @@ from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.bands import Bands
 from dpsql.mechanisms.truncation.extension import Extension
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
+from dpsql.mechanisms.truncation.recursive import Recursive
+from dpsql.mechanisms.truncation.removals import Removals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +44,18 @@ class Bound:
 BOUNDS: tuple[Bound, ...] = (
     Bound(name="clip", does="is scaled down to a limit of its total", one=True, takes=("clip", "max_rows")),
     Bound(name="rows", does="comes from a limited number of its rows", one=True, takes=("max_rows",)),
-    Bound(name="frequency", does="comes from a limited number of its rows, each of which meets a limited number of others", one=True,
-          several=True, takes=("max_rows", "max_frequency")),
+    Bound(name="frequency", does="comes from a limited number of its rows, each of which meets a limited number of others",
+          one=True, several=True, takes=("max_rows", "max_frequency")),
     Bound(name="reservoir", does="comes from max_groups of its groups, clamped to clip in each", one=True, each=True,
           needs=("clip", "max_groups"), takes=("max_rows",)),
     Bound(name="bands", does="is told in the band of its total, and the bands that stand out are added up", one=True,
           takes=("max_groups", "max_rows"), each=True, mechanism=Bands()),
     Bound(name="balance", does="is held to a level chosen privately, so that what is cut off balances the noise", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=Balanced()),
+    Bound(name="removals", does="is held to a level chosen privately, by how many entities have to leave for it", one=True,
+          several=True, takes=("clip", "max_rows"), each=True, mechanism=Removals()),
+    Bound(name="recursive", does="is held to a level found by the recursive mechanism", one=True, several=True,
+          takes=("clip", "max_rows"), each=True, mechanism=Recursive()),
     Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to the level that clip gives", one=True, several=True, needs=("clip",),

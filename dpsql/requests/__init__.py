@@ -14,6 +14,7 @@ from dpsql.requests.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, K
 from dpsql.requests.levels import COARSEST, Balance, Held, Race, score_range
 from dpsql.requests.measure import Measure, Measured
 from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.requests.removals import Recursive, Removed
 from dpsql.requests.select import ROUNDING, Segment, Select, Selected, Target, reach
 from dpsql.requests.slack import Form, Slack, Slackened, Within
 from dpsql.requests.smooth import Smooth, Smoothed
@@ -21,13 +22,15 @@ from dpsql.requests.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Sto
 from dpsql.requests.threshold import Rung, Threshold
 from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
 
-Request: TypeAlias = Measure | Select | Smooth | Threshold | Keys | Race | Balance | Slack | SmoothSum | Failing | Above | Vote
+Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
+                      SmoothSum | Failing | Above | Vote)
 Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted
 
 __all__ = [
     "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Balance", "DiscreteGaussian",
     "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held", "KeyRule", "Keys", "Measure",
-    "Measured", "Noise", "Race", "Release", "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Slack",
+    "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
+    "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Slack",
     "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Threshold", "TruncatedGeometric", "Vote",
     "Voted", "Within", "reach", "score_range", "spread_of",
 ]

@@ -88,13 +88,9 @@ class Balance:
             return FREE
         if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and scores a scale")
-        owners, parts = len(self.plan.owners), 2 if self.plan.signed else 1
-        epsilon = Fraction(score_range(self.levels, owners, parts * self.cells)) / Fraction(self.scale)
-        moved = [UNIT * level + parts * slack(level, owners) for level in self.levels]
-        told = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, self.noises, strict=True)]
-        epsilons = [cost.epsilon for cost in told if cost.epsilon is not None]
-        dearest = Cost(epsilon=max(epsilons) if len(epsilons) == len(told) else None, rho=max(cost.rho for cost in told))
-        return Cost(epsilon=epsilon, rho=epsilon**2 / 8) + times(dearest, self.cells)
+        parts = 2 if self.plan.signed else 1
+        epsilon = Fraction(score_range(self.levels, len(self.plan.owners), parts * self.cells)) / Fraction(self.scale)
+        return Cost(epsilon=epsilon, rho=epsilon**2 / 8) + told(self.plan, self.levels, self.noises, self.cells)
 
 
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
@@ -104,6 +100,16 @@ def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
         falls.append(-(-parts * (pull(high, owners) + slack(low, owners)) // high))
         rises.append(-(-parts * (pull(low, owners) + slack(high, owners)) // high))
     return max(falls) + max(rises)
+
+
+def told(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
+    """The cost of the sums of all cells held to one of the levels, with its noise; see `Balance`."""
+    parts = 2 if plan.signed else 1
+    moved = [UNIT * level + parts * slack(level, len(plan.owners)) for level in levels]
+    costs = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, noises, strict=True)]
+    epsilons = [cost.epsilon for cost in costs if cost.epsilon is not None]
+    dearest = Cost(epsilon=max(epsilons) if len(epsilons) == len(costs) else None, rho=max(cost.rho for cost in costs))
+    return times(dearest, cells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

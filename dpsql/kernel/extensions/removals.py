@@ -13,8 +13,8 @@ entities, as their rows have the same z and some rows are gone. *R falls by at m
 the rows of e have z = 0 and the others are as they were. So R moves by at most 1, in one direction, at all levels together
 and however many cells there are; and it does not rise with the level.
 
-What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + SLACK, in units of 1 / UNIT of an entity. When
-an entity leaves, Q rises by at most SLACK and falls by at most UNIT + SLACK: what `requests.removals` counts with. Q depends
+What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When
+an entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `requests.removals` counts with. Q depends
 on the sets and the level alone, as the values of `value` do.
 """
 
@@ -32,11 +32,10 @@ from dpsql.kernel.extensions.bounds import least_of, margin
 from dpsql.kernel.extensions.linear import BITS, Unsolved
 from dpsql.kernel.extensions.owned import MOST_ROWS, NOBODY, Codes, Integers, Owned, coded, each_once, loads, merged
 from dpsql.kernel.extensions.value import Extension
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.shares import NEAR, UNIT
 
 Reals = NDArray[np.float64]
 
-SLACK = 2  # in units
 WHOLE = 2**BITS
 MOST_SETS = 300_000  # a larger program is not begun: it takes minutes
 
@@ -154,7 +153,7 @@ def fewest(crowd: Crowd, doors: Sequence[tuple[Door, float]]) -> Fewest:
     """Q of a crowd. Raises Unsolved where no door, with the error named beside it, comes near enough.
 
     Proof. `repaired` makes a solution of whatever a solver gives, so UNIT R <= Q; `line` makes a lower bound of its prices, with
-    the roundings of floats taken off, so Q is accepted where it is within SLACK of that.
+    the roundings of floats taken off, so Q is accepted where it is within NEAR of that.
     """
     if crowd.widest <= 1:  # each entity has rows of its own: of the largest of its shares all but the level has to leave
         most = np.zeros(crowd.entities, dtype=np.int64)
@@ -171,7 +170,7 @@ def fewest(crowd: Crowd, doors: Sequence[tuple[Door, float]]) -> Fewest:
         leaving = np.rint(np.clip(np.nan_to_num(found.entities), 0, 1) * WHOLE).astype(np.int64)
         units = -(-UNIT * repaired(crowd, leaving) // WHOLE)
         at_zero, slope = line(crowd, found)
-        if units - UNIT * (at_zero - slope * crowd.level) <= SLACK:
+        if units - UNIT * (at_zero - slope * crowd.level) <= NEAR:
             return Fewest(units, at_zero, slope)
     raise Unsolved
 
@@ -246,12 +245,12 @@ class Removals:
         cells = len(np.unique(rows.cells)) or 1
         self.low = [max(0, *((held.low[j] - held.high[i]) // (cells * level) for j, level in enumerate(self.levels) if j >= i))
                     for i in range(len(self.levels))]
-        self.high = [math.ceil(UNIT * self._by_shares(level) * (1 + margin(len(rows.whose)))) + SLACK for level in self.levels]
+        self.high = [self._enough(level) for level in self.levels]
 
-    def _by_shares(self, level: int) -> float:
-        """What is enough: 1 - level / load for every heavy share, as z_r <= level / load for all rows of it."""
+    def _enough(self, level: int) -> int:
+        """An upper bound of Q: 1 - level / load for every heavy share is a solution, as z_r <= level / load for all rows of it."""
         heavy = self._totals[self._totals > level]
-        return float((1 - level / heavy).sum())
+        return math.ceil(UNIT * float((1 - level / heavy).sum()) * (1 + margin(len(heavy)))) + NEAR if len(heavy) else 0
 
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
@@ -280,8 +279,8 @@ class Removals:
 
     def at_most(self, j: int, limit: int) -> bool:
         """Whether Q(levels[j]) <= limit."""
-        while self.low[j] <= limit < self.high[j]:
-            self.refine_towards(j)
+        if self.low[j] <= limit < self.high[j]:
+            self.refine(j)
         return self.high[j] <= limit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
@@ -22,7 +23,19 @@ def look(request: Balance, context: Context) -> Held:
                 levels=tuple((place,) * len(parts) for parts in cells))
 
 
-def chosen(scores: Scores, handicaps: Sequence[int], scale: float, context: Context) -> int:
+class Compared(Protocol):
+    """Scores >= 0 of levels, compared without being worked out."""
+
+    def at_least(self, i: int) -> int:
+        """A lower bound of s_i."""
+        ...
+
+    def at_most(self, i: int, limit: int) -> bool:
+        """Whether s_i <= limit."""
+        ...
+
+
+def chosen(scores: Compared, handicaps: Sequence[int], scale: float, context: Context) -> int:
     """A level drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
 
     Proof. In each round there are lower bounds l_i <= s_i. Level i is proposed with probability exp(-(l_i + h_i) / scale) / Z and

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.extensions.owned import signed
+from dpsql.kernel.extensions.removals import Sets, sets_of
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
 from dpsql.plan.operators.shares import Shares
 
+Columns: TypeAlias = Sequence[NDArray[Any]]
+"""The printed sets, column by column."""
+
 
 def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> list[tuple[Extension, ...]]:
     """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    return held(columns_of(plan, context), plan, levels, cells)
+
+
+def columns_of(plan: Shares, context: Context) -> Columns:
+    return context.reader.arrays(context.sql(plan))
+
+
+def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Extension, ...]]:
+    """See `read`."""
     found = []
-    for names, weights in by_cell(context.reader.arrays(context.sql(plan)), cells, told=plan.cell is not None):
+    for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         positive, negative = signed(names, weights)
         if len(negative.weights) and not plan.signed:
             raise ValueError("a weight is below zero")
         parts = (positive, negative) if plan.signed else (positive,)
         found.append(tuple(Extension(part, levels, len(plan.owners)) for part in parts))
     return found
+
+
+def in_cells(columns: Columns, plan: Shares, cells: int) -> Sets:
+    """The sets of all cells 0 .. `cells` - 1 together."""
+    if plan.cell is None:
+        *names, weights = columns
+        return sets_of(names, weights, np.zeros(len(weights), dtype=np.int32))
+    numbers, *names, weights = columns
+    kept = (numbers >= 0) & (numbers < cells)
+    return sets_of([column[kept] for column in names], weights[kept], numbers[kept])
 
 
 def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:

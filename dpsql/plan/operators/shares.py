@@ -124,6 +124,7 @@ def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 UNIT = 64  # released sums are integers in units of 1 / UNIT
+NEAR = 2  # units by which a number of entities that must leave may be above its exact value
 EXACT_FLOW = 2**30  # levels up to which sums over rows of two entities are exact
 
 

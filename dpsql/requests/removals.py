@@ -1,0 +1,87 @@
+"""Sums over rows that may belong to several entities each, held to a level that is found by who has to leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.shares import NEAR, UNIT, Shares
+from dpsql.requests.levels import COARSEST, is_free, told
+from dpsql.requests.noise import Noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
+
+    With Q_i that number for `levels[i]` (`kernel.extensions.removals`), in units of 1 / UNIT, the level told is the i with the
+    least Q_i + handicaps[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
+    permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
+    exp(-(Q_i + handicaps[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
+    is told with fresh noise `noises[i]`.
+
+    Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
+    move apart by at most D = UNIT + 2 NEAR. *Noisy maximum*: given the G of the others, i is told if G_i reaches a whole number,
+    which moves by at most D; P(G >= n + D) >= exp(-D / scale) P(G >= n), so epsilon = D / scale (McKenna and Sheldon 2020; Ding,
+    Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021). *Exponential mechanism*: the ratio of two probabilities moves by at most
+    exp(D / scale), so epsilon = D / scale and, as the range is bounded, rho = epsilon^2 / 8 (Cesar and Rogers 2021). That all
+    Q move in one direction is what saves half of either. However many cells there are, Q is one number.
+
+    Cost of the sums: `levels.told`.
+
+    Source: the sequence of removals, Chen and Zhou, SIGMOD 2013, drawn from in place of their search for an index.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    handicaps: tuple[int, ...]
+    scale: float
+    noises: tuple[Noise, ...]
+    flip: bool = True
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+            raise ValueError("every level has a handicap, and numbers of removals a scale")
+        epsilon = Fraction(UNIT + 2 * NEAR) / Fraction(self.scale)
+        drawn = pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+        return drawn + told(self.plan, self.levels, self.noises, self.cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recursive:
+    """The sums of all cells held to the first level that asks for no more removals than its place: the recursive mechanism.
+
+    With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last there is. Told is
+    i* + `shift` + noise, discrete Laplace of this `scale`, cut to the places there are; then for each cell the sum held to that
+    level, as in `Balance`, with fresh noise.
+
+    Cost of the level. Let D have an entity more than D'. *From D' to D:* with i the i* of D', Q_(i+1) <= UNIT R_(i+1) + NEAR
+    <= UNIT (R'_i + 1) + NEAR <= Q'_i + UNIT + NEAR <= c_(i+1), as R falls with the level, and by one at most when an entity
+    leaves. *From D to D':* with i the i* of D, Q'_(i+1) <= UNIT R_i + NEAR <= Q_i + NEAR <= c_(i+1). So i* moves by at most
+    one, and epsilon = 1 / scale. (The second line, for D alone, says that Q_i <= c_i holds from i* on, so that i* can be
+    searched for by halves.) Levels of geometric steps make the logarithm of the level what moves by a step.
+
+    Cost of the sums: `levels.told`.
+
+    Source: Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013, with
+    integers in place of reals. Its two sequences are the H and G of `kernel.extensions.removals`.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    scale: float
+    shift: int
+    noises: tuple[Noise, ...]
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        if not 0 < self.scale <= COARSEST:
+            raise ValueError("places have a scale")
+        return pure(1 / Fraction(self.scale)) + told(self.plan, self.levels, self.noises, self.cells)
