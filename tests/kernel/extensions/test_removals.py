@@ -16,7 +16,6 @@ from dpsql.kernel.extensions import highs, portable
 from dpsql.kernel.extensions.linear import Unsolved
 from dpsql.kernel.extensions.owned import loads
 from dpsql.kernel.extensions.removals import (
-    SLACK,
     WHOLE,
     Crowd,
     Door,
@@ -29,7 +28,7 @@ from dpsql.kernel.extensions.removals import (
     repaired,
     sets_of,
 )
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.shares import NEAR, UNIT
 
 EXACT: tuple[tuple[Door, float], ...] = ((highs.leaving_by_simplex, 0.0),)
 
@@ -90,7 +89,7 @@ def test_values_are_those_of_the_linear_program(effort: float) -> None:
     above = 0
     for given, level in cases(1, int(250 * effort)):
         found, exact = value(given, level), UNIT * given.truth(level)
-        assert exact - 1e-6 <= found <= exact + SLACK + 1e-6
+        assert exact - 1e-6 <= found <= exact + NEAR + 1e-6
         above += exact > UNIT
     assert above > 30 * effort
 
@@ -101,7 +100,7 @@ def test_removing_an_entity_lowers_every_value_by_one_at_most_and_raises_none(ef
         here = value(given, level)
         for entity in given.rows.entities:
             moved = value(given.without(entity), level) - here
-            assert -(UNIT + SLACK) <= moved <= SLACK
+            assert -(UNIT + NEAR) <= moved <= NEAR
             lowest, highest = min(lowest, moved), max(highest, moved)
     assert lowest <= -UNIT + 8, "some entity is worth a whole one"
 
@@ -146,7 +145,7 @@ def test_weights_count_by_their_size() -> None:
 def test_very_large_weights_are_added_up_exactly() -> None:
     given = Cells(of_sets([[i, i + 1, i + 2] for i in range(0, 60, 2)], [2**36 - i for i in range(30)]), (0,) * 30)
     for level in (2**30, 2**35, 2**36):
-        assert UNIT * given.truth(level) - 1e-4 <= value(given, level) <= UNIT * given.truth(level) + SLACK + 1e-4
+        assert UNIT * given.truth(level) - 1e-4 <= value(given, level) <= UNIT * given.truth(level) + NEAR + 1e-4
 
 
 def test_values_do_not_depend_on_the_order_of_rows(effort: float) -> None:
@@ -173,7 +172,7 @@ def test_every_solver_finds_the_same(door: Door, monkeypatch: pytest.MonkeyPatch
     rows = crowd_of(6)
     for level in (10, 20, 40):
         found = [Removals(rows, [level], doors).value(0) for doors in (EXACT, ((door, 1e-5),))]
-        assert abs(found[0] - found[1]) <= SLACK and found[0] > UNIT
+        assert abs(found[0] - found[1]) <= NEAR and found[0] > UNIT
 
 
 def test_whatever_a_solver_gives_becomes_a_solution_and_a_bound(effort: float) -> None:

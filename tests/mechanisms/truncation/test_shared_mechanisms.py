@@ -13,6 +13,8 @@ from dpsql.mechanisms.base import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.extension import Extension
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
+from dpsql.mechanisms.truncation.recursive import Recursive
+from dpsql.mechanisms.truncation.removals import Removals
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.quantizer import Quantizer
@@ -41,7 +43,7 @@ def spent(request: Race | Balance, width: int) -> Cost:
 @pytest.mark.parametrize("purse", PURSES)
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("summand", [Count(), SIGNED])
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()])
 @pytest.mark.parametrize("most", [1, 1000, 2 * EXACT_FLOW])
 @pytest.mark.parametrize("setting", [ALONE, GROUPED])
 def test_the_price_is_spent_and_not_more(mechanism: Any, summand: Any, width: int, purse: Cost, most: int, setting: Setting) -> None:
@@ -58,7 +60,7 @@ def test_the_price_is_spent_and_not_more(mechanism: Any, summand: Any, width: in
 
 
 @pytest.mark.parametrize("mechanism, levels", [(Balanced(), (4,)), (RaceToTheTop(), (2,)), (RaceToTheTop(), (None,)),
-                                               (Extension(), (0,))])
+                                               (Extension(), (0,)), (Removals(), (4,)), (Recursive(), (4,))])
 def test_an_estimate_is_the_released_number_in_rows(mechanism: Any, levels: tuple[int | None, ...]) -> None:
     for setting in (ALONE, GROUPED):
         running = mechanism.run([(task(2, Count(), bound=mechanism.name, level=8), pure(Fraction(1)))], setting)
@@ -88,14 +90,14 @@ def test_levels_end_where_the_guess_ends() -> None:
     assert [request.levels[-1] for request in requests] == [1, 512, 5, 915]
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Removals(), Recursive()])
 def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechanism: Any) -> None:
     purse = pure(Fraction(1, 10**9))
     request = next(mechanism.run([(task(2, Count(), 2**36), purse)], ALONE))
-    assert purse.covers(spent(request, 2)) and 1 <= len(request.levels) < 30
+    assert purse.covers(spent(request, 2)) and 0 < request.levels[-1] < 2**30
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()])
 def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), No)
@@ -106,7 +108,7 @@ def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     assert isinstance(one, Yes) and isinstance(many, Yes) and many.error == pytest.approx(4 * one.error, rel=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()])
 def test_without_cells_nothing_is_asked(mechanism: Any) -> None:
     given = task(1, Count(), bound=mechanism.name, level=4)
     with pytest.raises(StopIteration) as done:
