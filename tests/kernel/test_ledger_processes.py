@@ -47,7 +47,7 @@ def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
 
 
 def finish(*processes: subprocess.Popen[str]) -> list[str]:
-    found = [process.communicate(timeout=120)[0] for process in processes]
+    found = [process.communicate(timeout=600)[0] for process in processes]
     assert all(process.returncode == 0 for process in processes)
     return found
 
@@ -96,11 +96,11 @@ while True:
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(tmp_path: Path, effort: float) -> None:
     path, draw, heard = tmp_path / "ledger", random.Random(11), set()
     Ledger.create(path).close()
-    charged = 0
-    for round_ in range(round(15 * effort)):
+    charged, rounds = 0, round(15 * effort)
+    for round_ in range(rounds):
         clients = [start(ANSWERS, path, f"client {round_}.{i}") for i in range(3)]
         assert clients[0].stdout is not None
-        first = clients[0].stdout.readline()  # they are under way
+        first = clients[0].stdout.readline() + clients[0].stdout.readline()  # they are under way
         time.sleep(draw.uniform(0, 0.25))
         for client in draw.sample(clients, k=len(clients)):
             client.kill()
@@ -118,7 +118,7 @@ def test_what_was_heard_was_paid_for_whenever_the_process_dies(tmp_path: Path, e
         ledger.answer(seq, "restarted")
         charged += 1
         ledger.close()
-    assert len(heard) > 20
+    assert len(heard) >= 2 * rounds
 
 
 OPENS = """

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from chances import too_few, too_many
 from worlds import POLICY, world
 
 from dpsql.backends.duckdb import DuckReader
@@ -563,7 +564,7 @@ def test_keys_are_kept_with_their_weight(people: Scan, effort: float) -> None:
         chance = weights[min(count, len(weights) - 1)] / 2**keys.BITS
         rows = [(i, count) for i in range(n)]
         kept = len(keys.look(Keys(plan=counted(people, "a"), rule=rule), Stub(rows, Secure())).keys)  # type: ignore[arg-type]
-        assert abs(kept - n * chance) <= 5.5 * math.sqrt(n * chance * (1 - chance)) + 1e-6
+        assert not too_few(kept, n, chance) and not too_many(kept, n, chance)
 
 
 def test_keys_above_a_noisy_threshold_are_kept(people: Scan) -> None:
@@ -652,7 +653,7 @@ def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> No
     request = Threshold(plan=counted(people, "a"), rungs=3, limit=2, scale_limit=1.5, scale_query=2.0)
     found = Counter(threshold.look(request, Stub(rows, Secure())).rung for _ in range(n))  # type: ignore[arg-type]
     for rung, chance in enumerate(stops([6, 3, 1], 2, 1.5, 2.0)):
-        assert abs(found[rung] - n * chance) <= 5.5 * math.sqrt(n * chance)
+        assert not too_few(found[rung], n, chance) and not too_many(found[rung], n, chance)
 
 
 # -- sums

@@ -7,29 +7,17 @@ import math
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from scipy.stats import chi2
+from chances import ALARM, p_value
 
 from dpsql.kernel.noise import source
 from dpsql.kernel.noise.source import Secure
 
-ALARM = 1e-6  # a sound sampler fails a test once in a million runs
 NOISE = Secure()
-
-
-def p_value(draws: Sequence[int], mass: Mapping[int, float]) -> float:
-    """Chi-square of draws against probabilities; what is rare, or not listed, is one cell."""
-    found, n = Counter(draws), len(draws)
-    cells = [(found[value], n * chance) for value, chance in mass.items() if n * chance >= 8]
-    cells.append((n - sum(seen for seen, _ in cells), n - sum(expected for _, expected in cells)))
-    cells = [(seen, max(expected, 1e-9)) for seen, expected in cells if expected > 1e-9 or seen]
-    distance = sum((seen - expected) ** 2 / expected for seen, expected in cells)
-    return float(chi2.sf(distance, max(1, len(cells) - 1)))
 
 
 def discrete_laplace(scale: float, centre: int = 0) -> dict[int, float]:
@@ -186,7 +174,7 @@ print(*draw(), sep=";")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_forked_processes_draw_differently() -> None:
     root = Path(source.__file__).parents[3]
-    found = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=60,
+    found = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=600,
                            env=os.environ | {"PYTHONPATH": str(root)}).stdout.strip().split("\n")
     assert len(found) == 3
     for draws in zip(*(line.split(";") for line in found), strict=True):

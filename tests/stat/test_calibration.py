@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chances import too_few, too_many
 from golden.dense import dense
 from sessions import reader_of, session_of
 
@@ -18,7 +19,10 @@ from dpsql.audit.prepared import Batched, Prepared, Remembering
 
 pytestmark = pytest.mark.stat
 
-ALARM = 4.5  # standard deviations of what chance alone does
+MEAN = 6  # standard deviations: what chance alone does once in 10^9
+# The mean of 1000 squares of Laplace noise, the most uneven of the kinds there are, is above 1 + 6.5 of its standard deviations
+# less than once in 10^7, by convolution of its distribution; the mean of squares of normal noise hardly ever.
+SQUARES = 6.5
 
 
 def releases(text: str, times: int, folder: Path, *, people: int = 300) -> tuple[np.ndarray, ...]:
@@ -51,24 +55,34 @@ LINEAR = [
 
 @pytest.mark.parametrize(("price", "text"), LINEAR, ids=[case[1] for case in LINEAR])
 def test_linear_answers_are_unbiased_and_know_their_error(price: str, text: str, tmp_path: Path, effort: float) -> None:
-    times = int(800 * effort)
+    times = int(1000 * effort)
     values, errors, covered, true = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) {text}", times, tmp_path)
     for i in range(values.shape[1]):
         off, error = values[:, i] - true[i], errors[0, i]
         assert (errors[:, i] == error).all(), "the error of a linear answer is public"
-        assert abs(off.mean()) < ALARM * error / math.sqrt(times) + 1e-6 * abs(true[i])
+        assert abs(off.mean()) < MEAN * error / math.sqrt(times) + 1e-6 * abs(true[i])
         spread = (off**2).mean()  # its own variance is at most 5 error^4 / times: a Laplace kurtosis of 6
-        assert abs(spread / error**2 - 1) < ALARM * math.sqrt(5 / times) + 0.02
-        share = covered[:, i].mean()
-        assert share > 0.95 - ALARM * math.sqrt(0.95 * 0.05 / times), f"intervals cover {share}"
-        assert share < 0.985 + ALARM * math.sqrt(0.02 / times), f"intervals are too wide, as they cover {share}"
+        assert abs(spread / error**2 - 1) < SQUARES * math.sqrt(5 / times) + 0.02
+        covers(covered[:, i], 0.95, 0.975)
+
+
+def covers(covered: np.ndarray, least: float, most: float = 1.0) -> None:
+    hits, times = int(covered.sum()), len(covered)
+    assert not too_few(hits, times, least), f"intervals cover {hits / times}"
+    assert not too_many(hits, times, most), f"intervals are too wide, as they cover {hits / times}"
+
+
+def halfway(off: np.ndarray, least: float, most: float) -> None:
+    """Half of the errors are larger than the one, and half smaller than the other."""
+    assert not too_many(int((off < least).sum()), len(off), 0.5), f"errors are told as more than {least}"
+    assert not too_few(int((off <= most).sum()), len(off), 0.5), f"errors are told as less than {most}"
 
 
 APPROXIMATE = [
-    ("AVG(age) FROM people", 0.93, 0.985, 800),
-    ("AVG(income), STDDEV(age) FROM people", 0.92, 0.99, 800),
-    ("SUM(cost) / COUNT(cost) FROM visits", 0.93, 0.985, 800),
-    ("AVG(weight) FROM people", 0.93, 0.99, 400),
+    ("AVG(age) FROM people", 800),
+    ("AVG(income), STDDEV(age) FROM people", 800),
+    ("SUM(cost) / COUNT(cost) FROM visits", 800),
+    ("AVG(weight) FROM people", 600),
 ]
 QUANTILES = [  # with the number of people
     ("MEDIAN(age) FROM people", 300, 200),
@@ -79,17 +93,14 @@ QUANTILES = [  # with the number of people
 ]
 
 
-@pytest.mark.parametrize(("text", "least", "most", "times"), APPROXIMATE, ids=[case[0] for case in APPROXIMATE])
-def test_approximate_intervals_cover_about_what_they_say(text: str, least: float, most: float, times: int, tmp_path: Path,
-                                                         effort: float) -> None:
+@pytest.mark.parametrize(("text", "times"), APPROXIMATE, ids=[case[0] for case in APPROXIMATE])
+def test_approximate_intervals_cover_about_what_they_say(text: str, times: int, tmp_path: Path, effort: float) -> None:
     times = int(times * effort)
     values, errors, covered, true = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {text}", times, tmp_path)
     for i in range(values.shape[1]):
-        share, told = covered[:, i].mean(), np.median(errors[:, i])
-        assert share > least - ALARM * math.sqrt(0.05 / times), f"intervals cover {share}"
-        assert share < most + ALARM * math.sqrt(0.02 / times), f"intervals are too wide, as they cover {share}"
-        typical = np.median(np.abs(values[:, i] - true[i]))
-        assert 0.3 * told < typical < 1.2 * told, f"errors of about {typical} are told as {told}"
+        covers(covered[:, i], 0.93, 0.97)
+        told = float(np.median(errors[:, i]))
+        halfway(np.abs(values[:, i] - true[i]), 0.3 * told, 1.2 * told)
 
 
 @pytest.mark.parametrize(("text", "people", "times"), QUANTILES, ids=[f"{case[0]} ({case[1]})" for case in QUANTILES])
@@ -99,9 +110,9 @@ def test_intervals_of_quantiles_are_not_too_narrow(text: str, people: int, times
     values, errors, covered, true = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {text}", times, tmp_path,
                                              people=people)
     for i in range(values.shape[1]):
-        assert covered[:, i].mean() > 0.95 - ALARM * math.sqrt(0.05 / times), f"intervals cover {covered[:, i].mean()}"
-        typical, told = np.median(np.abs(values[:, i] - true[i])), np.median(errors[:, i])
-        assert 0.05 * told - 1 < typical < 1.2 * told + 1, f"errors of about {typical} are told as {told}"
+        covers(covered[:, i], 0.95)
+        told = float(np.median(errors[:, i]))
+        halfway(np.abs(values[:, i] - true[i]), 0.05 * told - 1, 1.2 * told + 1)
 
 
 def test_an_error_that_is_told_too_small_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +121,4 @@ def test_an_error_that_is_told_too_small_would_be_found(tmp_path: Path, monkeypa
     variance = Error.variance.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Error, "variance", property(lambda self: variance(self) / 2))
     with pytest.raises(AssertionError):
-        test_linear_answers_are_unbiased_and_know_their_error("epsilon = 0.7", "COUNT(*) FROM people", tmp_path, 1.0)
+        test_linear_answers_are_unbiased_and_know_their_error("epsilon = 0.7", "COUNT(*) FROM people", tmp_path, 2.0)

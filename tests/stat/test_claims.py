@@ -1,7 +1,8 @@
 """The promise, held against the whole engine: what is released on two neighbours tells them apart no better than it claims.
 
 Each pair of databases is as bad as we can make it for its statement: values at and beyond the bounds, more rows than the limits,
-groups that nobody else has. A lower bound of epsilon at 99.99 % must not be above the price.
+groups that nobody else has. A lower bound of epsilon, above the truth once in 10^7, must not be above the price. Statements that
+take long are audited at a lower price, which fewer releases can refute.
 """
 
 from __future__ import annotations
@@ -74,23 +75,23 @@ CLAIMS = [
     pure("sums of groups, joint", "clinic, SUM(cost) FROM visits GROUP BY clinic", MANY),
     pure("average and variance", "AVG(income), VAR_POP(income), COUNT(*) FROM people", MANY),
     pure("several aggregates", "COUNT(*), SUM(age), AVG(income), COUNT(DISTINCT nickname), MEDIAN(age) FROM people", MANY,
-         times=400),
+         epsilon=1.0, times=400),
     pure("distinct values", "COUNT(DISTINCT note) FROM visits", MANY),
     pure("distinct entities", "COUNT(DISTINCT person_id) FROM visits", MANY),
     pure("a median", "MEDIAN(income) FROM people", EDGE, times=700),
     pure("several quantiles", "quantile_cont(age, 0.25), MEDIAN(age), quantile_cont(age, 0.75) FROM people", EDGE,
-         times=300),
-    pure("the extremes", "MIN(cost), MAX(cost) FROM visits", MANY, times=400),
+         epsilon=1.0, times=300),
+    pure("the extremes", "MIN(cost), MAX(cost) FROM visits", MANY, epsilon=1.0, times=400),
     pure("permute and flip", "MEDIAN(age) FROM people", EDGE, ", mechanism = 'permute_and_flip'", times=700),
-    pure("a learned limit of rows", "SUM(points), COUNT(*) FROM scores", MANY, times=400),
+    pure("a learned limit of rows", "SUM(points), COUNT(*) FROM scores", MANY, ", bound = 'rows'", epsilon=1.0, times=400),
     pure("totals clipped in l1", "year, SUM(cost) FROM visits GROUP BY year", MANY, ", clip = 400"),
-    pure("totals clipped at a learned limit", "SUM(points) FROM scores", MANY, ", bound = 'clip'", times=400),
-    pure("bounds that are searched", "AVG(weight) FROM people", CROWD, times=200),
+    pure("totals clipped at a learned limit", "SUM(points) FROM scores", MANY, ", bound = 'clip'", epsilon=1.0, times=400),
+    pure("bounds that are searched", "AVG(weight) FROM people", CROWD, epsilon=1.0, times=300),
     pure("a household of many", "COUNT(*), SUM(cost) FROM visits", HOME),
     pure("a join of one's own rows", "sex, COUNT(*) FROM people JOIN visits USING (person_id) GROUP BY sex", MANY),
     pure("a subquery for each entity", "AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t", MANY),
-    pure("rows of several entities", "COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, times=200),
-    pure("signed sums of several entities", "SUM(a.cost - b.cost) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, times=150),
+    pure("rows of several entities", "COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, epsilon=1.0, times=250),
+    pure("signed sums of several entities", "SUM(a.cost - b.cost) FROM visits a JOIN visits b ON a.clinic = b.clinic", SHARED, epsilon=1.0, times=250),
     rho("a count at rho", "COUNT(*) FROM people", MANY),
     rho("sums at rho", "year, COUNT(*), SUM(cost) FROM visits GROUP BY year", MANY),
     rho("totals clipped in l2", "clinic, SUM(cost) FROM visits GROUP BY clinic", MANY, ", clip = 400"),
@@ -111,13 +112,17 @@ def test_neighbours_are_told_apart_no_better_than_the_price_allows(claim: Claim,
 
 
 def test_the_worst_pairs_are_bad(tmp_path: Path, effort: float) -> None:
-    """The audit is not blind: on the simplest statements it comes close to what is claimed."""
+    """The audit is not blind: on the simplest statements it comes close to what is claimed. With 3600 releases it finds 1.5 of 2,
+    seven of its standard deviations above what is asked for."""
     for claim in CLAIMS[:2]:
-        found = audit(claim.text, claim.pair, tmp_path / claim.name, int(claim.times * effort))
+        found = audit(claim.text, claim.pair, tmp_path / claim.name, int(3600 * max(1.0, effort)))
         assert found.epsilon > 0.5 * claim.epsilon, found
 
 
 def test_a_group_that_only_one_has_is_shown_at_times(tmp_path: Path, effort: float) -> None:
-    """So that it is delta alone which keeps the promise there: without it the epsilon would not do."""
-    claim = both("alone", "nickname, COUNT(*) FROM people GROUP BY nickname", ALONE, epsilon=0.3, cells=[("only",)], times=5000)
-    assert audit(claim.text, claim.pair, tmp_path, int(claim.times * effort), cells=claim.cells).epsilon > claim.epsilon
+    """So that it is delta alone which keeps the promise there: without it the epsilon would not do.
+
+    The group is shown once in nineteen times. Of 2500 releases that judge, 52 with it are enough to refute 0.3; there are 132 +- 11.
+    """
+    claim = both("alone", "nickname, COUNT(*) FROM people GROUP BY nickname", ALONE, epsilon=0.3, cells=[("only",)], times=4000)
+    assert audit(claim.text, claim.pair, tmp_path, int(claim.times * max(1.0, effort)), cells=claim.cells).epsilon > claim.epsilon

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.stat
 OTHERS = [person(i, age=20 + i, income=1000.0 * i) for i in range(1, 6)]
 MANY = Pair(people=[person(0, income=1e12), *OTHERS], visits=[visit(i, 0 if i < 9 else 1) for i in range(12)])
 BUSY = Pair(people=[person(0), *OTHERS], visits=[visit(i, 0, year=2018 + i % 4, cost=500.0) for i in range(3)])
-EDGE = Pair(people=[person(0, income=1e5), person(1, income=99_000.0)])
+EDGE = Pair(people=[person(0, income=1e5), person(1, income=92_000.0)])
 ALONE = Pair(people=[person(0, nickname="only")])
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -73,17 +73,27 @@ def priced(text: str, price: str = "epsilon = 2") -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) {text}"
 
 
-AT_RHO = epsilon_of(Fraction(1, 2), Fraction(1, 5))
+# Samples are so many that the bound found is above the claim by more than six of its standard deviations, also after all that
+# the choice of an event adds to them. With the best event, of which the first database shows P and the second Q:
+#   halved noise of a count            P = 0.982, Q = 0.018
+#   halved noise of a sum              P = 0.80,  Q = 0.05
+#   halved Gaussian noise, rho = 1     P = 0.80,  Q = 0.02, where ln((P - delta) / Q) is 3.0 and 1.36 is claimed at delta = 0.4
+#   halved scores, rho = 1/2           P = 0.81,  Q = 0.08, where it is 1.6 and 0.50 is claimed; in epsilon alone it would hardly
+#                                      show: the weights of what is less likely and of what is likelier move half of it each
+def claimed(rho: int | Fraction, delta: Fraction) -> float:
+    return float(epsilon_of(Fraction(rho), delta))
+
+
 PLANTED: list[tuple[Plant, str, Pair, float, dict[str, Any]]] = [
     (no_clamp, priced("SUM(income) FROM people"), MANY, 2, {}),
-    (halved_sensitivity, priced("SUM(income) FROM people"), MANY, 2, {}),
+    (halved_sensitivity, priced("SUM(income) FROM people"), MANY, 2, {"times": 4000}),
     (no_limit_of_rows, priced("COUNT(*) FROM visits"), MANY, 2, {}),
     (truncations_thought_idle, priced("COUNT(*) FROM visits"), MANY, 2, {}),
     (halved_laplace, priced("COUNT(*) FROM people"), MANY, 2, {}),
     (halved_laplace, priced("year, COUNT(*) FROM visits GROUP BY year"), BUSY, 2, {"times": 5000}),
-    (halved_gaussian, priced("COUNT(*) FROM people", "rho = 0.5"), MANY, AT_RHO,
-     {"delta": 0.2, "times": 4000}),
-    (halved_scores, priced("MEDIAN(income) FROM people"), EDGE, 2, {"times": 2500}),
+    (halved_gaussian, priced("COUNT(*) FROM people", "rho = 1"), MANY, claimed(1, Fraction(2, 5)), {"delta": 0.4, "times": 3000}),
+    (halved_scores, priced("MEDIAN(income) FROM people", "rho = 0.5"), EDGE, claimed(Fraction(1, 2), Fraction(2, 5)),
+     {"delta": 0.4, "times": 3000}),
     (every_key_kept, priced("nickname, COUNT(*) FROM people GROUP BY nickname", "epsilon = 2, delta = 0.1"), ALONE, 2,
      {"delta": 0.1, "cells": [("only",)]}),
 ]
@@ -149,11 +159,11 @@ REFUSED: list[tuple[Plant, str]] = [
     (a_script_that_asks_twice, "COUNT(*) FROM people"),
     (a_stage_that_takes_more_than_its_share, "nickname, COUNT(*) FROM people GROUP BY nickname"),
     (a_sensitivity_that_a_mechanism_made_up, "SUM(cost) FROM visits"),
-    (rows_that_were_not_bounded, "COUNT(*) FROM scores"),
+    (rows_that_were_not_bounded, "WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'rows') COUNT(*) FROM scores"),
 ]
 
 
-@pytest.mark.parametrize(("plant", "text"), REFUSED, ids=[f"{case[0].__name__}: {case[1][:30]}" for case in REFUSED])
+@pytest.mark.parametrize(("plant", "text"), REFUSED, ids=[f"{case[0].__name__}: {case[1][-30:]}" for case in REFUSED])
 def test_the_kernel_refuses_what_was_not_charged(plant: Plant, text: str, tmp_path: Path,
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(tmp_path, MANY.worlds()[0], at={"epsilon": 1, "delta": 1e-3})
