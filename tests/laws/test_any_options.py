@@ -29,7 +29,7 @@ from dpsql.sql.split import split
 from dpsql.sql.statement import Query
 
 ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "tests/golden/answers.sql", ROOT / "grammar/accepted.sql")
+FILES = (ROOT / "tests/golden/answers.sql", ROOT / "tests/golden/subqueries.sql", ROOT / "grammar/accepted.sql")
 CLAUSE = re.compile(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
 PRICES = ("epsilon = 1e-9", "epsilon = 1e-9, delta = 1e-18", "epsilon = 0.5, delta = 1e-6", "epsilon = 999",
           "epsilon = 999, delta = 0.1", "rho = 1e-9", "rho = 0.5, delta = 1e-9", "rho = 900, delta = 0.1",
