@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from dpsql.answer import Answer
+    from dpsql.batch.result import Answers
     from dpsql.engine import Session
     from dpsql.explain import Explanation
     from dpsql.spending import Spending
@@ -98,6 +99,30 @@ class Connection:
         if not isinstance(query, Query | Validate):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         return explain(query, self.session, parameters)
+
+    def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
+                 **options: Any) -> Answers:
+        """Answer many statements over one view together, for one price.
+
+        statements  SELECTs of COUNT and SUM, with any keys and conditions of declared columns; or a script, parted by semicolons
+        options     epsilon, delta, rho, confidence, max_rows
+
+        All of them become one matrix of linear queries, measured once with the best strategy known, so that their answers agree
+        with each other. Raises located errors for whatever is wrong; then nothing was charged.
+        """
+        from dpsql.engine import workload
+        from dpsql.sql.parse import parse
+        from dpsql.sql.split import split
+        from dpsql.sql.statement import Option, Query
+
+        queries = []
+        for text in split(statements) if isinstance(statements, str) else map(_text, statements):
+            query = parse(text)
+            if not isinstance(query, Query):
+                raise errors.ProgrammingError("a workload is made of queries", code="workload", try_="SELECT ...")
+            queries.append(query)
+        chosen = [Option(name=name, value=value, span=None) for name, value in options.items()]
+        return workload(queries, self.session, chosen, parameters)
 
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
         """Whether a synthetic table answers queries as the private one does.

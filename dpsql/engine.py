@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
+from dpsql.batch.linear import linear
+from dpsql.batch.plan import Batch, identity_of, least, notes_of
+from dpsql.batch.result import Answers
+from dpsql.batch.result import of_json as answers_of
 from dpsql.bounding import limited_view
 from dpsql.canonical import digest
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
-from dpsql.errors import BudgetExhausted, Error, InternalError, ProgrammingError
+from dpsql.errors import BudgetExhausted, Error, InternalError, OptionError, ProgrammingError, Unsupported
 from dpsql.explain import Explanation, explained, explained_public
 from dpsql.kernel.ledger import Account, Entry, Ledger, Refused
 from dpsql.kernel.run import Kernel
@@ -27,7 +31,7 @@ from dpsql.plan.certificate import Unbounded
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
-from dpsql.program import Program, compile_question
+from dpsql.program import Program, compile_question, priced
 from dpsql.public import exact
 from dpsql.requests import Request
 from dpsql.script import Released, declared_cells, script
@@ -37,7 +41,7 @@ from dpsql.sql.bind import bind
 from dpsql.sql.domains import Scratch
 from dpsql.sql.parse import parse
 from dpsql.sql.places import span_of
-from dpsql.sql.statement import Describe, Explain, Query, Show, Validate
+from dpsql.sql.statement import Describe, Explain, Option, Query, Show, Validate
 from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
 from dpsql.validation.explaining import explained_validation
 from dpsql.validation.plan import Plan as ValidationPlan
@@ -207,6 +211,49 @@ def _validation(statement: Validate, session: Session, parameters: Parameters,
 
         checks = prepared(statement.checks, side, stand, shared_out(parameters, queries))
         return planned(checks, terms, session.budget)
+
+
+def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:
+    """Answer linear statements together: measured once, for one price, with consistent answers."""
+    made, chosen = batched(queries, session, options, parameters)
+    identity = digest(session.policy, *identity_of(made), chosen)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return answers_of(stored)
+    text = ";\n".join(query.text for query in queries)
+    found: Answers = _paid(_batch_steps(made, chosen, session), made.purse, chosen, identity, text, session)
+    return found
+
+
+def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
+            parameters: Parameters = ()) -> tuple[Batch, Options]:
+    """What statements ask as workloads, and on which terms; nothing is spent. Raises what is wrong with one of them, located."""
+    chosen = read_options(options, default=session.price, confidence=session.confidence, known=())
+    price = priced(chosen.price, session.budget)
+    asked = []
+    for query, given in zip(queries, shared_out(parameters, queries), strict=True):
+        with _located(query.text):
+            if query.options:
+                raise OptionError("the options of a workload are given once, for all of its statements", code="options",
+                                  span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
+            question = bind(query, session.catalog, session.kernel, session.scratch, given)
+            view, known = limited_view(question, chosen, session.kernel, span_of(query.tree))
+            if known.public or known.rows is None:
+                raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
+                                  span=span_of(query.tree), try_="the statement by itself" if known.public else
+                                  "max_rows = 10, or rows_per_entity in the policy")
+            asked.append(linear(question, view))
+    if not asked:
+        raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
+    with _located(queries[0].text):
+        return least(asked, price, session.kernel, session.scratch), replace(chosen, price=price)
+
+
+def _batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
+    found = yield from made.steps()
+    answers = tuple(_finish(one.question, options, Released(cells=cells, aggregates=aggregates), session, price=options.price)
+                    for one, (cells, aggregates) in zip(made.asked, found, strict=True))
+    return Answers(answers=answers, cost=str(options.price), notes=notes_of(made))
 
 
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:

@@ -17,7 +17,21 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import above, balance, join_sum, keys, measure, race, removals, select, slack, smooth, threshold, vote
+from dpsql.kernel.looks import (
+    above,
+    balance,
+    blocks,
+    join_sum,
+    keys,
+    measure,
+    race,
+    removals,
+    select,
+    slack,
+    smooth,
+    threshold,
+    vote,
+)
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
@@ -32,6 +46,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.requests import (
     Above,
     Balance,
+    Blocks,
     Failing,
     Keys,
     Measure,
@@ -147,6 +162,8 @@ class Kernel:
                 return slack.look(request, certificates, context)
             case Failing():
                 return slack.failing(request, certificates, context)
+            case Blocks():
+                return blocks.look(request, context)
             case Above():
                 return above.look(request, certificates[0], context)
             case Vote():

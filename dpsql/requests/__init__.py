@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from dpsql.requests.blocks import Axis, Blocked, Blocks
 from dpsql.requests.join_sum import SmoothSum, Student
 from dpsql.requests.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, Keys, TruncatedGeometric
 from dpsql.requests.levels import COARSEST, Balance, Held, Race, score_range
@@ -23,14 +24,13 @@ from dpsql.requests.threshold import Rung, Threshold
 from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
 
 Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
-                      SmoothSum | Failing | Above | Vote)
-Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted
+                      SmoothSum | Failing | Above | Vote | Blocks)
+Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Balance", "DiscreteGaussian",
-    "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held", "KeyRule", "Keys", "Measure",
-    "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
-    "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Slack",
-    "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Threshold", "TruncatedGeometric", "Vote",
-    "Voted", "Within", "reach", "score_range", "spread_of",
+    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance", "Blocked",
+    "Blocks", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held",
+    "KeyRule", "Keys", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung",
+    "Segment", "Select", "Selected", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target",
+    "Threshold", "TruncatedGeometric", "Vote", "Voted", "Within", "reach", "score_range", "spread_of",
 ]

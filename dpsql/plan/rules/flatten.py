@@ -35,33 +35,47 @@ class Flat:
 
 
 def flattened(plan: Tally) -> Flat | None:
-    """The tally over the rows below its filters and projections; None where it has groups, or summands of other kinds.
+    """The tally over the rows below its filters and projections; None where it has groups, or summands of other kinds."""
+    if plan.keys or not all(isinstance(summand, Count | GridSum) for summand in plan.summands):
+        return None
+    summands = [summand for summand in plan.summands if isinstance(summand, Count | GridSum)]
+
+    def ref(column: str | None) -> Expr | None:
+        return None if column is None else plan.input.field(column).ref
+
+    below = lowered(plan.input, [ref(column) for summand in summands for column in (summand.column, summand.when)])
+    exprs = iter(below.exprs)
+    parts = tuple(Part(summand=summand, expr=next(exprs), when=next(exprs)) for summand in summands)
+    return Flat(source=below.source, parts=parts, common=below.common)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """Expressions over the rows of `source`, and what is true of those of them that are left."""
+
+    source: Node
+    exprs: tuple[Expr | None, ...]
+    common: tuple[Expr, ...]
+
+
+def lowered(node: Node, exprs: Sequence[Expr | None]) -> Lowered:
+    """Expressions over a relation as expressions over the rows below its filters and projections.
 
     A table, truncated or not, is read under one set of identifiers, so that parts of different statements compare equal where
     they mean the same.
     """
-    if plan.keys:
-        return None
-    node: Node = plan.input
-    parts: list[tuple[Count | GridSum, Expr | None, Expr | None]] = []
-    for summand in plan.summands:
-        if not isinstance(summand, Count | GridSum):
-            return None
-        expr = None if summand.column is None else plan.input.field(summand.column).ref
-        parts.append((summand, expr, None if summand.when is None else plan.input.field(summand.when).ref))
     common: list[Expr] = []
     while isinstance(node, Project | Filter):
         if isinstance(node, Filter):
             common += conjuncts(node.condition)
         else:
             below = {column: expr for column, _, expr in node.columns}
-            parts = [(summand, _under(expr, below), _under(when, below)) for summand, expr, when in parts]
+            exprs = [_under(expr, below) for expr in exprs]
             common = [part for expr in common if (part := _under(expr, below)) is not None]
         node = node.input
     source, names = _canonical(node)
-    renamed = [Part(summand=summand, expr=_under(expr, names), when=_under(when, names)) for summand, expr, when in parts]
-    held = tuple(part for expr in common if (part := _under(expr, names)) is not None)
-    return Flat(source=source, parts=tuple(renamed), common=held)
+    return Lowered(source=source, exprs=tuple(_under(expr, names) for expr in exprs),
+                   common=tuple(part for expr in common if (part := _under(expr, names)) is not None))
 
 
 def _under(expr: Expr | None, below: dict[str, Expr]) -> Expr | None:

@@ -1,0 +1,1 @@
+"""Many linear queries at once: one measurement, consistent answers."""

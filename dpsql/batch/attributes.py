@@ -1,0 +1,145 @@
+"""The columns that decide which rows count, each with the values that some query tells apart.
+
+A column with declared values has these, and NULL where it may occur. Any other number is cut where a condition compares it with a
+constant: the numbers between two cuts count alike in every query, so one of them stands for all, and each cut for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql.batch.linear import Linear, column_of
+from dpsql.errors import Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, walk
+from dpsql.sql.domains import Scratch
+from dpsql.types import Type
+from dpsql.workload.factors import Dense, Factor, Identity, Total
+
+MOST_VALUES = 100_000
+COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinct from", "in", "is null", "is not null")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the source as an attribute.
+
+    ref     the column
+    code    what rows are grouped by: the column, or the number of the interval that its value lies in
+    values  the values of `code`, NULL last
+    stands  for each of them a value of the column that has it
+    """
+
+    ref: Ref
+    code: Expr
+    values: tuple[Value, ...]
+    stands: tuple[Value, ...]
+
+    def results(self, exprs: Sequence[Expr], scratch: Scratch) -> list[tuple[Any, ...]]:
+        """For each value what expressions of the column are there."""
+        return scratch.evaluate(exprs, {self.ref.column: (self.ref.type, list(self.stands))})
+
+
+def attributes(asked: Sequence[Linear]) -> tuple[Column, ...]:
+    """The attributes of questions over one source, in the order in which they are first named. Raises Unsupported, located."""
+    read: dict[str, list[Expr]] = {}
+    for question in asked:
+        for expr in [*question.keys, *(test for part in question.sums for test in part.tests)]:
+            ref = column_of(expr)
+            if ref is not None:
+                read.setdefault(ref.column, []).append(expr)
+    source = asked[0].source if asked else None
+    assert source is not None
+    return tuple(_attribute(source.field(name).ref, source.field(name).facts, source.field(name).name, exprs)
+                 for name, exprs in read.items())
+
+
+def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Column:
+    missing: tuple[Value, ...] = (None,) if known.nullable else ()
+    if known.domain is not None:
+        values = (*known.domain.values, *missing)
+        return Column(ref=ref, code=ref, values=values, stands=values)
+    if known.type is Type.BOOLEAN:
+        return Column(ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
+    if known.type.numeric:
+        cuts = sorted({cut for expr in exprs for cut in _cuts(expr)})
+        if cuts and len(cuts) < MOST_VALUES // 2:
+            return _cut(ref, cuts, missing)
+    raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
+                      span=exprs[0].span, subject=name, try_=f"values = [...] or range = [...] for {name} in the policy, or "
+                      "comparisons with constants")
+
+
+def _cuts(expr: Expr) -> Iterable[float]:
+    """The constants that an expression compares its column with. Raises Unsupported where it does anything else with it."""
+    compared = {id(arg) for part in walk(expr) if isinstance(part, Call) and part.function in COMPARED
+                for arg in part.args if isinstance(arg, Ref)}
+    if any(isinstance(part, Ref) and id(part) not in compared for part in walk(expr)):
+        raise Unsupported("a column without declared values is only compared with constants in a workload", code="workload",
+                          span=expr.span, try_="range = [...] for the column in the policy")
+    for part in walk(expr):
+        if isinstance(part, Literal) and isinstance(part.value, int | float) and not isinstance(part.value, bool) and (
+                math.isfinite(part.value)):
+            yield part.value
+
+
+def _cut(ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> Column:
+    """Intervals and cuts in turn: below the first, the first, between it and the second, the second, ..., above the last.
+
+    The number of a value is found by halving. (NaN is above all cuts, as it is in comparisons.)
+    """
+    ends = [Literal(value=int(cut) if ref.type is Type.BIGINT and float(cut).is_integer() else float(cut), type=ref.type)
+            for cut in cuts]
+
+    def halved(first: int, last: int) -> Expr:
+        if first == last:
+            return _whole(2 * first)
+        middle = (first + last) // 2
+        return Case(branches=((_call("<", ref, ends[middle]), halved(first, middle)),
+                              (_call("=", ref, ends[middle]), _whole(2 * middle + 1))),
+                    otherwise=halved(middle + 1, last), type=Type.BIGINT)
+
+    code = Case(branches=((_call("is null", ref), Literal(value=None, type=Type.BIGINT)),), otherwise=halved(0, len(cuts)),
+                type=Type.BIGINT)
+    stands: list[Value] = []
+    for before, cut, end in zip([cuts[0] - 2, *cuts], cuts, ends, strict=False):
+        stands += [_between(before, cut, ref.type), end.value]
+    stands.append(_between(cuts[-1], cuts[-1] + 2, ref.type))
+    return Column(ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
+
+
+def _between(low: float, high: float, kind: Type) -> Value:
+    """A number between two cuts; where no whole number lies there, no row does, and any number will do."""
+    return (int(low) + 1 if low + 1 < high else int(low)) if kind is Type.BIGINT else (low + high) / 2
+
+
+def _call(function: str, *args: Expr) -> Call:
+    return Call(function=function, args=args, type=Type.BOOLEAN)
+
+
+def _whole(number: int) -> Literal:
+    return Literal(value=number, type=Type.BIGINT)
+
+
+def factor(column: Column, groups: Sequence[tuple[Value, ...]] | None, keys: Sequence[Expr], tests: Sequence[Expr],
+           scratch: Scratch) -> Factor:
+    """The queries of one attribute: for each combination of key values a row (one row, without keys), counting the values that
+    have it and fulfil all tests."""
+    results = column.results([*keys, *tests], scratch) if keys or tests else [() for _ in column.values]
+    kept = np.array([all(value is True for value in row[len(keys):]) for row in results], dtype=bool)
+    if groups is None:
+        return Total(len(kept)) if kept.all() else Dense(kept.astype(np.int64)[None, :])
+    place = {group: i for i, group in enumerate(groups)}
+    matrix = np.zeros((len(groups), len(kept)), dtype=np.int64)
+    for j, row in enumerate(results):
+        at = place.get(tuple(row[: len(keys)]))
+        if at is not None and kept[j]:
+            matrix[at, j] = 1
+    if matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(groups), dtype=np.int64)).all():
+        return Identity(len(groups))
+    return Dense(matrix)

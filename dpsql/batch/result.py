@@ -1,0 +1,40 @@
+"""The answers of a workload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dpsql.answer import Answer
+from dpsql.answer import of_json as answer_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """One answer for each statement, consistent with each other; what all of them cost together; and how they were measured."""
+
+    answers: tuple[Answer, ...]
+    cost: str
+    notes: tuple[str, ...] = ()
+    stored: bool = False
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, at: int) -> Answer:
+        return self.answers[at]
+
+    def as_json(self) -> str:
+        """For the ledger; `of_json` reads it back."""
+        return json.dumps({"answers": [answer.as_json() for answer in self.answers], "cost": self.cost, "notes": self.notes})
+
+
+def of_json(text: str) -> Answers:
+    """A stored workload."""
+    body = json.loads(text)
+    answers = tuple(replace(answer_of(part), stored=True) for part in body["answers"])
+    return Answers(answers=answers, cost=body["cost"], notes=tuple(body["notes"]), stored=True)
