@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, and none refused for being slow: a machine that is busy says nothing about the code.
+settings.register_profile("dpsql", derandomize=True, database=None, deadline=None,
+                          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.load_profile("dpsql")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
