@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.errors import OptionError, Unsupported
+from dpsql.limits import mixed, with_limits
 from dpsql.mechanisms.bounds import BY_NAME
 from dpsql.options import Options
 from dpsql.plan.apart import MOST_RELATIONS, NotApart, taken_apart
@@ -15,7 +16,6 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_keys import limit_keys
 from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.types import Span
@@ -24,14 +24,14 @@ FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10)"
 
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """The rows that are asked about, with all limits enforced, and their stability.
+    """The rows that are asked about, with all limits enforced, and their stability. Limits that are to be learned are 1 here.
 
     Raises Unsupported, located at `span` or at the operator responsible, where no bound can be found, and OptionError where rows
     cannot be limited as an option wants.
     """
     pruned = prune_columns(question.view)
     if options.bound in BY_NAME and BY_NAME[options.bound].apart:
-        return _apart(limit_rows(pruned, options.max_rows), options.bound, public, span)
+        return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)
     view = limit_rows(pruned)
     here = stability(view, public)
     if here.public:
@@ -41,13 +41,11 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     elif options.max_rows is not None and here.owners and options.bound != "frequency":
         raise OptionError("max_rows needs rows that belong to one entity each", code="bound", subject="max_rows",
                           span=options.span.get("max_rows"), try_="bound = 'balance', or bound = 'extension', clip = 100")
-    elif options.max_rows is not None:
-        view = limit_rows(pruned, options.max_rows)
-    if options.bound == "frequency" or (here.rows is None and not here.owners):
-        view = limit_keys(view, public, lambda meeting: _frequency(options, meeting.declared))
+    elif mixed(here, options) or options.max_rows is not None:
+        view, _ = with_limits(question, options, public)
     known = stabilities(view, public)
     here = known[id(view)]
-    if here.rows is None and (not here.owners or (options.bound == "frequency" and here.owner is None)):
+    if here.rows is None and (not here.owners or mixed(here, options)):
         raise _unbounded(view, {at: _alone(found) for at, found in known.items()}, span)
     return view, here
 
@@ -88,12 +86,6 @@ def _not_apart(fault: NotApart, bound: str, span: Span | None) -> Unsupported:
                        code="not-apart", span=where, try_=FREQUENCY)
 
 
-def _frequency(options: Options, declared: int | None) -> int | None:
-    """The most rows of each value of a key: what is declared, and what the statement asks for, whichever is less."""
-    given = [declared, options.max_frequency if options.bound == "frequency" else None]
-    return min((most for most in given if most is not None), default=None)
-
-
 def _alone(found: Stability) -> Stability:
     """What is known of rows, without owners that do not limit them."""
     return found if found.owner is not None else replace(found, owners=())
@@ -108,10 +100,10 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                         and not scan.one_row})
     limits = f"; and rows_per_entity for {' and '.join(unlimited)} in the policy, or max_rows = 10" if unlimited else ""
     if isinstance(node, Join) and _linked(node) and _many(node, known):
-        return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for many "
-                           "rows", code="linked-group", span=where, subject=keys, try_="a link by the entity's key: WHERE inner.key "
-                           f"= outer.key; or {FREQUENCY}" if node.equated else "a subquery without columns of the row around it, "
-                           "whose value is then released first")
+        linked = f"a link by the entity's key: WHERE inner.key = outer.key; or {FREQUENCY}"
+        return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for "
+                           "many rows", code="linked-group", span=where, subject=keys, try_=linked if node.equated else
+                           "a subquery without columns of the row around it, whose value is then released first")
     if isinstance(node, Join) and _many(node, known):
         own = "AND the entity's key on both sides: ON a.key = b.key AND a.person = b.person"
         if node.keep_left or node.keep_right:
@@ -129,8 +121,8 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"
-        return Unsupported(f"rows here rest on those of many entities, and how many rows of {told} one of them has is not limited",
-                           code=code, span=where, subject=told,
+        return Unsupported(f"rows here rest on those of many entities, and how many rows of {told} one of them has is not "
+                           "limited", code=code, span=where, subject=told,
                            try_=f"OPTIONS (max_rows = 10), or rows_per_entity for {told} in the policy"
                            + ("; or GROUP BY the entity's key too" if isinstance(node, GroupBy) else ""))
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=where,

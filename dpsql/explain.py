@@ -11,6 +11,7 @@ from dpsql.accounting.cost import amount
 from dpsql.catalog.price import short
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
+from dpsql.limits import with_limits
 from dpsql.mechanisms.additive.gaussian import Gaussian
 from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.mechanisms.additive.measure import estimates
@@ -19,6 +20,7 @@ from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
 from dpsql.plan.question import Question
 from dpsql.program import Program, cells_declared, expected
@@ -122,7 +124,7 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
     choices = expected(program, public)
     return Explanation(
         first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), bound=_bound(program, entity),
-        rewrites=tuple(_rewrites(program, entity)), stages=tuple(_stages(program)),
+        rewrites=tuple(_rewrites(program, entity, public)), stages=tuple(_stages(program)),
         measurements=tuple(_measurements(program, choices)),
         expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
         cost="nothing: only declared groups are shown" if program.idle and not first else str(program.options.price))
@@ -153,17 +155,33 @@ def _owned(here: Stability, entity: str) -> str:
     return f", owned by one {entity} each" if here.owner is not None else f", owned by {len(here.owners)} of {entity} each"
 
 
-def _rewrites(program: Program, entity: str) -> list[str]:
+def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
     found: list[str] = []
+    unknown = with_limits(program.question, program.options, public)[1] if program.unknown else []
 
-    def visit(node: Node) -> None:
+    tables = {place.relation.table.name for place in unknown if isinstance(place.relation, Scan) and not place.keys}
+
+    def most(node: Truncate | TruncateKeys) -> str:
+        if isinstance(node, Truncate):
+            learned = isinstance(node.input, Scan) and node.input.table.name in tables
+        else:
+            learned = any(place.relation == node.input and place.keys == node.keys for place in unknown)
+        return "a number of rows that is learned first" if learned else f"{node.rows} row{'s' if node.rows > 1 else ''}"
+
+    def visit(node: Node, above: str) -> None:
         if isinstance(node, Truncate):
             what = f"of {node.input.table.name} (declared)" if isinstance(node.input, Scan) else "of the view (max_rows)"
-            found.append(f"truncate: at most {node.rows} rows {what} are kept of each {entity}, chosen by a keyed hash")
+            if isinstance(node.input, Scan) and node.input.table.rows != node.rows:
+                what = f"of {node.input.table.name}"
+            found.append(f"truncate: at most {most(node)} {what} are kept of each {entity}, chosen by a keyed hash")
+        if isinstance(node, TruncateKeys):
+            key = " and ".join(node.input.names[key] for key in node.keys)
+            found.append(f"truncate: at most {most(node)} are kept of each {key}, chosen by a keyed hash, because any number of "
+                         f"rows may have one {key} and meet by it in: {above}")
         for below in node.inputs:
-            visit(below)
+            visit(below, node.label())
 
-    visit(program.view)
+    visit(program.view, "the view")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
     return found
 
@@ -184,7 +202,8 @@ def _shared(program: Program) -> list[list[str]]:
 
 
 def _stages(program: Program) -> list[str]:
-    words = {"limits": "a limit is learned from a noisy histogram", "bounds": "bounds are searched for",
+    one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
+    words = {"limits": f"{one} learned from a noisy histogram", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
 

@@ -14,6 +14,7 @@ from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.choose import Choice, choose, shares, weight_of
 from dpsql.errors import OptionError, Unsupported
+from dpsql.limits import unknown_limits
 from dpsql.mechanisms.base import Linear, No, Ordered, Task
 from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
@@ -44,7 +45,8 @@ class Program:
     view      the rows that are asked about, with declared limits enforced and `max_rows` too
     known     the stability of the view
     decided   the way in which what an entity adds to sums is limited, and the reason for it
-    learn     'rows' or 'totals' where a limit is learned privately first
+    learn     'rows', 'totals' or 'frequencies' where limits are learned privately first
+    unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
     purse     what this question spends, and the part of each stage
@@ -64,6 +66,7 @@ class Program:
     rule: KeyChoice | None
     groups: int
     decomposition: Decomposition
+    unknown: int = 0
     whole: Cost = FREE
     first: tuple[tuple[Scalar, Program], ...] = ()
 
@@ -134,14 +137,14 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
     `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
     """
-    program = replace(_outline(question, options, view, known), first=tuple(
-        (scalar, _outline(scalar.question, options, rows, stable)) for scalar, rows, stable in first))
+    program = replace(_outline(question, options, view, known, public), first=tuple(
+        (scalar, _outline(scalar.question, options, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget)
     return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
 
 
-def _outline(question: Question, options: Options, view: Node, known: Stability) -> Program:
+def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicFacts) -> Program:
     """What does not depend on the price: parts, and what must be learned."""
     if known.public:
         return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
@@ -152,8 +155,10 @@ def _outline(question: Question, options: Options, view: Node, known: Stability)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), each=found.bound.each)
     hidden = tuple(key for key in question.keys if key.domain is None)
+    unknown = unknown_limits(question, options, public)
     return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
-                   decided=found, learn=_learn(known, parts, question, options, found), searched=searched, hidden=hidden,
+                   decided=found, searched=searched, hidden=hidden, unknown=unknown,
+                   learn="frequencies" if unknown else _learn(known, parts, question, options, found),
                    groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,9 +14,11 @@ from dpsql.answer import Single, single
 from dpsql.cells import Cells, sort_key
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
+from dpsql.limits import with_limits
 from dpsql.mechanisms.base import Estimates, Setting
 from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
+from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, learned_rows, learned_total
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
@@ -80,7 +83,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     if program.idle:
         return Released(cells=declared_cells(program), aggregates={})
     notes: list[str] = []
-    view = yield from _limited(program, notes)
+    view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
@@ -92,8 +95,10 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
 
 
-def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node]:
+def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
     """The view with a limit on the rows of each entity; learned where none is known."""
+    if program.learn == "frequencies":
+        return (yield from _with_frequencies(program, public, notes))
     if program.learn != "rows":
         return program.view
     owner = program.owner
@@ -101,6 +106,32 @@ def _limited(program: Program, notes: list[str]) -> Generator[Request, Any, Node
     rows = yield from learned_rows(program.view, owner, program.stages["limits"], deviation)
     notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
     return keep_rows(program.view, rows, owner)
+
+
+def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
+    """The view with limits on the rows of each entity and of each value of a key; one after the other is learned."""
+    learned: list[int] = []
+    price, noise_of = program.stages["limits"].part(Fraction(1, program.unknown)), _deviation(program, cells_declared(
+        program.question))
+
+    def deviation(limit: float) -> float:
+        """With this limit, and the least ones for what is not yet learned."""
+        view, _ = with_limits(program.question, program.options, public, [*learned, math.ceil(limit)])
+        return noise_of(stability(view, public).rows or 0)
+
+    while True:
+        view, unknown = with_limits(program.question, program.options, public, learned)
+        if len(unknown) == len(learned):
+            return view
+        place = unknown[len(learned)]
+        known = stability(place.relation, public)
+        if place.keys:
+            limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, deviation)
+        else:
+            assert known.owner is not None
+            limit = yield from learned_rows(place.relation, known.owner, price, deviation)
+        learned.append(limit)
+        notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
 
 
 def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:

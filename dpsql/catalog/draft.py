@@ -43,6 +43,8 @@ What may be said of a table:
   key = "id"             the columns that tell its rows apart
   foreign_keys = [...]   whose row a row belongs to: deleting the row it names deletes it too
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
+  rows_per_value = { town = 20 }
+                         the most rows of one value that are used where rows of many entities meet by it
   source = "t.parquet"   the file that holds it, where tables are CSV or Parquet files
 """
 

@@ -120,6 +120,12 @@ MISTAKES = {
                                        "no entity persn", "person"),
     "limit-of-public-table": Mistake("public = true", "public = true\nrows_per_entity = 3", "rows_per_entity = 3",
                                      "public table", "leave it out"),
+    "value-limit-zero": Mistake("rows_per_entity = 2", "rows_per_value = { sex = 0 }", "rows_per_value", "from 1 to 1000000"),
+    "value-limit-number": Mistake("rows_per_entity = 2", "rows_per_value = 3", "rows_per_value", "a table"),
+    "value-limit-of-unknown-column": Mistake("rows_per_entity = 2", "rows_per_value = { sx = 3 }", "rows_per_value",
+                                             "column sx is not declared", "sex"),
+    "value-limit-of-public-table": Mistake("public = true", "public = true\nrows_per_value = { town = 3 }", "rows_per_value",
+                                           "public table", "leave it out"),
     "columns-number": Mistake("town = {}", "town = 3", "town = 3", "must be a table"),
     "unknown-table-key": Mistake("public = true", "publik = true", "publik", "unknown", "public", "unknown-key"),
     # foreign keys

@@ -18,6 +18,7 @@ from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
@@ -156,6 +157,12 @@ def _drops_heavy(original: Callable[..., str], self: TruncateKeys, below: tuple[
     return f"SELECT {names} FROM ({counted}) AS t1 WHERE t1.n <= {self.rows}"
 
 
+def _beside(original: Callable[..., str], self: Numbers, below: tuple[str, ...], printing: Any) -> str:
+    """The number of each row in some order, where which row has which number shows."""
+    first, *_ = self.keys
+    return (f'SELECT t0."{first}", (ROW_NUMBER() OVER (ORDER BY t0."{first}")) AS "number" FROM ({below[0]}) AS t0')
+
+
 def _left_of_except(original: Callable[..., Stability], self: SetOperation, below: tuple[Stability, ...], public: Any) -> Stability:
     return replace(below[0], owners=tuple(self.fields[i].id for i, field in enumerate(self.left.fields)
                                           if field.id in below[0].owners))
@@ -249,6 +256,8 @@ FAULTS = (
           "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id)"),
     Fault("a key is claimed to have one row less", _property(TruncateKeys, "caps", _cap_of_one), frozenset({"caps"}), VISITS,
           above=lambda view: _by_key(view, 3)),
+    Fault("rows show their number beside their other columns", _method(Numbers, "render", _beside), frozenset({"rows"}), VISITS,
+          above=lambda view: Numbers(input=view, keys=(view.fields[0].id,))),
     Fault("a row that leaves a full group makes no room",
           _method(TruncateKeys, "stability", lambda original, self, below, *rest: Stability(rows=below[0].rows)),
           frozenset({"rows"}), VISITS, above=lambda view: _by_key(view, 3)),

@@ -22,6 +22,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
@@ -68,7 +69,7 @@ class Builder:
         if depth <= 0:
             return self.leaf()
         unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate,
-                                               self.truncate_keys, self.clip, self.window]
+                                               self.truncate_keys, self.numbers, self.clip, self.window]
         binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.join, self.lookup, self.lookup, self.union,
                                                       self.set_operation]
         if self.draw.random() < 0.62:
@@ -192,6 +193,11 @@ class Builder:
             start = self.draw.randint(-2, 2)
             return Frame(rows=True, start=start, end=max(start, self.draw.randint(-1, 2)))
         return Frame(rows=self.draw.random() < 0.4, start=self.draw.choice([None, None, 0]), end=self.draw.choice([None, 0, 0]))
+
+    def numbers(self, node: Node) -> Node:
+        keys = [field for field in node.fields if field.id != NUMBER]
+        numbered = Numbers(input=node, keys=tuple(field.id for field in self.draw.sample(keys, self.draw.randint(1, min(2, len(keys))))))
+        return Project(input=numbered, columns=tuple((self.fresh(), field.name, field.ref) for field in numbered.fields))
 
     def contributions(self, node: Node) -> Contributions:
         owner = self.known(node).owner or self.draw.choice(node.fields).id

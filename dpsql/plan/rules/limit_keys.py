@@ -48,7 +48,7 @@ def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int 
             side: Node = getattr(node, name)
             most = choose(Meeting(side=side, keys=keys, at=_told(node), declared=_declared(side, keys)))
             if most is not None:
-                node = replace(node, **{name: keep_keys(side, keys, most)})
+                node = replace(node, **{name: keep_keys(side, keys, most)})  # type: ignore[arg-type]
         return node
 
     return rebuild(plan, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Ref
@@ -11,9 +12,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 
 
-def limit_rows(plan: Node, most: int | None = None) -> Node:
-    """Put a truncation above every scan of a private table with a declared limit; with `most`, above all whose rows have one
-    owner each, to so many rows of each entity if no fewer are declared.
+def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: None) -> Node:
+    """Put a truncation above every scan of a private table with a declared limit, or for which `most` gives one.
 
     A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (One row for
     each entity that the database itself guarantees needs no truncation. Where the
@@ -23,7 +23,7 @@ def limit_rows(plan: Node, most: int | None = None) -> Node:
     def change(node: Node) -> Node:
         if not isinstance(node, Scan) or node.owner is None or node.one_row:
             return node
-        limits = [limit for limit in (node.table.rows, most) if limit is not None]
+        limits = [limit for limit in (node.table.rows, most(node)) if limit is not None]
         return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else node
 
     return rebuild(plan, change)

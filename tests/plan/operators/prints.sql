@@ -94,6 +94,9 @@ SELECT CAST(t1."p_id" AS BIGINT) AS "p_id", t1."p_x", t1."p_active" FROM (SELECT
 -- truncate keys, in all
 SELECT CAST(t1."v_visit" AS BIGINT) AS "v_visit", CAST(t1."v_person" AS BIGINT) AS "v_person", t1."v_town" FROM (SELECT CAST(t0."v_visit" AS INTEGER) AS "v_visit", CAST(t0."v_person" AS INTEGER) AS "v_person", t0."v_town" AS "v_town", ROW_NUMBER() OVER (ORDER BY CAST((hash(xor(hash(t0."v_visit", t0."v_person", t0."v_town"), CAST(255 AS UBIGINT))) >> 32) AS UINTEGER), CAST(t0."v_visit" AS INTEGER), CAST(t0."v_person" AS INTEGER), t0."v_town") AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 5)
 
+-- numbers
+SELECT (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "p_x", t0."p_active" AS "p_active", ROW_NUMBER() OVER (PARTITION BY (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END), t0."p_active") AS "number" FROM (<0>) AS t0
+
 -- contributions
 SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", CAST((CASE WHEN COUNT(*) > 1125899906842624 THEN 1125899906842624 WHEN COUNT(*) < -1125899906842624 THEN -1125899906842624 ELSE COALESCE(COUNT(*), 0) END) AS BIGINT) AS "e0_0" FROM (SELECT t0."v_person" AS "v_person", t0."v_town" AS "v_town" FROM (<0>) AS t0) AS t1 GROUP BY t1."v_person", t1."v_town"
 

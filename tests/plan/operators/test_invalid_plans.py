@@ -21,6 +21,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -98,6 +99,8 @@ INVALID: dict[str, Node] = {
     "truncate keys: no rows": TruncateKeys(input=V, rows=0, keys=("v_town",), order=("v_visit",)),
     "truncate keys: an unknown column": TruncateKeys(input=V, rows=1, keys=("t_town",), order=("v_visit",)),
     "truncate keys: no order": TruncateKeys(input=V, rows=1, keys=(), order=()),
+    "numbers: no keys": Numbers(input=V, keys=()),
+    "numbers: an unknown column": Numbers(input=V, keys=("t_town",)),
     "lookup: no keys": Lookup(input=V, listed=T, keys=(), mark="c1"),
     "lookup: a mark that is there": Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="v_cost"),
     "lookup: an unknown column": Lookup(input=V, listed=T, keys=((UNKNOWN, "t_size"),), mark="c1"),

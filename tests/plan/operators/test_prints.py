@@ -23,6 +23,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -89,6 +90,7 @@ PLANS: dict[str, Node] = {
     "truncate keys": TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)),
     "truncate keys, by all columns": TruncateKeys(input=P, rows=2, keys=("p_x", "p_active"), order=("p_id",)),
     "truncate keys, in all": TruncateKeys(input=V, rows=5, keys=(), order=("v_visit", "v_person", "v_town")),
+    "numbers": Numbers(input=P, keys=("p_x", "p_active")),
     "contributions": GIVEN,
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),

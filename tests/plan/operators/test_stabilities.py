@@ -19,6 +19,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -221,6 +222,9 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "truncate keys by what does not tell rows apart": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_town",)),
                                                        (owned("v_person", 3),), (None, None)),
     "truncate keys of public rows": (TruncateKeys(input=T, rows=2, keys=("t_land",), order=("t_town",)), (PUBLIC,), (0, None)),
+    "numbers": (Numbers(input=V, keys=("v_town",)), (owned("v_person", 3),), (3, None)),
+    "numbers, unlimited": (Numbers(input=V, keys=("v_town",)), (owned("v_person"),), (None, None)),
+    "numbers of public rows": (Numbers(input=T, keys=("t_land",)), (PUBLIC,), (0, None)),
     "contributions": (ONE, (owned("v_person"),), (1, "v_person")),
     "contributions by keys": (GIVEN, (owned("v_person", 3),), (3, "v_person")),
     "contributions of others": (GIVEN, (owned("v_visit", 3),), (None, None)),
@@ -372,6 +376,8 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (GroupBy(input=TWICE, keys=(), folds=N_ROWS), [], 1),
     (Lookup(input=TWICE, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"), ["v_person"], 2),
     (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), [], 2),
+    (Numbers(input=CAPPED, keys=("w_town",)), ["w_town"], 5), (Numbers(input=CAPPED, keys=("w_town",)), ["w_town", "number"], 1),
+    (Numbers(input=CAPPED, keys=("w_person",)), ["w_person"], None),
 ])
 def test_how_many_rows_agree(node: Node, columns: list[str], most: int | None) -> None:
     assert node.cap(columns) == most
