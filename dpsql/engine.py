@@ -127,7 +127,8 @@ def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Ques
 
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
     """What will be done for a question over private rows, and for its scalar subqueries."""
-    first = [(scalar, *limited_view(scalar.question, options, session.kernel, scalar.span)) for scalar in question.scalars]
+    inside = options.inside(outer_public=known.public)
+    first = [(scalar, *limited_view(scalar.question, inside, session.kernel, scalar.span)) for scalar in question.scalars]
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact, price
@@ -41,6 +41,13 @@ class Options:
     clip: Fraction | None = None
     max_groups: int | None = None
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+    def inside(self, *, outer_public: bool) -> Options:
+        """The choices for scalar subqueries. What is said of limits and bounds is said of the outermost query; where that reads no
+        private rows, of its subqueries."""
+        if outer_public:
+            return self
+        return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None)
 
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str]) -> Options:

@@ -137,8 +137,9 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
     `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
     """
+    inside = options.inside(outer_public=known.public)
     program = replace(_outline(question, options, view, known, public), first=tuple(
-        (scalar, _outline(scalar.question, options, rows, stable, public)) for scalar, rows, stable in first))
+        (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget)
     return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
@@ -195,12 +196,12 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
 def _check_clip(program: Program) -> None:
     """A clip is one number, so it must have one meaning."""
     summed = [below.question for below in (program, *(found for _, found in program.first))
-              if any(isinstance(part, Sums) for part in below.decomposition.parts)]
+              if below.options.clip is not None and any(isinstance(part, Sums) for part in below.decomposition.parts)]
     units: dict[str, None] = {}
     for call in (call for question in summed for call in question.aggregates):
         units |= dict.fromkeys(["rows", told(call)] if call.function == "avg" and program.bound.each else
                                [told(call) if call.function == "sum" else "rows"])
-    if program.options.clip is not None and len(units) > 1:
+    if len(units) > 1:
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
                           try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
 

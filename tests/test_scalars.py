@@ -245,20 +245,29 @@ def test_a_value_makes_what_comes_after_it_more_exact(tmp_path: Path) -> None:
     assert awaits(Prepared(ABOVE, session).program.question) != {}
 
 
-def test_a_limit_of_rows_holds_everywhere(tmp_path: Path) -> None:
-    found = asked(options("SELECT (SELECT COUNT(*) FROM visits), COUNT(*) FROM visits", "epsilon = 9, max_rows = 1"), exact(tmp_path))
+def test_limits_and_bounds_are_for_the_outermost_query(tmp_path: Path) -> None:
+    session = exact(tmp_path, at={"epsilon": 90})
+    every, some = len(dense().rows["visits"]), len({row[1] for row in dense().rows["visits"]})
+    found = asked(options("SELECT (SELECT COUNT(*) FROM visits), COUNT(*) FROM visits", "epsilon = 90, max_rows = 1"), session)
+    assert found.rows == ((every, some),)
+    both = "SELECT SUM(cost) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"
+    assert asked(options(both, "epsilon = 90, clip = 1e6"), session).notes == asked(options(both, "epsilon = 90"), session).notes
+    pairs = ("SELECT COUNT(*) FROM visits a JOIN visits b USING (clinic) WHERE a.cost > (SELECT AVG(cost) FROM visits)")
+    for bound in ("balance", "frequency', max_frequency = '100".replace("'100", "100"), "r2t"):
+        text = options(pairs, f"epsilon = 90, bound = '{bound}" + ("" if "=" in bound else "'"))
+        assert "ε = 45" in asked(text, session).notes[0], bound
+
+
+def test_where_the_outermost_query_reads_nothing_private_they_are_for_its_subqueries(tmp_path: Path) -> None:
+    session = exact(tmp_path, at={"epsilon": 90})
     some = len({row[1] for row in dense().rows["visits"]})
-    assert found.rows == ((some, some),)
-
-
-def test_a_clip_has_one_meaning_in_all_questions(tmp_path: Path) -> None:
-    session = exact(tmp_path)
+    assert asked(options("SELECT (SELECT COUNT(*) FROM visits)", "epsilon = 90, max_rows = 1"), session).rows == ((some,),)
+    found = asked(options("SELECT COUNT(*) FROM clinics WHERE beds < (SELECT COUNT(*) FROM visits)", "epsilon = 90, clip = 2"), session)
+    assert found.rows[0][0] == 3
     with pytest.raises(OptionError, match="clip could mean"):
-        answer(options("SELECT SUM(cost) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)", "epsilon = 1, clip = 3"), session)
-    rows = asked(options("SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)", "epsilon = 1, clip = 3"), session)
-    assert rows.rows[0][0] == asked("SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)", session).rows[0][0]
-    learned = options("SELECT SUM(points) FROM scores WHERE points > (SELECT AVG(points) FROM scores)", "epsilon = 9, bound = 'clip'")
-    assert len(asked(learned, session).notes) >= 3
+        answer(options("SELECT (SELECT SUM(cost) FROM visits) / (SELECT COUNT(*) FROM visits)", "epsilon = 1, clip = 3"), session)
+    learned = options("SELECT (SELECT SUM(points) FROM scores) / (SELECT COUNT(*) FROM scores)", "epsilon = 9, bound = 'clip'")
+    assert len(asked(learned, session).notes) == 4
 
 
 def test_parameters_are_values_inside_too(tmp_path: Path) -> None:
