@@ -11,6 +11,7 @@ from typing import Any
 import joined_worlds
 import numpy as np
 import pytest
+from chances import too_few, too_many
 from joined_worlds import planned
 
 from dpsql.accounting.cost import Cost, concentrated, pure
@@ -117,9 +118,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(epsilon: Fraction, bound:
     setting = Setting(keys=(), cells=((),) * times)
     one = given.__class__(at=0, input=given.input, owners=(), summand=Count(), bound="residual", most=1)
     found = asked(one, pure(epsilon * times), setting, reply=reply)[1]
-    covered = float(np.mean(np.abs(found.values) <= found.margins(0.95)))
-    assert covered > 0.95 - 5 * math.sqrt(0.95 * 0.05 / times)
-    assert covered < 0.999
+    covered = int((np.abs(found.values) <= found.margins(0.95)).sum())
+    assert not too_few(covered, times, 0.95) and not too_many(covered, times, 0.985)
 
 
 def test_what_is_told_of_the_size_is_what_the_kernel_tells(readers: dict[bool, DuckReader]) -> None:
