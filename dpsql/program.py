@@ -20,7 +20,7 @@ from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
 from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
 from dpsql.options import Options
-from dpsql.plan.certificate import Sensitivity, stability
+from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.summands import Count
@@ -163,7 +163,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
                    groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
 
 
-def with_values(program: Program, values: Mapping[str, Value], public: PublicFacts) -> Program:
+def with_values(program: Program, values: Mapping[str, Value]) -> Program:
     """The program with released values where they were awaited. Facts become narrower, so what was decided can still be done,
     and grids may become finer."""
     if not values:
@@ -171,7 +171,7 @@ def with_values(program: Program, values: Mapping[str, Value], public: PublicFac
     question, view = settle(program.question, values), settle(program.view, values)
     parts = program.decomposition if program.known.public else decompose(
         question, owner=program.known.owner, bounds=dict.fromkeys(program.searched, Interval(0, 1)), each=program.bound.each)
-    return replace(program, question=question, view=view, decomposition=parts, known=stability(view, public))
+    return replace(program, question=question, view=view, decomposition=parts)
 
 
 def _searched(question: Question) -> tuple[str, ...]:

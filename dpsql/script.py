@@ -55,12 +55,12 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
     singles: dict[str, Single] = {}
     notes: list[str] = []
     for place, (scalar, below) in enumerate(program.first):
-        released = yield from _asked(with_values(below, values_of(singles), public), public)
+        released = yield from _asked(with_values(below, values_of(singles)), public)
         estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
         found = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
         singles[scalar.awaited.id] = found
         notes += [*released.notes, told(scalar, found, below)]
-    released = yield from _asked(with_values(program, values_of(singles), public), public)
+    released = yield from _asked(with_values(program, values_of(singles)), public)
     return replace(released, notes=(*notes, *released.notes), singles=singles)
 
 

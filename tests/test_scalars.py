@@ -364,7 +364,7 @@ def a_value_that_is_released_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_value_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.script.with_values", lambda program, values, public: program)
+    patch.setattr("dpsql.script.with_values", lambda program, values: program)
 
 
 @pytest.mark.parametrize("plant", [the_whole_price_for_each, a_value_that_is_released_twice, a_value_that_is_forgotten])
