@@ -34,8 +34,8 @@ CLAUSE = re.compile(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", re
 PRICES = ("epsilon = 1e-9", "epsilon = 1e-9, delta = 1e-18", "epsilon = 0.5, delta = 1e-6", "epsilon = 999",
           "epsilon = 999, delta = 0.1", "rho = 1e-9", "rho = 0.5, delta = 1e-9", "rho = 900, delta = 0.1",
           "epsilon = 1e-5, delta = 0.1", "epsilon = 0.3, delta = 1e-18")
-OTHERS = ("bound = 'clip'", "bound = 'rows'", "clip = 1", "clip = 1e9", "clip = 1e-6", "max_rows = 1", "max_rows = 1000000",
-          "max_groups = 1", "max_groups = 1000", "confidence = 0.999999", "confidence = 0.5",
+OTHERS = ("bound = 'clip'", "bound = 'rows'", "bound = 'elastic'", "bound = 'residual'", "clip = 1", "clip = 1e9",
+          "clip = 1e-6", "max_rows = 1", "max_rows = 1000000", "max_groups = 1", "max_groups = 1000", "confidence = 0.999999", "confidence = 0.5",
           *(f"mechanism = '{name}'" for name in (*NAMES, *RULES)))
 POLICY = worlds.POLICY.replace("delta = 0.01", "delta = 0.1")
 

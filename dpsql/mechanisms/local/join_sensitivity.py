@@ -37,6 +37,7 @@ from dpsql.types import Type
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
 USUAL = 100
+LEAST_BETA = 1e-8  # far above what rounding takes of it
 NORMAL_95 = 1.959963984540054
 
 
@@ -100,7 +101,7 @@ class _Told:
         """The noises that the price could buy, for which bounds can be worked out."""
         epsilon = self.price.part(1 - SIZE_SHARE).as_epsilon
         return tuple(Student(epsilon=epsilon, beta=beta) for beta in (float(epsilon * split / 4) for split in SPLITS)
-                     if beta > 0 and farthest(self.apart, beta) <= FARTHEST)
+                     if beta >= LEAST_BETA and farthest(self.apart, beta) <= FARTHEST)
 
     @cached_property
     def noise(self) -> Student:

@@ -93,6 +93,7 @@ def test_other_tasks_and_tiny_prices_are_left_to_others(readers: dict[bool, Duck
     assert isinstance(ELASTIC.judge(given, pure(Fraction(1)), 1), No)
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**7)), 1), No)
     assert isinstance(RESIDUAL.judge(given, pure(Fraction(1, 10**4)), 10**3), No)
+    assert isinstance(RESIDUAL.judge(task(readers[False], "SELECT COUNT(*) FROM edges"), pure(Fraction(1, 10**9)), 1), No)
 
 
 def test_less_is_expected_for_more(readers: dict[bool, DuckReader]) -> None:
