@@ -99,7 +99,7 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
     unlimited = sorted({scan.table.name for scan in _scans(node) if scan.owner is not None and scan.table.rows is None
                         and not scan.one_row})
     limits = f"; and rows_per_entity for {' and '.join(unlimited)} in the policy, or max_rows = 10" if unlimited else ""
-    if isinstance(node, Join) and _linked(node) and _many(node, known):
+    if isinstance(node, Join) and for_subquery(node) and _many(node, known):
         linked = f"a link by the entity's key: WHERE inner.key = outer.key; or {FREQUENCY}"
         return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for "
                            "many rows", code="linked-group", span=where, subject=keys, try_=linked if node.equated else
@@ -129,7 +129,7 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                        subject=keys, try_="the entity's key among the columns of the subquery")
 
 
-def _linked(node: Join) -> bool:
+def for_subquery(node: Join) -> bool:
     """Whether the join stands for a subquery of aggregates that is linked to the rows around it: both stand at one place."""
     return isinstance(node.right, GroupBy) and node.span is not None and node.right.span == node.span
 

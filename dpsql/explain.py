@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpsql.accounting.cost import amount
+from dpsql.bounding import for_subquery
 from dpsql.catalog.price import short
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
@@ -18,6 +19,7 @@ from dpsql.mechanisms.additive.measure import estimates
 from dpsql.mechanisms.base import Estimates, Linear, Yes
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
@@ -178,6 +180,9 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
             key = " and ".join(node.input.names[key] for key in node.keys)
             found.append(f"truncate: at most {most(node)} are kept of each {key}, chosen by a keyed hash, because any number of "
                          f"rows may have one {key} and meet by it in: {above}")
+        if isinstance(node, Join) and for_subquery(node):
+            keys = " and ".join(dict.fromkeys(node.right.names[theirs] for _, theirs in node.equated)) or "nothing"
+            found.append(f"decorrelate: a subquery that is linked to the row around it is a left join with groups by {keys}")
         for below in node.inputs:
             visit(below, node.label())
 
@@ -203,7 +208,8 @@ def _shared(program: Program) -> list[list[str]]:
 
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
-    words = {"limits": f"{one} learned from a noisy histogram", "bounds": "bounds are searched for",
+    how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
+    words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
 
@@ -267,6 +273,9 @@ def _groups(program: Program) -> str:
     if not program.question.keys:
         return "one"
     declared = cells_declared(program.question)
+    if program.degrees is not None:
+        most = str(program.degrees.most) if program.degrees.given else "the limit that is learned"
+        return f"those of the degrees from 1 to {most}"
     if program.rule is None:
         return f"{declared}, all that the policy declares; those without rows are shown too"
     names = ", ".join(key.name for key in program.hidden)

@@ -312,6 +312,7 @@ def test_explain_shows_a_linked_subquery_as_a_join(tmp_path: Path) -> None:
     labels = [step.label for step in found.steps]
     assert any(label.startswith("Left join on ") for label in labels) and any(label.startswith("Group avg(") for label in labels)
     assert "owned by one person each" in found.steps[0].stability
+    assert "decorrelate: a subquery that is linked to the row around it is a left join with groups by person_id" in found.rewrites
 
 
 def test_explain_of_public_rows_has_the_price_of_the_value(tmp_path: Path) -> None:

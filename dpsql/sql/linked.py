@@ -47,7 +47,7 @@ def total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
         if not all(columns(part) <= set(inner.node.env) for part in (*found.args, *([found.when] if found.when else []))):
             raise Unsupported("this aggregate adds up values of the row around the subquery", code="linked", span=found.span,
                               try_="an aggregate of the subquery's own columns: COUNT(*) * p.x for SUM(p.x)")
-    keys = [grouping.add_key("key", theirs).id for _, theirs in links]
+    keys = [grouping.add_key(_named(theirs, inner), theirs).id for _, theirs in links]
     node = replace(grouped(grouping, inner), span=span)
     _join(body, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
     counts = {found.id for found in grouping.aggregates if found.function in ("count", "count_distinct")}
@@ -78,8 +78,8 @@ def found(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
     shown = world.fresh.column()
     owners = [(world.fresh.column(), inner.node.names[owner], Ref(column=owner, type=inner.node.env[owner].type))
               for owner in world.owners(inner.node)]
-    node = Project(input=inner.node, columns=(*((key, "key", theirs) for key, (_, theirs) in zip(keys, links, strict=True)),
-                                              (shown, "value", value), *owners))
+    carried = [(key, _named(theirs, inner), theirs) for key, (_, theirs) in zip(keys, links, strict=True)]
+    node = Project(input=inner.node, columns=(*carried, (shown, "value", value), *owners))
     if node.cap(keys) != 1 and not (world.stability(node).public and world.public.fanout(node, tuple(keys)) <= 1):
         raise Unsupported("this subquery may have several rows for a row around it", code="scalar-subquery", span=span,
                           try_="MAX(x) or another aggregate, or an equality with a key of its table")
@@ -102,6 +102,11 @@ def _link(body: Body, inner: Body, part: Expr, span: Span | None) -> Link:
                 return ours, theirs
     raise Unsupported("a subquery is linked to the row around it by equalities with its own columns only", code="linked",
                       span=part.span or span, try_="WHERE inner.key = outer.key, and other conditions outside of the subquery")
+
+
+def _named(theirs: Expr, inner: Body) -> str:
+    """The name of a key: that of its column."""
+    return inner.node.names[theirs.column] if isinstance(theirs, Ref) else "key"
 
 
 def _check_limit(select: exp.Select) -> None:

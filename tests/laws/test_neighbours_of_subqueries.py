@@ -13,7 +13,9 @@ from laws.bad_worlds import KINDS
 from laws.family import ENTITIES, Family
 from laws.law import violations
 
+from dpsql.bounding import limited_view
 from dpsql.errors import Error
+from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.join import Join
@@ -57,6 +59,11 @@ RELEASED = (
     "SELECT MEDIAN(age + (SELECT MIN(age) FROM people)), COUNT(DISTINCT age // (SELECT MAX(age) FROM people)) FROM people",
     "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person_id = p.person_id AND v.cost < (SELECT AVG(cost) "
     "FROM visits))",
+)
+LINKED_TO_OTHERS = (
+    "SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)",
+    "SELECT SUM((SELECT COUNT(*) FROM people q WHERE q.sex = p.sex AND q.age > 30)) FROM people p",
+    "SELECT COUNT(*) FROM people p WHERE (SELECT MAX(cost) FROM visits v WHERE v.note = p.nickname HAVING COUNT(*) > 1) > 100",
 )
 VALUES = (None, 0, 3, 55, 10**12, -(10**12))
 REFUSED_FOR_HOUSEHOLDS = 14  # links by person, where a person is not what is protected
@@ -108,6 +115,17 @@ def test_a_released_subquery_is_safe_with_any_value(families: list[Family], effo
             assert not broken, f"{text} with {value}\n{family.name} world: {broken[0]}"
             triples += len(plans) * len(family.keys("person"))
     assert triples > 200
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_link_to_others_moves_no_further_than_limits_of_keys_allow(most: int, families: list[Family], effort: float) -> None:
+    options = Options(price=None, bound="frequency", max_frequency=most)
+    for number, text in enumerate(LINKED_TO_OTHERS):
+        for family in [families[(number + i) % len(families)] for i in range(max(1, round(2 * effort)))]:
+            view, known = limited_view(question_of(text, "person", family), options, family.kernel, None)
+            assert known.rows is not None and known.owners == ()
+            broken = violations((view,), "person", family)
+            assert not broken, f"{text}\n{family.name} world: {broken[0]}"
 
 
 def test_a_link_that_is_thought_to_bound_everything_would_be_found(families: list[Family], monkeypatch: pytest.MonkeyPatch) -> None:
