@@ -22,6 +22,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
@@ -69,7 +70,7 @@ class Builder:
         if depth <= 0:
             return self.leaf()
         unary: list[Callable[[Node], Node]] = [self.filter, self.project, self.distinct, self.group, self.truncate,
-                                               self.truncate_keys, self.numbers, self.clip, self.window]
+                                               self.truncate_keys, self.numbers, self.clip, self.norms, self.window]
         binary: list[Callable[[Node, Node], Node]] = [self.join, self.join, self.join, self.lookup, self.lookup, self.union,
                                                       self.set_operation]
         if self.draw.random() < 0.62:
@@ -209,6 +210,10 @@ class Builder:
         given = self.contributions(node)
         return Clip(input=given, owner=given.owner, columns=given.totals, order=self.draw.choice([1, 2]),
                     bound=self.draw.choice([1, 2, 3, 5, 10, 1000, 2**30]))
+
+    def norms(self, node: Node) -> Node:
+        given = self.contributions(node)
+        return Norms(input=given, owner=given.owner, columns=given.totals, order=self.draw.choice([1, 2]))
 
     # -- two inputs
 

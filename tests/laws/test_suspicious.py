@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -214,6 +216,15 @@ def test_a_clipped_vector_is_never_longer_than_its_bound(order: int, bound: int,
         assert (a, b) == vector
     else:
         assert bound < 4 or size >= (bound * (1 - Fraction(1, 2**39)) - 2) ** order  # and hardly shorter than it may be
+
+
+@pytest.mark.parametrize("vector", [(3, 4), (3, -5), (0, 0), (2**50, -(2**50)), (2**26, 1), (10**9, 10**4)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_norm_is_rounded_up_and_held(order: int, vector: tuple[int, int]) -> None:
+    norms = Norms(input=_row(o=1, a=vector[0], b=vector[1]), owner="o", columns=("a", "b"), order=order)
+    ((_, size),) = duckdb.connect(":memory:").execute(printed(norms)).fetchall()
+    exact = sum(abs(part) for part in vector) if order == 1 else math.isqrt(sum(part**2 for part in vector) - 1) + 1 if any(vector) else 0
+    assert abs(size - min(exact, 2**50)) <= exact * 2**-50 + (order == 2), "up to the rounding of a root"
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 30])

@@ -24,7 +24,7 @@ from dpsql.estimates import Error, Estimate
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, parts, refusal
-from dpsql.mechanisms.truncation.standing import Reals, Rule, highest
+from dpsql.mechanisms.truncation.standing import ALARM, Reals, exceeded, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
@@ -36,7 +36,6 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.requests import Measure, Measured, Noise, Request
 from dpsql.types import Type
 
-RULE = Rule(sure=1e-6, alarm=0.02, caution=1.5)
 TOP = 50  # totals of entities are held within 2^50
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**30), from_low=False)
 
@@ -67,7 +66,7 @@ class Bands:
         released: Measured = yield Measure(
             plan=plan, cells=tuple((*cell, number) for cell in setting.cells for number in numbers), noises=(noise,))
         sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(signs), TOP + 1)
-        return added(task.at, sums * float(SHARE.step), signs, noise)
+        return added(task, sums, signs, noise)
 
 
 def totals(task: Shared, keys: tuple[str, ...]) -> Node:
@@ -80,18 +79,18 @@ def totals(task: Shared, keys: tuple[str, ...]) -> Node:
     return Truncate(input=given, rows=task.groups, owner=owner, order=keys)
 
 
-def added(at: int, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
+def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
     """The bands of each cell and sign, added up to the highest that stands out."""
-    unit, limits, powers = _unit(noise), RULE.limits(noise, TOP + 1) * float(SHARE.step), 2.0 ** np.arange(TOP + 1)
+    usual, step, powers = (task.summand.l1 - 1).bit_length(), float(SHARE.step), 2.0 ** np.arange(TOP + 1)
+    hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without standing out
     values, deviations = np.zeros(len(sums)), np.zeros(len(sums))
     for cell, both in enumerate(sums):
         for sign, part in zip(signs, both, strict=True):
-            top = highest(part, limits)
-            values[cell] += sign * float((part * powers)[: top + 1].sum())
-            kept = unit * math.sqrt(float((powers[: top + 1] ** 2).sum()))
-            cut = limits[1] * 2.0**top  # about what the next band may hold without standing out
-            deviations[cell] = math.hypot(deviations[cell], kept, cut)
-    return Estimate(values=values, linear=False, slopes={(at, 0): (Error(kind="approximate", scale=1.0), deviations)})
+            top = highest(part, noise, usual=usual, steps=1)
+            values[cell] += sign * step * float((part * powers)[: top + 1].sum())
+            kept = _unit(noise) * math.sqrt(float((powers[: top + 1] ** 2).sum()))
+            deviations[cell] = math.hypot(deviations[cell], kept, hidden * 2.0**top)
+    return Estimate(values=values, linear=False, slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), deviations)})
 
 
 def in_bands(given: Node, keys: Sequence[str]) -> Node:

@@ -6,8 +6,8 @@ smallest together. Nothing rests on it but the error: the limit is enforced, wha
 
 Against the sparse vector technique (which needs noise for its limit and for each question, and learns of one step only), and
 against the sums of bands themselves (`bands`), the median error of the sum on 32 data sets and six prices is smaller by a
-third; `tests/bench/tpch.py` prints some of it. Settings were chosen there: a share of 0.15 of the price, bins of half
-powers, alarms of 5 % falling by an octave and a half for each octave. Two bins together stand out where each alone is too thin.
+third; `tests/bench/tpch.py` prints some of it. There the share of the price was chosen, and that bins are of half powers: with
+whole ones the limit is up to twice what is needed. Two bins together stand out where each alone is too thin.
 
 Source of the idea: the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs
 2020; here what is cut off is weighed against the noise.
@@ -23,7 +23,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.truncation.standing import Reals, Rule, highest
+from dpsql.mechanisms.truncation.standing import Reals, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
@@ -36,7 +36,6 @@ from dpsql.requests import Measure, Measured, Noise, Request
 from dpsql.types import Type
 
 OCTAVES_OF_ROWS, OCTAVES_OF_TOTALS = 20, 50
-RULE = Rule(sure=1e-4, alarm=0.05, caution=0.75)
 
 Deviation = Callable[[float], float]
 """The standard error of the noise for a limit, over all cells together."""
@@ -52,20 +51,20 @@ def learned_rows(view: Node, owner: str, purse: Cost, deviation: Deviation) -> G
     """A limit on the rows of one entity."""
     owned = Project(input=view, columns=((owner, view.names[owner], view.field(owner).ref),))
     counted = GroupBy(input=owned, keys=(owner,), folds=(Fold(id=SIZE, name="rows", function="count"),))
-    limit: int | None = yield from learned(counted, OCTAVES_OF_ROWS, purse, deviation)
-    return limit or 1
+    limit: int = yield from learned(counted, 1, OCTAVES_OF_ROWS, purse, deviation)
+    return limit
 
 
 def learned_total(given: Contributions, order: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int]:
-    """A limit on the norm of what one entity adds; what one row can add where nothing stands out."""
+    """A limit on the norm of what one entity adds."""
     summand, = given.summands
     sizes = Norms(input=given, owner=given.owner, columns=given.totals, order=order)
-    limit: int | None = yield from learned(sizes, OCTAVES_OF_TOTALS, purse, deviation)
-    return limit or summand.l1
+    limit: int = yield from learned(sizes, summand.l1, OCTAVES_OF_TOTALS, purse, deviation)
+    return limit
 
 
-def learned(sizes: Node, octaves: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int | None]:
-    """The limit for which what is cut off and the noise are smallest; None where nothing stands out.
+def learned(sizes: Node, row: int, octaves: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int]:
+    """The limit for which what is cut off and the noise are smallest; `row`, what one row has, where nothing stands out.
 
     `sizes` has one row for each entity, and how much it has in the column `size`.
     """
@@ -74,14 +73,14 @@ def learned(sizes: Node, octaves: int, purse: Cost, deviation: Deviation) -> Gen
     noise = bought(1, purse)
     told: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
                                    cells=tuple((place,) for place in range(bins + 1)))
-    place = best(np.array(told.totals[0][0], dtype=np.float64), noise, deviation)
-    return None if place is None else math.ceil(2 ** (place / 2))
+    place = best(np.array(told.totals[0][0], dtype=np.float64), noise, row, deviation)
+    return row if place is None else math.ceil(2 ** (place / 2))
 
 
-def best(counts: Reals, noise: Noise, deviation: Deviation) -> int | None:
+def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | None:
     """The bin at whose upper end to cut, if one stands out."""
     pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)
-    top = highest(np.maximum(counts, pairs), RULE.limits(noise, len(counts) + 1))
+    top = highest(np.maximum(counts, pairs), noise, usual=math.ceil(2 * math.log2(row)), steps=2)
     if top < 0:
         return None
     ends = 2.0 ** (np.arange(top + 1) / 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,38 +9,37 @@ from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise
 
 Reals = NDArray[np.float64]
 
+SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """A number stands out that is above what noise exceeds with probability `sure`, wherever it is. From the highest of these
-    upwards, one that is d steps above the last that stood out does so above what noise exceeds with probability
-    alarm * 2^(-caution d).
 
-    A false alarm at a number that counts 2^j-fold errs by about 2^j. With a caution of more than an octave of the ladder for each
-    step, what is expected from false alarms stays bounded however long the ladder is; with a fixed chance it is that of its end.
+def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
+    """The place of the highest number that stands out; -1 where none does. A ladder has so many `steps` to an octave.
+
+    A number stands out that is above what noise exceeds with probability SURE; above the `usual` place, where the totals of
+    single rows end, with probability FIRST * 2^(-CAUTION d), d octaves above. From the highest of these upwards, one that
+    is d octaves above the last that stood out does so with probability ALARM * 2^(-CAUTION d) at most.
+
+    A false alarm errs by about the size of its place, which doubles with every octave. With CAUTION > 1 what is expected of
+    false alarms stays bounded however long the ladder is; with a fixed chance it would be that of its end.
     """
-
-    sure: float
-    alarm: float
-    caution: float
-
-    def limits(self, noise: Noise, most: int) -> Reals:
-        """What a number must exceed: anywhere, and d = 1, 2, ... `most` steps above one that stood out."""
-        chances = np.array([self.sure, *(self.alarm * 2.0 ** (-self.caution * d) for d in range(most))])
-        match noise:
-            case DiscreteLaplace(scale=scale):
-                return np.asarray(np.log(0.5 / chances) * scale)
-            case DiscreteGaussian(sigma=sigma):
-                from scipy.special import ndtri
-
-                return np.asarray(-ndtri(chances) * sigma)
-
-
-def highest(numbers: Reals, limits: Reals) -> int:
-    """The place of the highest that stands out; -1 where none does."""
-    sure = np.flatnonzero(numbers > limits[0])
+    above = np.maximum(np.arange(len(numbers)) - usual, 0) / steps
+    sure = np.flatnonzero(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
+    climbed = exceeded(noise, ALARM * 2.0 ** (-CAUTION * np.arange(len(numbers)) / steps))
     top = int(sure[-1]) if len(sure) else -1
-    for place in range(top + 1, len(numbers)):
-        if numbers[place] > limits[place - top]:
-            top = place
+    if top >= 0:
+        for place in range(top + 1, len(numbers)):
+            if numbers[place] > climbed[place - top - 1]:
+                top = place
     return top
+
+
+def exceeded(noise: Noise, chances: Reals) -> Reals:
+    """What noise exceeds with these probabilities."""
+    rare = np.maximum(chances, 1e-300)
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return np.asarray(np.log(0.5 / rare) * scale)
+        case DiscreteGaussian(sigma=sigma):
+            from scipy.special import ndtri
+
+            return np.asarray(-ndtri(rare) * sigma)

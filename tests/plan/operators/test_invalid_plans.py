@@ -21,6 +21,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
@@ -139,6 +140,13 @@ INVALID: dict[str, Node] = {
     "clip: text": Clip(input=GIVEN, owner="v_person", columns=("v_town",), order=1, bound=5),
     "clip: what may be NULL": Clip(input=P, owner="p_id", columns=("p_age",), order=1, bound=5),
     "clip: the name of the entity": Clip(input=P, owner="p_id", columns=("p_id",), order=1, bound=5),
+    "norms: an order of three": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=3),
+    "norms: no columns": Norms(input=GIVEN, owner="v_person", columns=(), order=1),
+    "norms: an unknown column": Norms(input=GIVEN, owner="v_person", columns=("q",), order=1),
+    "norms: an unknown owner": Norms(input=GIVEN, owner="q", columns=("e0_0",), order=1),
+    "norms: text": Norms(input=GIVEN, owner="v_person", columns=("v_town",), order=1),
+    "norms: what may be NULL": Norms(input=P, owner="p_id", columns=("p_age",), order=1),
+    "norms: the name of the entity": Norms(input=P, owner="p_id", columns=("p_id",), order=1),
     "tally: nothing": Tally(input=V, keys=(), summands=()),
     "tally: an unknown key": Tally(input=V, keys=("q",), summands=(Count(),)),
     "tally: the same key twice": Tally(input=V, keys=("v_town", "v_town"), summands=(Count(),)),

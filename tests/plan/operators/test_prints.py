@@ -23,6 +23,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
@@ -95,6 +96,8 @@ PLANS: dict[str, Node] = {
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
     "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
+    "norms": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2),
+    "norms, one number": Norms(input=ONE, owner="v_person", columns=("e0_0",), order=1),
     "tally": Tally(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
                                               GridSum(column="p_x", grid=WHOLE, when="p_active"))),
     "tally, moments": Tally(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),

@@ -19,6 +19,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
@@ -229,6 +230,8 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "contributions by keys": (GIVEN, (owned("v_person", 3),), (3, "v_person")),
     "contributions of others": (GIVEN, (owned("v_visit", 3),), (None, None)),
     "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (owned("v_person", 3),), (3, "v_person")),
+    "norms": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (owned("v_person", 3),), (1, "v_person")),
+    "norms others": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (Stability(rows=3),), (None, None)),
     "clip others": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (Stability(rows=3),), (None, None)),
     "tally": (Tally(input=V, keys=(), summands=(Count(),)), (owned("v_person", 3),), (None, None)),
     "tally of public rows": (Tally(input=T, keys=(), summands=(Count(),)), (PUBLIC,), (0, None)),

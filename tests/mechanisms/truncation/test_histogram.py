@@ -1,0 +1,111 @@
+"""Limits learned from a noisy histogram: the plan, the price, and how well the limit balances what is cut off and the noise."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from kernel.extensions.given import Given
+
+from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, learned_rows, learned_total
+from dpsql.plan.certificate import certify
+from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.node import NoPublicFacts, Printing, fold
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import GridSum
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured
+from dpsql.types import Type
+
+VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))
+PURSES = [pure(Fraction(8, 10)), concentrated(Fraction(1, 50))]
+
+
+def rows_of(*rows: tuple[Any, ...]) -> Given:
+    return Given(columns=(("owner", "BIGINT"), ("k", "VARCHAR"), ("v", "BIGINT")), rows=rows, owners=("owner",))
+
+
+def contributions(rows: Given, keys: tuple[str, ...] = ()) -> Contributions:
+    return Contributions(input=rows, owner="owner", keys=keys, summands=(VALUES,))
+
+
+def played(script: Any) -> tuple[Any, Measure]:
+    """What a script returns where the kernel adds no noise, and what it asked."""
+    request = next(script)
+    exact = dict(duckdb.sql(fold(request.plan, lambda node, below: node.render(below, Printing()))).fetchall())
+    with pytest.raises(StopIteration) as done:
+        script.send(Measured(totals=((tuple(exact.get(place, 0) for place, in request.cells),),)))
+    return done.value.value, request
+
+
+@pytest.mark.parametrize("purse", PURSES)
+@pytest.mark.parametrize("order", [1, 2])
+def test_all_bins_together_cost_the_price_once(purse: Cost, order: int) -> None:
+    scripts = [learned_total(contributions(rows_of((1, "x", 5)), ("k",)), order, purse, deviation_of(purse, 3)),
+               learned_rows(rows_of((1, "x", 5)), "owner", purse, deviation_of(purse, 3))]
+    for script in scripts:
+        request = next(script)
+        assert isinstance(request, Measure)
+        cost = request.cost(certify(request.plan, NoPublicFacts()))
+        assert purse.covers(cost)
+        assert math.isclose(*((cost.epsilon, purse.epsilon) if purse.epsilon else (cost.rho, purse.rho)), rel_tol=1e-9)  # type: ignore[arg-type]
+
+
+def test_bins_are_half_powers_of_two() -> None:
+    sizes = [0, 1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 2**20, 2**20 + 1, 2**38 + 1, 2**39, 2**50, 2**52]
+    given = Given(columns=(("size", "BIGINT"),), rows=tuple((size,) for size in sizes), nullable=False)
+    plan = Project(input=given, columns=(("bin", "bin", bin_of(Ref(column="size", type=Type.BIGINT), 100)),))  # type: ignore[arg-type]
+    found = [place for place, in duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall()]
+    assert found == [-1, *(min(100, math.ceil(2 * math.log2(size))) for size in sizes[1:])]
+
+
+def test_rows_and_norms_are_what_is_counted() -> None:
+    rows = [(entity, "xyz"[i % 3], 100 if i else -100) for entity in range(40) for i in range(5)]
+    purse = pure(Fraction(50))
+    for order, size in ((1, 500), (2, math.hypot(100, 200, 100))):  # y sums to 200, z to 100, x to 0 or so
+        limit, request = played(learned_total(contributions(rows_of(*rows), ("k",)), order, purse, deviation_of(purse, 3)))
+        sizes = Counter[str]()
+        for entity, key, value in rows:
+            sizes[key] += value if entity == 0 else 0
+        norm = sum(abs(total) for total in sizes.values()) if order == 1 else math.hypot(*sizes.values())
+        assert norm <= limit <= norm * 2**0.5 + 1, size
+    limit, _ = played(learned_rows(rows_of(*rows), "owner", purse, deviation_of(purse, 1)))
+    assert limit == 6  # five rows are below 2^2.5
+
+
+def test_without_noise_the_limit_is_the_best_of_its_ladder() -> None:
+    draw, noise = np.random.default_rng(3), DiscreteLaplace(scale=0.01)
+    for _ in range(40):
+        totals = np.exp(draw.normal(draw.uniform(1, 8), draw.uniform(0.1, 1.5), 3000))
+        counts = np.bincount(np.maximum(np.ceil(2 * np.log2(totals)), 0).astype(int), minlength=80).astype(float)
+        unit = draw.uniform(0.5, 50)
+        place = best(counts, noise, 1, lambda limit, unit=unit: unit * limit)
+        assert place is not None
+        errors = [math.hypot(np.maximum(totals - 2 ** (k / 2), 0).sum(), unit * 2 ** (k / 2)) for k in range(len(counts))]
+        assert errors[place] < 1.5 * min(errors)
+
+
+def test_a_false_alarm_far_up_is_rare_and_a_row_decides_where_nothing_stands_out(effort: float) -> None:
+    draw, noise, found = np.random.default_rng(4), DiscreteLaplace(scale=8.0), Counter[int | None]()
+    for _ in range(int(3000 * effort)):
+        found[best(np.round(draw.laplace(0, 8.0, 101)), noise, 1000, lambda limit: limit)] += 1
+    assert found[None] > 0.97 * found.total() and max(place for place in found if place is not None) < 45
+    script = learned_total(contributions(rows_of((1, "x", 5))), 1, pure(Fraction(1)), deviation_of(pure(Fraction(1)), 1))
+    request = next(script)
+    with pytest.raises(StopIteration) as done:
+        script.send(Measured(totals=(((0,) * len(request.cells),),)))
+    assert done.value.value == VALUES.l1
+
+
+def test_the_noise_of_a_limit() -> None:
+    assert deviation_of(pure(Fraction(1, 2)), 3)(10) == pytest.approx(3 * 10 * math.sqrt(2) * 2)
+    assert deviation_of(concentrated(Fraction(1, 8)), 3)(10) == pytest.approx(3 * 10 * 2)
+    for purse, noise in ((pure(Fraction(1, 2)), DiscreteLaplace(scale=20.0)), (concentrated(Fraction(1, 8)), DiscreteGaussian(sigma=20.0))):
+        assert deviation_of(purse, 1)(10) == pytest.approx(math.sqrt(noise.variance), rel=1e-3)
