@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -33,15 +33,12 @@ from dpsql.plan.question import Key
 from dpsql.requests import Axis, Blocked, Blocks, Request
 from dpsql.sql.domains import Scratch
 from dpsql.strategies.base import Block, Strategy
-from dpsql.strategies.catalogue import GAUSSIAN, Plan, Verdict, best
-from dpsql.strategies.plain import plan_cells, plan_queries
+from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Dense, Factor, Total
 from dpsql.workload.workload import Product, Reduced, Workload, reduced
 
 MOST_ANSWERS = 2_000_000
-PURE: dict[str, Plan] = {"noise on cells": partial(plan_cells, noise="laplace"),
-                         "noise on queries": partial(plan_queries, noise="laplace")}
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -77,7 +74,7 @@ class Group:
 
     @cached_property
     def planned(self) -> tuple[Strategy, list[Verdict]]:
-        return best(self.smaller.workload, plans=PURE if self.pure else GAUSSIAN)
+        return best(self.smaller.workload, plans=LAPLACE if self.pure else GAUSSIAN)
 
 
 @dataclass(frozen=True, kw_only=True)

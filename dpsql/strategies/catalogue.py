@@ -1,4 +1,4 @@
-"""The strategies for Gaussian noise, in order of preference: the first that takes a workload and is proven to be the best wins.
+"""The strategies for Gaussian and for Laplace noise, in order of preference: the first that is proven to be the best wins.
 
 All plan for a workload and, if they are given, one target for each query: without targets the total variance is to be least, with
 targets the largest variance over target. Workloads should be reduced first, see `workload.reduced`.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
-from dpsql.strategies import ca, fitness, oblique, plain, residual_planner
+from dpsql.strategies import ca, fitness, hierarchy, oblique, p_identity, plain, residual_planner
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.certificate import Certificate
 from dpsql.workload.factors import Array
@@ -30,6 +31,15 @@ GAUSSIAN: dict[str, Plan] = {
     "oblique residual planner": oblique.plan,
     "noise on cells": plain.plan_cells,
     "noise on queries": plain.plan_queries,
+}
+
+
+LAPLACE: dict[str, Plan] = {
+    "p-identity": p_identity.plan,
+    "weighted hierarchy": hierarchy.plan,
+    "noise on cells": partial(plain.plan_cells, noise="laplace"),
+    "noise on queries": partial(plain.plan_queries, noise="laplace"),
+    "hierarchy": hierarchy.plan_uniform,
 }
 
 
