@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.truncation.histogram import OCTAVES_OF_ROWS, RULE, Deviation, bin_of
+from dpsql.mechanisms.truncation.histogram import OCTAVES_OF_ROWS, Deviation, bin_of
 from dpsql.mechanisms.truncation.standing import Reals, highest
 from dpsql.plan.node import Node
 from dpsql.plan.operators.numbers import NUMBER, Numbers
@@ -39,7 +39,7 @@ def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, purse: Cost
     told: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
                                    cells=tuple((place,) for place in range(bins + 1)))
     counts = np.array(told.totals[0][0], dtype=np.float64)
-    top = highest(counts, RULE.limits(noise, len(counts) + 1))
+    top = highest(counts, noise, usual=0, steps=2)
     return math.ceil(2 ** (best(counts[: top + 1], deviation) / 2)) if top >= 0 else 1
 
 
