@@ -15,6 +15,7 @@ from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
@@ -118,6 +119,10 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
         return Unsupported("a list that depends on private rows could change the answer for everybody", code="private-list",
                            span=where, subject=keys, try_="a link by the entity's key, so that each row looks among its own "
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
+    if isinstance(node, Window) and node.reach is None and node.input.cap(node.partition) is None:
+        return Unsupported("these windows hold rows of many entities, and one of them could change what is said of all others",
+                           code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + (
+                               f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW") + limits)
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"

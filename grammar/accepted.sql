@@ -204,6 +204,32 @@ SELECT AVG(LEAST(n, 20)) FROM (SELECT clinic, year, COUNT(*) AS n FROM visits GR
 SELECT COUNT(*) FROM (SELECT age, AVG(income) AS mean FROM people GROUP BY age) AS t WHERE mean > 30000;
 SELECT AVG(kinds) FROM (SELECT person_id, COUNT(DISTINCT clinic) AS kinds, MIN(note) AS note FROM visits GROUP BY 1) AS t;
 
+-- # window, qualify
+
+SELECT AVG(change) FROM (SELECT cost - LAG(cost, 1, cost) OVER (PARTITION BY person_id ORDER BY seen, visit_id) AS change FROM visits) AS t;
+SELECT clinic, AVG(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY cost DESC,
+visit_id) = 1) AS dearest GROUP BY clinic;
+SELECT AVG(gap) FROM (SELECT date_diff('day', seen, LEAD(seen, 1, seen) OVER w) AS gap FROM visits
+WINDOW w AS (PARTITION BY person_id ORDER BY seen, visit_id)) AS t;
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY visit_id) AS total FROM visits) AS t WHERE total > 500;
+SELECT nth, AVG(cost) FROM (SELECT cost, row_number() over (partition by person_id order by visit_id) AS nth FROM visits) AS t
+WHERE nth <= 3 GROUP BY nth;
+SELECT first, COUNT(*) FROM (SELECT FIRST_VALUE(clinic) OVER w AS first, LAST_VALUE(clinic) OVER (w ROWS BETWEEN CURRENT ROW AND
+UNBOUNDED FOLLOWING) AS last FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY visit_id)) AS t WHERE first <> last GROUP BY first;
+SELECT half, COUNT(*) FROM (SELECT NTILE(2) OVER (PARTITION BY person_id ORDER BY cost DESC NULLS LAST, visit_id) AS half FROM visits)
+AS t GROUP BY half;
+SELECT COUNT(*) FROM (SELECT RANK() OVER w AS r, DENSE_RANK() OVER w AS d FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY year))
+AS t WHERE r <> d;
+SELECT AVG(dear) FROM (SELECT COUNT(*) FILTER (WHERE cost > 100) OVER (PARTITION BY person_id) AS dear FROM visits) AS t;
+SELECT AVG(smooth) FROM (SELECT AVG(cost) OVER (PARTITION BY person_id ORDER BY visit_id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+AS smooth FROM visits) AS t;
+SELECT COUNT(*) FROM (SELECT year, MIN(year) OVER (PARTITION BY person_id ORDER BY visit_id ROWS 2 PRECEDING) AS low FROM visits
+QUALIFY year > low OR COUNT(*) OVER (PARTITION BY person_id RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) = 1) AS t;
+SELECT AVG(change) FROM (SELECT year - LAG(year) OVER (ORDER BY visit_id) AS change FROM visits) AS t;
+SELECT clinic, COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC, visit_id) <= 5) AS t
+GROUP BY clinic;
+SELECT SUM(beds) FROM (SELECT beds FROM clinics QUALIFY RANK() OVER (ORDER BY beds DESC) = 1) AS largest;
+
 -- # join
 
 SELECT COUNT(*) FROM people JOIN visits USING (person_id);

@@ -395,17 +395,86 @@ SELECT COUNT(*) FROM (SELECT *, COUNT(*) FROM visits GROUP BY person_id) AS t
 -- Unsupported not-accepted: DISTINCT ON is not answered
 SELECT COUNT(*) FROM (SELECT DISTINCT ON (person_id) * FROM visits) AS t
 
--- Unsupported not-accepted: window functions are not answered
+-- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
 SELECT sex, ROW_NUMBER() OVER () FROM people GROUP BY sex
 
--- Unsupported not-accepted: window functions are not answered
+-- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
 SELECT SUM(age) OVER (PARTITION BY sex) FROM people
 
--- Unsupported not-accepted: window functions are not answered
-SELECT COUNT(*) FROM (SELECT person_id, LAG(cost) OVER w FROM visits WINDOW w AS (ORDER BY seen)) AS t
+-- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
+SELECT COUNT(*) FROM visits WHERE ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) = 1
 
--- Unsupported not-accepted: QUALIFY is not answered
+-- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
+SELECT AVG(n) FROM (SELECT clinic, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY clinic) AS t
+
+-- Unsupported window-here: QUALIFY is answered in a subquery of rows only
 SELECT sex, COUNT(*) FROM people GROUP BY sex QUALIFY ROW_NUMBER() OVER () = 1
+
+-- Unsupported window-here: WINDOW is answered in a subquery of rows only
+SELECT COUNT(*) FROM visits WINDOW w AS (ORDER BY seen)
+
+-- SqlError window-here: a window function inside a window function is not answered
+SELECT COUNT(*) FROM (SELECT LAG(cost) OVER w AS a, LAG(a) OVER w AS b FROM visits WINDOW w AS (PARTITION BY person_id)) AS t
+
+-- SqlError qualify: QUALIFY is about window functions, and there is none
+SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY cost > 10) AS t
+
+-- SqlError unknown-window: there is no window w
+SELECT COUNT(*) FROM (SELECT LAG(cost) OVER w AS c FROM visits) AS t
+
+-- SqlError window-base: a window based on w cannot change its order
+SELECT COUNT(*) FROM (SELECT LAG(cost) OVER (w ORDER BY cost) AS c FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY seen)) AS t
+
+-- SqlError alias: W is named twice in WINDOW
+SELECT COUNT(*) FROM (SELECT LAG(cost) OVER w AS c FROM visits WINDOW w AS (PARTITION BY person_id), W AS (ORDER BY seen)) AS t
+
+-- SqlError window-function: this function needs OVER
+SELECT COUNT(*) FROM (SELECT ROW_NUMBER() AS n FROM visits) AS t
+
+-- Unsupported window-function: this is not answered as a window function
+SELECT COUNT(*) FROM (SELECT upper(clinic) OVER (PARTITION BY person_id) AS n FROM visits) AS t
+
+-- Unsupported inner-aggregate: quantile inside a query is not answered
+SELECT COUNT(*) FROM (SELECT MEDIAN(cost) OVER (PARTITION BY person_id) AS n FROM visits) AS t
+
+-- Unsupported unknown-function: the aggregate percent_rank is not answered
+SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (PARTITION BY person_id ORDER BY cost) AS n FROM visits) AS t
+
+-- SqlError window-number: NTILE takes a number of parts
+SELECT COUNT(*) FROM (SELECT NTILE(0) OVER (PARTITION BY person_id ORDER BY cost) AS n FROM visits) AS t
+
+-- SqlError window-number: LAG takes a number of rows
+SELECT COUNT(*) FROM (SELECT LAG(cost, -1) OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t
+
+-- SqlError window-order: ORDER BY ALL has no meaning in a window
+SELECT COUNT(*) FROM (SELECT LAG(cost) OVER (PARTITION BY person_id ORDER BY ALL) AS n FROM visits) AS t
+
+-- Unsupported window-frame: RANGE with a distance is not answered
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY year RANGE 1 PRECEDING) AS n FROM visits) AS t
+
+-- Unsupported window-frame: frames in GROUPS are not answered
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY year GROUPS 1 PRECEDING) AS n FROM visits) AS t
+
+-- SqlError window-ends: this frame ends before it begins
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING) AS n FROM visits) AS t
+
+-- SqlError window-frame: a frame cannot begin at UNBOUNDED FOLLOWING
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ROWS UNBOUNDED FOLLOWING) AS n FROM visits) AS t
+
+-- Unsupported not-accepted: EXCLUDE is not answered
+SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY seen ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) AS n FROM visits) AS t
+
+-- Unsupported not-accepted: IGNORE NULLS is not answered
+SELECT COUNT(*) FROM (SELECT LAG(cost IGNORE NULLS) OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t
+
+-- Unsupported shared-window: these windows hold rows of many entities, and one of them could change what is said of all others
+SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 10
+
+-- Unsupported shared-window: these windows hold rows of many entities, and one of them could change what is said of all others
+SELECT COUNT(*) FROM (SELECT cost / SUM(cost) OVER (PARTITION BY clinic) AS share FROM visits) AS t WHERE share > 0.1
+
+-- SqlError syntax: OVER is followed by a window
+SELECT COUNT(*) FROM (SELECT COUNT(*) OVER FROM visits) AS t
 
 -- Unsupported not-accepted: samples are not answered
 SELECT COUNT(*) FROM people TABLESAMPLE 10%

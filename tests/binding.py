@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,9 @@ from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold, rebuild
 from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
+from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql import border
 from dpsql.sql.bind import bind
@@ -62,7 +64,7 @@ class Bench:
         world = World(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={}, queries=Inside())
         found = Inside().relation(query.tree, world, Names())
         names = distinct_names([name for name, _ in found.columns])
-        return push_equalities(found.node), [column.id for _, column in found.columns], names
+        return keep_first(push_equalities(found.node)), [column.id for _, column in found.columns], names
 
     def rows(self, node: Node) -> list[tuple[Any, ...]]:
         """The rows of a plan, as its printed text gives them."""
@@ -76,6 +78,8 @@ def printed(node: Node) -> str:
 def unclamped(node: Node) -> Node:
     """The plan with exact sums and averages: no grid, no clamp to declared bounds."""
     def change(part: Node) -> Node:
+        if isinstance(part, Window):
+            return _ExactWindow(**{item.name: getattr(part, item.name) for item in fields(part)})
         if not isinstance(part, GroupBy):
             return part
         return _Exact(input=part.input, keys=part.keys, folds=part.folds, most_rows=part.most_rows)
@@ -90,6 +94,15 @@ class _Exact(GroupBy):
         if part.function in ("sum", "avg") and part.grid is not None:
             return f"{part.function.upper()}({names[part.column]})"
         return super()._aggregate(replace(part), names)
+
+
+class _ExactWindow(Window):
+    """Window functions whose sums and averages are those of plain SQL."""
+
+    def _aggregate(self, part: Any, name: str, kind: Any, over: str) -> str:
+        if part.function in ("sum", "avg") and part.grid is not None:
+            return f"{part.function.upper()}({name}){over}"
+        return super()._aggregate(part, name, kind, over)
 
 
 def table(rows: list[tuple[Any, ...]]) -> list[str]:

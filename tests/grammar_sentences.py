@@ -59,6 +59,7 @@ FAVOURED = {
     "condition": 1.0, "expr__value": 0.7, "_options": 1.0, "_having": 1.0, "_order_by": 1.0, "_limit": 1.0, "_distinct": 1.0,
     "select": 1.0, "rows": 1.0, "source": 1.0, "table": 1.0, "composed_relation": 0.3, "derived": 0.3, "joined": 0.3,
     "expr__claim": 1.0, "expr__test": 1.0, "leading": 6.0, "from_star": 0.2, "outputs_star": 0.5, "joins": 0.3,
+    "expr__window": 0.1, "windows": 0.1, "qualify": 0.1,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -21,9 +22,12 @@ from dpsql.sql.expressions import Binder
 from dpsql.sql.owners import say_owners
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import LooksOutside, Scope
-from dpsql.sql.trees import aliases_of, has_aggregate, operands
+from dpsql.sql.trees import aliases_of, has_aggregate, not_here, operands
 from dpsql.sql.world import Names, World
 from dpsql.types import Span, Type
+
+if TYPE_CHECKING:
+    from dpsql.sql.windows import Windows
 
 
 class Body:
@@ -39,6 +43,7 @@ class Body:
         `scope.LooksOutside` is raised for the columns of the query around."""
         self.world, self.scope, self.names, self._aliases, self._alone = world, scope, names, dict(aliases or {}), alone
         self.node = scope.node
+        self.windows: Windows | None = None  # where window functions are answered
         self.joined: set[str] = set()  # columns that a linked subquery brought
         self.binder = Binder(self)
         self._bound: dict[str, Expr] = {}
@@ -48,7 +53,9 @@ class Body:
 
     @property
     def env(self) -> Mapping[str, Facts]:
-        return self.node.env if self.scope.outer is None else {**self.scope.outer.env, **self.node.env}
+        around = self.scope.outer.env if self.scope.outer is not None else {}
+        added = self.windows.env if self.windows is not None else {}
+        return {**around, **self.node.env, **added} if around or added else self.node.env
 
     @property
     def parameters(self) -> Mapping[str, Value]:
@@ -169,6 +176,11 @@ class Body:
         """The body of a subquery, whose names may also be those of this one."""
         scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
         return Body(self.world, scope, names, aliases_of(select))
+
+    def window(self, node: exp.Expr) -> Expr:
+        if self.windows is None:
+            raise not_here(node)
+        return self.windows.read(node)
 
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column): the lower end of the declared bin that a value lies in."""

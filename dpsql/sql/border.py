@@ -23,12 +23,13 @@ _SET_OPERATION = {"this", "expression", "distinct", "with_", "order", "limit", "
 
 ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # queries
-    exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "distinct"},
+    exp.Select: {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "distinct",
+                 "qualify", "windows"},
     exp.Union: _SET_OPERATION, exp.Intersect: _SET_OPERATION, exp.Except: _SET_OPERATION,
     exp.Subquery: {"this", "alias", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
     exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
-    exp.Where: _UNARY, exp.Having: _UNARY, exp.Group: {"expressions", "all"},
+    exp.Where: _UNARY, exp.Having: _UNARY, exp.Qualify: _UNARY, exp.Group: {"expressions", "all"},
     exp.Order: {"expressions"}, exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Limit: {"expression"}, exp.Offset: {"expression"}, exp.Distinct: {"expressions"},
     exp.Alias: {"this", "alias"}, exp.Star: set(), exp.Column: {"this", "table"}, exp.Identifier: {"this", "quoted"},
@@ -65,6 +66,11 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Variance: _UNARY, exp.VariancePop: _UNARY, exp.Stddev: _UNARY, exp.StddevPop: _UNARY, exp.StddevSamp: _UNARY,
     exp.PercentileCont: _BINARY, exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
     exp.CountIf: _UNARY, exp.Filter: _BINARY,
+    # window functions
+    exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
+    exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"}, exp.RowNumber: set(), exp.Rank: set(),
+    exp.DenseRank: set(), exp.Ntile: _UNARY, exp.Lag: {"this", "offset", "default"}, exp.Lead: {"this", "offset", "default"},
+    exp.FirstValue: _UNARY, exp.LastValue: _UNARY,
 }
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -94,6 +100,9 @@ def _check_whole(node: exp.Expr) -> None:
         raise SqlError("FROM is missing before JOIN", code="syntax", span=span_of(node.args["joins"][0]), try_="FROM a JOIN b")
     if isinstance(node, exp.Group) and node.args.get("all") and node.expressions:
         raise SqlError("GROUP BY ALL stands alone", code="group-by", span=span_of(node.expressions[0]), try_="GROUP BY ALL")
+    if isinstance(node, exp.Window) and node.args.get("over") not in (None, "OVER"):
+        raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
+                          try_="OVER (...)")
     for kind, (names, what) in _NEEDED.items():
         if isinstance(node, kind) and not any(node.args.get(name) for name in names):
             raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node))
@@ -123,6 +132,8 @@ def _check_name(node: exp.Identifier, text: str) -> None:
 
 
 def _refused(node: exp.Expr, text: str) -> Unsupported:
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and type(node.this) in REASONS:
+        node = node.this  # ANY_VALUE, which ignores them unasked
     for kind in type(node).__mro__:
         if kind in REASONS:
             reason, try_ = REASONS[kind]

@@ -18,7 +18,7 @@ from dpsql.sql.constants import constant
 from dpsql.sql.places import span_of
 from dpsql.sql.refusals import NAMES, OTHERS
 from dpsql.sql.scope import closest
-from dpsql.sql.syntax import NAMED, PARTS, SIMPLE, WORDS
+from dpsql.sql.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.trees import is_aggregate, operands
 from dpsql.sql.typing import Env
 from dpsql.types import INT64, Span, Type
@@ -49,6 +49,10 @@ class Host(Protocol):
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         """(query) as a value"""
+        ...
+
+    def window(self, node: exp.Expr) -> Expr:
+        """A function with OVER"""
         ...
 
     def bins(self, node: exp.Expr) -> Expr:
@@ -337,6 +341,13 @@ class Binder:
                            try_="date_part('year', d)")
         return self._part(part.value, self.bind(node.expressions[1]), span)
 
+    def _window(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.window(node)
+
+    def _without_over(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise SqlError("this function needs OVER", code="window-function", span=span,
+                       try_="ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)")
+
     def _subquery(self, node: exp.Expr, span: Span | None) -> Expr:
         return self._host.scalar(node, span)
 
@@ -358,6 +369,7 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.TryCast: Binder._cast, exp.Coalesce: Binder._variadic, exp.Greatest: Binder._variadic, exp.Least: Binder._variadic,
     exp.Concat: Binder._concat, exp.Trim: Binder._trim, exp.Log: Binder._log, exp.Extract: Binder._extract,
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
+    exp.Window: Binder._window, **dict.fromkeys(WINDOWED, Binder._without_over),
     exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
 }
 

@@ -16,7 +16,7 @@ from dpsql.sql.aggregates import Aggregated, Reader
 from dpsql.sql.expressions import Binder, Host
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Fresh
-from dpsql.sql.trees import has_aggregate, inner_of, is_star, item_name, position_of
+from dpsql.sql.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
@@ -81,6 +81,9 @@ class Grouping:
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         return self._body.scalar(query, span)
+
+    def window(self, node: exp.Expr) -> Expr:
+        raise not_here(node)
 
     def bins(self, node: exp.Expr) -> Expr:
         return self._body.bins(node)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.facts import facts
+from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import quantizer
+from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.sql.aggregates import Aggregated
 from dpsql.sql.grouping import Grouping
 from dpsql.sql.owners import parent_keys
@@ -49,8 +49,8 @@ def grouped(grouping: Grouping, body: Body) -> GroupBy:
     world, carried = body.world, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
     folds = [_fold(found, carried, body) for found in grouping.aggregates]
     owners, keys = world.owners(body.node), [key.id for key in grouping.keys]
-    apart = all(_names_entity(grouping, body, owner, owners) for owner in owners)
     named = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
+    apart = all(names_entity(named, body, owner, owners) for owner in owners)
     for owner in owners if apart else ():
         if owner not in named:
             carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
@@ -62,10 +62,9 @@ def grouped(grouping: Grouping, body: Body) -> GroupBy:
     return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=most or None)
 
 
-def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str, ...]) -> bool:
-    """Whether the keys determine the entity: the owner itself; for a single owner, another copy of its name, a key of a private
+def names_entity(refs: Collection[str], body: Body, owner: str, owners: tuple[str, ...]) -> bool:
+    """Whether columns determine the entity: the owner itself; for a single owner, another copy of its name, a key of a private
     table, or a foreign key to one."""
-    refs = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
     if owner in refs:
         return True
     if len(owners) > 1:
@@ -91,6 +90,18 @@ def _names_entity(grouping: Grouping, body: Body, owner: str, owners: tuple[str,
 
 def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], body: Body) -> Fold:
     """One aggregate of a subquery; its argument is added to what the relation below carries."""
+    argument, grid = exact_argument(found, body.env)
+    if argument is None:
+        return Fold(id=found.id, name=found.function, function="count")
+    column = next((id_ for id_, _, expr in carried if expr == argument), None)
+    if column is None:
+        column = body.world.fresh.column()
+        carried.append((column, "argument", argument))
+    return Fold(id=found.id, name=found.function, function=found.function, column=column, grid=grid)
+
+
+def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | None, Quantizer | None]:
+    """What an exact aggregate adds up, NULL where its FILTER is not true; and the grid that sums run over."""
     if found.function not in FUNCTIONS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
                           try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")
@@ -99,16 +110,13 @@ def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], body: Body) -
         value = argument if argument is not None else Literal(value=1, type=Type.BIGINT)
         argument = Case(branches=((found.when, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
     if argument is None:
-        return Fold(id=found.id, name=found.function, function="count")
-    known, grid = facts(argument, body.env), None
-    if found.function in ("sum", "avg") and known.type is Type.DOUBLE:
-        grid = quantizer(known, from_low=False)
-        if grid is None:
-            raise Unsupported(
-                f"the values that {found.function.upper()} adds up have no declared bounds", code="no-bounds", span=found.span,
-                try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
-    column = next((id_ for id_, _, expr in carried if expr == argument), None)
-    if column is None:
-        column = body.world.fresh.column()
-        carried.append((column, "argument", argument))
-    return Fold(id=found.id, name=found.function, function=found.function, column=column, grid=grid)
+        return None, None
+    known = facts(argument, env)
+    if found.function not in ("sum", "avg") or known.type is not Type.DOUBLE:
+        return argument, None
+    grid = quantizer(known, from_low=False)
+    if grid is None:
+        raise Unsupported(
+            f"the values that {found.function.upper()} adds up have no declared bounds", code="no-bounds", span=found.span,
+            try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
+    return argument, grid

@@ -10,6 +10,7 @@ from dpsql.plan.expr.nodes import Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
+from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.body import Body
 from dpsql.sql.border import parameter_of
@@ -132,7 +133,7 @@ class Outermost:
                     for owner in owners if owner not in seen]
         if not carried:
             carried.append((fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
-        return push_equalities(Project(input=body.node, columns=tuple(carried))), slots
+        return keep_first(push_equalities(Project(input=body.node, columns=tuple(carried)))), slots
 
     def _key(self, key: GroupKey) -> Key:
         domain, nullable = domain_of(key.expr, self._body.env, self._world.scratch)

@@ -14,11 +14,11 @@ _LISTS = ("lists, structs and maps are not answered", "one column for each value
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
 _SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
-_WINDOW = ("window functions are not answered", "an aggregate with GROUP BY")
 _DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: _WINDOW, exp.RowNumber: _WINDOW, exp.IgnoreNulls: _SOME_ROW, exp.RespectNulls: _SOME_ROW,
+    exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
+    exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
     exp.Rollup: ("ROLLUP is not answered", _LEVELS), exp.Cube: ("CUBE is not answered", _LEVELS),
     exp.GroupingSets: ("GROUPING SETS are not answered", _LEVELS),
     exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
@@ -85,9 +85,10 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Table, "sample"): _SAMPLE, (exp.Select, "sample"): _SAMPLE, (exp.Subquery, "sample"): _SAMPLE,
     (exp.Table, "pivots"): REASONS[exp.Pivot], (exp.Subquery, "pivots"): REASONS[exp.Pivot],
     (exp.Table, "ordinality"): _MAKES_ROWS, (exp.Table, "when"): ("times of a table are not answered", "the table's name alone"),
-    (exp.Select, "qualify"): ("QUALIFY is not answered", "a limit of rows for each entity in the policy"),
     (exp.Select, "into"): REASONS[exp.Into], (exp.Select, "locks"): REASONS[exp.Lock], (exp.Subquery, "locks"): REASONS[exp.Lock],
-    (exp.Select, "windows"): _WINDOW, (exp.Select, "kind"): _LISTS, (exp.Select, "hint"): ("hints are not answered", ""),
+    (exp.WindowSpec, "exclude"): ("EXCLUDE is not answered", "a frame of the rows before, such as ROWS BETWEEN 2 PRECEDING AND "
+                                  "1 PRECEDING"),
+    (exp.Select, "kind"): _LISTS, (exp.Select, "hint"): ("hints are not answered", ""),
     (exp.Select, "laterals"): REASONS[exp.Lateral],
     (exp.Select, "distribute"): ("this clause is not answered", ""), (exp.Select, "cluster"): ("this clause is not answered", ""),
     (exp.Select, "sort"): ("this clause is not answered", "ORDER BY"),

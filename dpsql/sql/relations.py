@@ -24,7 +24,8 @@ from dpsql.sql.outermost import Outermost
 from dpsql.sql.places import span_of
 from dpsql.sql.scope import Origin, Scope
 from dpsql.sql.sources import bind_from, one_row
-from dpsql.sql.trees import aliases_of, has_aggregate, inner_of, item_name
+from dpsql.sql.trees import aliases_of, has_aggregate, inner_of, item_name, refuse_windows
+from dpsql.sql.windows import Windows, read_qualify
 from dpsql.sql.world import Names, Relation, World
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
@@ -50,6 +51,7 @@ class Inside:
         return Outermost(select, world, names, scope).bind()
 
     def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
+        refuse_windows(select)
         return bind_from(select, world, names)
 
 
@@ -63,9 +65,12 @@ def _bind_select(select: exp.Expr, world: World, names: Names) -> Relation:
     grouped = select.args.get("group") is not None or select.args.get("having") is not None or any(
         has_aggregate(item) for item in select.expressions)
     if grouped:
+        refuse_windows(select)
         relation = project(*bind_groups(select, body), world)
     else:
-        relation = project(*_rows(select, body), world)
+        body.windows = Windows(body, select)
+        items, condition = _rows(select, body), read_qualify(select, body)
+        relation = project(items, body.windows.rows(condition), body.scope.origins, world)
     return _distinct(relation, world) if select.args.get("distinct") is not None else relation
 
 
@@ -77,13 +82,13 @@ def _no_limit(tree: exp.Expr) -> None:
                               try_=f"{key.upper()} in the outermost query, where it acts on noisy rows")
 
 
-def _rows(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
-    """The SELECT list of a query without aggregates, over its rows."""
+def _rows(select: exp.Expr, body: Body) -> list[tuple[str, Expr]]:
+    """The SELECT list of a query without aggregates."""
     items: list[tuple[str, Expr]] = []
     for item in select.expressions:
         starred = _star(inner_of(item), body)
         items += starred if starred is not None else [(item_name(item), body.binder.bind(inner_of(item)))]
-    return items, body.node, body.scope.origins
+    return items
 
 
 def _star(node: exp.Expr, body: Body) -> list[tuple[str, Expr]] | None:

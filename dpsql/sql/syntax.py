@@ -7,6 +7,9 @@ from sqlglot import exp
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
               exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
 
+# Functions that are known only before OVER.
+WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+
 # Functions whose arguments stand in these keys of sqlglot's node, in the order of our table.
 SIMPLE: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.EQ: ("=", ("this", "expression")), exp.NEQ: ("<>", ("this", "expression")),
@@ -54,6 +57,7 @@ _WORDS = """
     greatest if year quarter month week day dayofyear dayofweek weekday isodow weekofyear dayofmonth hour minute second
     extract date_part date_trunc date_diff bin_floor count count_if sum avg mean min max median var_pop var_samp variance
     stddev stddev_pop stddev_samp quantile quantile_cont quantile_disc percentile_cont percentile_disc
+    row_number dense_rank ntile first_value last_value
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).

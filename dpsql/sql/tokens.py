@@ -19,9 +19,9 @@ from dpsql.types import Span
 MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 40
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
-              TokenType.SELECT}
+              TokenType.SELECT, TokenType.QUALIFY, TokenType.WINDOW}
 _BEFORE_LISTS = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.WITH, TokenType.GROUP_BY,
-                 TokenType.ORDER_BY, TokenType.VALUES}
+                 TokenType.ORDER_BY, TokenType.VALUES, TokenType.PARTITION_BY}
 _BEFORE_STAR = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, TokenType.COMMA, TokenType.DOT,
                 TokenType.RETURNING}
 _AFTER_COMMA = {TokenType.COMMA, *CLOSING}
@@ -66,6 +66,7 @@ def tokens_of(text: str) -> list[Token]:
     _check_limits(tokens)
     _check_joins(tokens)
     _check_cases(tokens)
+    _check_over(tokens)
     return tokens
 
 
@@ -133,6 +134,15 @@ def _check_limits(tokens: Sequence[Token]) -> None:
     for word, comma in zip(tokens, tokens[2:], strict=False):
         if word.token_type is TokenType.LIMIT and comma.token_type is TokenType.COMMA:
             raise SqlError("LIMIT takes one number", code="limit", span=place_of(comma), try_="LIMIT 4 OFFSET 3")
+
+
+def _check_over(tokens: Sequence[Token]) -> None:
+    """Refuse OVER without its window, which sqlglot reads as OVER ()."""
+    for before, word, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+        if word.token_type is TokenType.OVER and before.token_type in CLOSING and (
+                after is None or after.token_type not in (TokenType.L_PAREN, TokenType.VAR, TokenType.IDENTIFIER)):
+            raise SqlError("OVER is followed by a window", code="syntax", span=place_of(word),
+                           try_="OVER (PARTITION BY k ORDER BY x)")
 
 
 def _check_joins(tokens: Sequence[Token]) -> None:

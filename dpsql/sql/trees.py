@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.errors import SqlError
+from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.border import parameter_of
 from dpsql.sql.places import span_of
 from dpsql.sql.syntax import AGGREGATES
@@ -18,15 +18,46 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in an expression, outside of subqueries."""
-    def outside(part: exp.Expr) -> bool:
-        while part is not node and part.parent is not None:
-            part = part.parent
-            if isinstance(part, exp.Query):
-                return False
-        return True
+    """Whether an aggregate that is none of a window stands in an expression, outside of subqueries."""
+    return any(is_aggregate(part) and not _is_windowed(part) and _outside(part, node) for part in node.walk())
 
-    return any(is_aggregate(part) and outside(part) for part in node.walk())
+
+def has_window(node: exp.Expr) -> bool:
+    """Whether a window function stands in an expression, outside of subqueries."""
+    return any(isinstance(part, exp.Window) and _outside(part, node) for part in node.walk())
+
+
+def refuse_windows(select: exp.Expr) -> None:
+    """Raise Unsupported where a SELECT that is not one of rows has QUALIFY or WINDOW."""
+    for key, word in (("qualify", "QUALIFY"), ("windows", "WINDOW")):
+        clause = select.args.get(key)
+        if clause:
+            raise Unsupported(f"{word} is answered in a subquery of rows only", code="window-here",
+                              span=span_of(clause[0] if isinstance(clause, list) else clause),
+                              try_="SELECT ... FROM (SELECT ... QUALIFY ...) AS t")
+
+
+def not_here(node: exp.Expr) -> Unsupported:
+    """The refusal of a window function where rows are not at hand one by one."""
+    return Unsupported("a window function is answered in the SELECT list of a subquery of rows only", code="window-here",
+                       span=span_of(node), try_="SELECT ... FROM (SELECT *, LAG(x) OVER (...) AS y FROM t) AS u")
+
+
+def _is_windowed(part: exp.Expr) -> bool:
+    """Whether an aggregate stands before OVER."""
+    above = part.parent
+    if isinstance(above, exp.Filter) and above.this is part:
+        part, above = above, above.parent
+    return isinstance(above, exp.Window) and above.this is part
+
+
+def _outside(part: exp.Expr, node: exp.Expr) -> bool:
+    """Whether a part of an expression stands outside of its subqueries."""
+    while part is not node and part.parent is not None:
+        part = part.parent
+        if isinstance(part, exp.Query):
+            return False
+    return True
 
 
 def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

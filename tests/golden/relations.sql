@@ -184,3 +184,41 @@ SELECT clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year HAVING COUN
 SELECT COUNT(*), AVG(age) FROM people
 SELECT sex, n FROM (SELECT sex, age, COUNT(*) AS n FROM people GROUP BY sex, age) AS t WHERE n > 1
 SELECT c.clinic, t.n FROM clinics c LEFT JOIN (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) t ON t.clinic = c.clinic
+SELECT visit_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen, visit_id) FROM visits
+SELECT visit_id, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY cost DESC NULLS FIRST, visit_id DESC) AS n FROM visits
+SELECT visit_id, RANK() OVER (PARTITION BY person_id ORDER BY year), DENSE_RANK() OVER (PARTITION BY person_id ORDER BY year DESC) FROM visits
+SELECT visit_id, RANK() OVER (PARTITION BY person_id), ROW_NUMBER() OVER (PARTITION BY visit_id) FROM visits
+SELECT visit_id, NTILE(2) OVER (PARTITION BY person_id ORDER BY visit_id), NTILE(5) OVER (PARTITION BY clinic, person_id ORDER BY visit_id) FROM visits
+SELECT visit_id, cost - LAG(cost) OVER (PARTITION BY person_id ORDER BY visit_id) AS change FROM visits
+SELECT LAG(cost, 2) OVER w, LEAD(note) OVER w, LAG(year, 1, 1900) OVER w, LEAD(clinic, 1, note) OVER w, LAG(cost, 0) OVER w FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY visit_id DESC)
+SELECT visit_id, date_diff('day', LAG(seen) OVER (PARTITION BY person_id ORDER BY visit_id), seen) AS gap FROM visits
+SELECT FIRST_VALUE(clinic) OVER w, LAST_VALUE(clinic) OVER w, FIRST_VALUE(cost) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY visit_id)
+SELECT visit_id, LAST_VALUE(note) OVER (PARTITION BY person_id ORDER BY visit_id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM visits
+SELECT visit_id, FIRST_VALUE(visit_id) OVER (PARTITION BY person_id ORDER BY visit_id ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING) FROM visits
+SELECT visit_id, LAST_VALUE(year) OVER (PARTITION BY person_id ORDER BY year), FIRST_VALUE(year) OVER (PARTITION BY person_id ORDER BY year DESC RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM visits
+SELECT visit_id, COUNT(*) OVER (PARTITION BY person_id), COUNT(cost) OVER (PARTITION BY person_id), MAX(seen) OVER (PARTITION BY person_id) FROM visits
+SELECT visit_id, SUM(cost) OVER (PARTITION BY person_id ORDER BY visit_id) AS running, SUM(year) OVER (PARTITION BY person_id ORDER BY year) AS peers FROM visits
+SELECT visit_id, AVG(cost) OVER (PARTITION BY person_id ORDER BY visit_id ROWS 1 PRECEDING), MIN(clinic) OVER (PARTITION BY person_id ORDER BY visit_id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING) FROM visits
+SELECT visit_id, COUNT(*) FILTER (WHERE cost > 100) OVER (PARTITION BY person_id ORDER BY visit_id), SUM(cost) FILTER (WHERE note = 'ill') OVER (PARTITION BY person_id) FROM visits
+SELECT COUNT(DISTINCT clinic) OVER (PARTITION BY person_id ORDER BY visit_id), AVG(year) OVER (PARTITION BY person_id RANGE BETWEEN CURRENT ROW AND CURRENT ROW) FROM visits
+SELECT MAX(points) OVER (PARTITION BY person_id), COUNT(*) OVER (PARTITION BY person_id ORDER BY points), DENSE_RANK() OVER (PARTITION BY person_id ORDER BY points DESC) FROM scores
+SELECT ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY points) AS n, SUM(points) OVER (PARTITION BY person_id ORDER BY points ROWS UNBOUNDED PRECEDING) AS total FROM scores
+SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY cost DESC, visit_id) = 1
+SELECT visit_id, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id) <= 2 AND cost > 50
+SELECT visit_id, ROW_NUMBER() OVER w AS n, LAG(cost) OVER w AS before FROM visits WINDOW w AS (PARTITION BY person_id ORDER BY visit_id) QUALIFY n = 2
+SELECT visit_id, SUM(cost) OVER (PARTITION BY person_id) AS total FROM visits QUALIFY total > 300 OR COUNT(*) OVER (PARTITION BY person_id) = 1
+SELECT visit_id FROM visits QUALIFY RANK() OVER (PARTITION BY person_id ORDER BY year DESC) <= 1
+SELECT DISTINCT person_id, COUNT(*) OVER (PARTITION BY person_id) AS n FROM visits
+SELECT visit_id, ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY visit_id) AS n FROM visits QUALIFY n <= 2
+SELECT clinic, n FROM (SELECT clinic, visit_id, ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC, visit_id) AS n FROM visits) AS t WHERE n BETWEEN 1 AND 3 AND clinic IS NOT NULL
+SELECT clinic, SUM(year) OVER (PARTITION BY clinic) AS s FROM (SELECT clinic, year FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY visit_id DESC) <= 2) AS t
+SELECT visit_id, LAG(visit_id) OVER (ORDER BY visit_id), AVG(year) OVER (ORDER BY visit_id ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) FROM visits
+SELECT p.sex, v.visit_id, ROW_NUMBER() OVER (PARTITION BY p.person_id ORDER BY v.visit_id) AS n FROM people p JOIN visits v USING (person_id) WHERE p.age > 20
+SELECT p.person_id, COUNT(v.visit_id) OVER (PARTITION BY p.person_id) FROM people p LEFT JOIN visits v ON p.person_id = v.person_id AND v.cost > 100
+SELECT visit_id, COUNT(*) OVER (PARTITION BY year(seen), person_id ORDER BY month(seen)), MAX(cost * 2) OVER (PARTITION BY person_id, clinic IS NULL) FROM visits
+SELECT clinic, RANK() OVER (ORDER BY beds DESC), SUM(beds) OVER (ORDER BY clinic), city FROM clinics QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY beds) = 1
+SELECT person_id, n, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY year) AS k FROM (SELECT person_id, year, COUNT(*) AS n FROM visits GROUP BY person_id, year) AS t
+SELECT visit_id FROM visits v WHERE visit_id IN (SELECT visit_id FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id) = 1)
+WITH firsts AS (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id) = 1) SELECT p.sex, f.cost FROM people p JOIN firsts f ON f.person_id = p.person_id
+SELECT weight, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY income) AS n, LAST_VALUE(income) OVER (PARTITION BY person_id ORDER BY weight) FROM people
+SELECT visit_id, SUM(cost) OVER (w ORDER BY visit_id) AS s, COUNT(*) OVER W AS n FROM visits WINDOW w AS (PARTITION BY person_id), x AS (w ORDER BY cost)

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from dpsql.kernel.looks.elide import MostRows
-from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.expr.limits import limit_of
+from dpsql.plan.expr.nodes import Ref, conjuncts
 from dpsql.plan.node import Field, Node, Norm, Stability
 from dpsql.plan.operators import distinct, groupby, ranks, tally
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
@@ -27,6 +29,7 @@ from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import Window, over_facts
 from dpsql.plan.rules.limit_keys import keep_keys
 from dpsql.types import Type
 
@@ -193,6 +196,15 @@ def _norm_of_columns(original: Callable[..., Stability], self: Project, below: t
     return replace(found, norm=Norm(order=1, bound=1, columns=numbers)) if numbers and found.owner else found
 
 
+def _any_window(original: Callable[..., Stability], self: Window, below: tuple[Stability, ...], public: Any) -> Stability:
+    return replace(below[0], owners=(), because="windows move nothing")
+
+
+def _always_there(self: Window) -> tuple[Field, ...]:
+    found = {part.id: over_facts(part, self.input.env, None) for part in self.functions}
+    return (*self.input.fields, *(Field(id=id_, name=id_, facts=replace(known, nullable=False)) for id_, known in found.items()))
+
+
 def _by_first_column(view: Node) -> Node:
     return GroupBy(input=view, keys=(view.fields[0].id,), folds=(Fold(id="n", name="n", function="count"),))
 
@@ -297,6 +309,34 @@ FAULTS = (
     Fault("a group is said to be one for each entity",
           _method(GroupBy, "stability", _claims_rows(lambda rows: 1)), frozenset({"rows"}),
           "SELECT AVG(n) FROM (SELECT person_id, visit_id, COUNT(*) AS n FROM visits GROUP BY person_id, visit_id) AS t"),
+    Fault("a window mixes entities as if it did not",
+          _method(Window, "stability", _any_window), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost) AS r FROM visits) AS t WHERE r < 100"),
+    Fault("a row before is said to move alone",
+          _method(Window, "stability", _any_window), frozenset({"rows"}),
+          "SELECT COUNT(*) FROM (SELECT LAG(cost) OVER (PARTITION BY clinic ORDER BY seen) AS c FROM visits) AS t WHERE c > -99"),
+    Fault("a frame forgets that values leave and come",
+          _method(Window, "stability", lambda original, self, below, public: replace(
+              original(self, below, public), rows=(below[0].rows or 0) * (1 + (self.reach or 0)))), frozenset({"rows"}),
+          "SELECT SUM(c) FROM (SELECT SUM(visit_id) OVER (ORDER BY cost ROWS 2 PRECEDING) AS c FROM visits) AS t WHERE c < 1000"),
+    Fault("few rows of a key are said to move alone",
+          _method(Window, "stability", _any_window), frozenset({"rows"}),
+          "SELECT SUM(n) FROM (SELECT RANK() OVER (PARTITION BY cost ORDER BY visit_id) AS n FROM (SELECT * FROM visits QUALIFY "
+          "ROW_NUMBER() OVER (PARTITION BY cost ORDER BY visit_id) <= 4) AS t) AS u WHERE n > 0"),
+    Fault("a window looks beyond its partition",
+          _method(Window, "_group", lambda original, self, alias: []), frozenset({"owner"}),
+          "SELECT AVG(c) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY person_id ORDER BY seen) AS c FROM visits) AS t"),
+    Fault("row numbers are said to be different everywhere",
+          _property(Window, "caps", lambda self: {frozenset([part.id]): 1 for part in self.functions}), frozenset({"caps"}),
+          "SELECT SUM(n) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t"),
+    Fault("the first row is said to have one before it",
+          _property(Window, "fields", _always_there), frozenset({"facts"}),
+          "SELECT AVG(c) FROM (SELECT LAG(visit_id) OVER (PARTITION BY person_id) AS c FROM visits) AS t WHERE c < 100"),
+    Fault("a limit of row numbers is counted from two",
+          _property(Filter, "_values", lambda self: {limit.column: limit.high - 1 for limit in filter(None, map(
+              limit_of, conjuncts(self.condition))) if limit.high}), frozenset({"caps", "rows"}),
+          "SELECT COUNT(*), SUM(before) FROM (SELECT LAG(visit_id) OVER w AS before, ROW_NUMBER() OVER w AS n FROM visits "
+          "WINDOW w AS (PARTITION BY person_id ORDER BY seen)) AS t WHERE n <= 2"),
     Fault("values are not clamped",
           _method(Quantizer, "to_sql", _unclamped), frozenset({"tally"}), "SELECT SUM(income) FROM people"),
     Fault("a sum claims half of its range",

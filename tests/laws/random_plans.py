@@ -36,6 +36,7 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Over, Window
+from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.limit_rows import limit_rows, row_order
 from dpsql.types import Type
 
@@ -63,6 +64,7 @@ class Builder:
         """A relation as a tally and in one other way; limits of the policy are enforced in most."""
         self.limited = self.draw.random() < 0.85
         made = self.relation(self.draw.randint(1, depth))
+        made = keep_first(made) if self.draw.random() < 0.7 else made
         made = limit_rows(made) if self.limited else made
         return self.tally(made), self.draw.choice([self.tally, self.clipped, self.ranks])(made)
 
@@ -154,7 +156,9 @@ class Builder:
         order = tuple(field.id for field in node.fields if field.id not in keys)
         if self.draw.random() < 0.2:
             order = order[:1]
-        return TruncateKeys(input=node, rows=self.draw.randint(1, 3), keys=keys, order=order)
+        terms = tuple(Term(column=field.id, descending=self.draw.random() < 0.5) for field in self.draw.sample(node.fields, 1))
+        return TruncateKeys(input=node, rows=self.draw.randint(1, 3), keys=keys, order=order,
+                            first=terms if self.draw.random() < 0.3 else ())
 
     def window(self, node: Node) -> Node:
         """Over the rows of each entity, of values that few rows have, or of anything; its first functions are drawn often."""
@@ -171,10 +175,16 @@ class Builder:
         if self.draw.random() < 0.05:
             ties = ties[:1]
         near = self.draw.random() < 0.5
-        functions = tuple(self.over(node, near) for _ in range(self.draw.randint(1, 3)))
+        functions = tuple(self.over(node, near) for _ in range(self.draw.choice([1, 1, 2, 3])))
         owners = self.known(node).owners
         rows = self.known(node).rows if owners and set(owners) <= set(partition) else None
-        return Window(input=node, partition=tuple(partition), order=order, ties=ties, functions=functions, most_rows=rows or None)
+        made = Window(input=node, partition=tuple(partition), order=order, ties=ties, functions=functions, most_rows=rows or None)
+        numbers = [part.id for part in functions if part.function == "row_number"]
+        if not numbers or self.draw.random() < 0.3:
+            return made
+        limit = Literal(value=self.draw.randint(1, 3), type=Type.BIGINT)
+        wanted = Call(function=self.draw.choice(["<=", "=", "<"]), args=(made.field(numbers[0]).ref, limit), type=Type.BOOLEAN)
+        return Filter(input=made, condition=wanted)
 
     def over(self, node: Node, near: bool) -> Over:
         """A window function; one that looks at a few rows only, if it is to be `near`."""

@@ -109,6 +109,32 @@ TEXTS = (
     "WHERE clinic IS NULL",
     "SELECT d.clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) d "
     "JOIN (SELECT DISTINCT person_id FROM scores) s ON d.person_id = s.person_id GROUP BY d.clinic",
+    # window functions over each entity's rows
+    "SELECT AVG(change) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY person_id ORDER BY seen) AS change FROM visits) AS t",
+    "SELECT clinic, COUNT(*), AVG(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id "
+    "ORDER BY cost DESC) = 1) AS t GROUP BY clinic",
+    "SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY seen, visit_id) AS total FROM visits) AS t "
+    "WHERE total > 300",
+    "SELECT n, COUNT(*) FROM (SELECT DENSE_RANK() OVER (PARTITION BY person_id ORDER BY year DESC) AS n FROM visits) AS t GROUP BY n",
+    "SELECT part, AVG(cost) FROM (SELECT cost, NTILE(2) OVER (PARTITION BY person_id ORDER BY cost) AS part FROM visits) AS t "
+    "GROUP BY part",
+    "SELECT first, COUNT(*) FROM (SELECT FIRST_VALUE(clinic) OVER w AS first, LAST_VALUE(clinic) OVER w AS last FROM visits "
+    "WINDOW w AS (PARTITION BY person_id ORDER BY year)) AS t WHERE last <> first GROUP BY first",
+    "SELECT COUNT(*), SUM(up) FROM (SELECT points - LAG(points, 1, 0) OVER w AS up, ROW_NUMBER() OVER w AS n, COUNT(*) OVER w AS m "
+    "FROM scores WINDOW w AS (PARTITION BY person_id ORDER BY points DESC)) AS t WHERE n <= 2",
+    "SELECT sex, AVG(cost) FROM (SELECT p.sex, v.cost, ROW_NUMBER() OVER (PARTITION BY p.person_id ORDER BY v.seen) AS n "
+    "FROM people p JOIN visits v USING (person_id)) AS t WHERE n BETWEEN 1 AND 2 GROUP BY sex",
+    "SELECT COUNT(*) FROM (SELECT MAX(cost) OVER (PARTITION BY person_id) AS most, cost FROM visits) AS t WHERE cost = most",
+    # over rows of many entities, where few are looked at, or few agree
+    "SELECT AVG(change) FROM (SELECT cost - LAG(cost) OVER (ORDER BY seen) AS change FROM visits) AS t",
+    "SELECT clinic, SUM(near) FROM (SELECT clinic, COUNT(*) OVER (PARTITION BY clinic ORDER BY seen ROWS BETWEEN 2 PRECEDING AND "
+    "1 FOLLOWING) AS near FROM visits) AS t GROUP BY clinic",
+    "SELECT clinic, COUNT(*), SUM(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic "
+    "ORDER BY cost DESC) <= 2) AS t GROUP BY clinic",
+    "SELECT n, COUNT(*) FROM (SELECT clinic, ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY seen DESC) AS n FROM visits) AS t "
+    "WHERE n <= 3 GROUP BY n",
+    "SELECT COUNT(*), SUM(r) FROM (SELECT RANK() OVER (PARTITION BY year ORDER BY cost) AS r FROM (SELECT * FROM visits QUALIFY "
+    "ROW_NUMBER() OVER (PARTITION BY year ORDER BY visit_id) <= 2) AS t) AS u",
     # rows of several entities
     "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic AND v.visit_id < w.visit_id",
     "SELECT v.clinic, COUNT(*) FROM visits v, visits w WHERE v.clinic = w.clinic AND v.person_id <> w.person_id "

@@ -71,7 +71,8 @@ def test_every_other_function_of_sqlglot_is_refused(kind: type[exp.Expr]) -> Non
     ("WITH d AS (DELETE FROM people RETURNING *) SELECT COUNT(*) FROM d", "Delete"),
     ("WITH RECURSIVE t AS (SELECT 1) SELECT COUNT(*) FROM t", "With.recursive"),
     ("SELECT COUNT(*) FROM people, people.secret", "Table.db"), ("SELECT COUNT(*) FROM people AS p TABLESAMPLE 10%", "Table.sample"),
-    ("SELECT MAX(people) OVER () FROM people", "Window"), ("SELECT COUNT(*) FROM people WHERE age = 3 COLLATE x", "Collate"),
+    ("SELECT MAX(people IGNORE NULLS) OVER () FROM people", "IgnoreNulls"),
+    ("SELECT COUNT(*) FROM people WHERE age = 3 COLLATE x", "Collate"),
     ("SELECT COUNT(*) FROM people WHERE (SELECT 1 UNION SELECT 2) = 3", ""), ("SELECT COUNT(*) FROM 'x.csv'", ""),
 ])
 def test_hidden_statements_are_refused_by_what_they_are(text: str, kind: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, columns_of
+from dpsql.plan.operators.ordering import Term
 from dpsql.types import Interval, Type
 
 INTEGER = Interval(-(2**31), 2**31 - 1)
@@ -16,8 +17,9 @@ class Ranking:
     """At most `rows` rows of each group of rows that agree on `by` (of all, for no columns); NULL is a value of its own.
     `order` are the columns that tell rows apart.
 
-    The order is by a keyed hash of the row, of its number among rows equal to it, and of the row itself. So which rows are
-    kept is a function of the group's rows as a multiset, and a row that comes in pushes out one other at most.
+    The order is by the terms of `first`, by a keyed hash of the row, of its number among rows equal to it, and of the row
+    itself. So which rows are kept is a function of the group's rows as a multiset, and a row that comes in pushes out one
+    other at most.
 
     Why the group and the number are hashed too: by its other values alone every group would keep the same ones, of equal
     rows all or none, and averages over what is kept would be off.
@@ -27,13 +29,14 @@ class Ranking:
     by: tuple[str, ...]
     rows: int
     order: tuple[str, ...]
+    first: tuple[Term, ...] = ()
 
     def check(self) -> None:
         if self.rows < 1 or isinstance(self.rows, bool):
             raise InvalidPlan("a limit of rows is a positive number")
         if not self._sorted:
             raise InvalidPlan("truncation needs an order of rows")
-        if not {*self.by, *self.order} <= set(self.input.env):
+        if not {*self.by, *self.order, *(term.column for term in self.first)} <= set(self.input.env):
             raise InvalidPlan("truncation needs the columns that group and that order rows")
 
     @property
@@ -56,7 +59,8 @@ class Ranking:
             order, hashed = [*order, 't0."@"'], [*hashed, 't0."@"']
         # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
         grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
-        window = f"{grouped}ORDER BY {self._mixed(hashed, printing)}, {', '.join(order)}"
+        terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first]
+        window = f"{grouped}ORDER BY {', '.join([*terms, self._mixed(hashed, printing), *order])}"
         inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.input.fields)
         outer = ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
                           else f"t1.{quote(field.id)}" for field in self.input.fields)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, least
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.ranking import Ranking
 
 
@@ -14,7 +15,8 @@ from dpsql.plan.operators.ranking import Ranking
 class TruncateKeys(Node):
     """Keep at most `rows` rows of each value of `keys` (of no keys: in all), whoever they belong to. NULL is a value.
 
-    `order` are the columns that tell rows apart, as in `Truncate`.
+    `order` are the columns that tell rows apart, as in `Truncate`; with `first` the first rows by these terms are kept, and
+    the secret only breaks ties.
 
     Proof. (1) *Every owner is among the keys.* The rows of a group belong to the same entities. Which of them stay does not
     depend on rows of other groups, so with an entity its kept rows leave, and no other row changes: at most as many as below,
@@ -32,6 +34,7 @@ class TruncateKeys(Node):
     rows: int
     keys: tuple[str, ...]
     order: tuple[str, ...]
+    first: tuple[Term, ...] = ()
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -44,7 +47,7 @@ class TruncateKeys(Node):
 
     @cached_property
     def ranking(self) -> Ranking:
-        return Ranking(input=self.input, by=self.keys, rows=self.rows, order=self.order)
+        return Ranking(input=self.input, by=self.keys, rows=self.rows, order=self.order, first=self.first)
 
     @cached_property
     def caps(self) -> Mapping[frozenset[str], int]:
@@ -68,4 +71,7 @@ class TruncateKeys(Node):
 
     def label(self) -> str:
         names = " and ".join(self.input.names[key] for key in self.keys) or "all"
-        return f"Keep at most {self.rows} row{'s' if self.rows > 1 else ''} of each {names}"
+        kept = f"{self.rows} rows" if self.rows > 1 else "1 row"
+        if not self.first:
+            return f"Keep at most {kept} of each {names}"
+        return f"Keep the first {kept} of each {names} by {', '.join(term.label(self.input.names) for term in self.first)}"

@@ -65,7 +65,8 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
         case Truncate():
             return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
         case TruncateKeys():
-            return replace(node, input=_prune(node.input, needed | {*node.keys, *node.order}))
+            ordered = {*node.order, *(term.column for term in node.first)}
+            return replace(node, input=_prune(node.input, needed | {*node.keys, *ordered}))
         case Window():
             return _prune_window(node, needed)
         case Distinct():

@@ -24,6 +24,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.operators.window import Window
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.push_equalities import push_equalities
@@ -47,8 +48,19 @@ def drawn(seed: int, family: Family) -> tuple[Builder, Node] | None:
         stability(plan, family.kernel)
     except (InvalidPlan, ValueError):
         return None
-    settled = all(not isinstance(node, Truncate | TruncateKeys) or node.ranking.total for node in below(plan))
-    return (builder, plan) if settled else None  # where an engine may choose, it may choose otherwise
+    return (builder, plan) if all(map(is_settled, below(plan))) else None
+
+
+def is_settled(node: Node) -> bool:
+    """Whether an engine has no choice, and the order of rows does not change with the columns that are at hand."""
+    return node.keyed if isinstance(node, Window) else not isinstance(node, Truncate | TruncateKeys) or node.ranking.total
+
+
+def keeps_bound(before: int | None, after: int | None, asked: Node, pruned: Node) -> bool:
+    """Whether a bound is the same, or smaller where window functions are not computed because nothing reads them."""
+    counted = [sum(len(node.functions) for node in below(plan) if isinstance(node, Window)) for plan in (asked, pruned)]
+    smaller = after is not None and (before is None or after < before)
+    return before == after or (smaller and counted[1] < counted[0])
 
 
 def below(plan: Node) -> list[Node]:
@@ -75,7 +87,7 @@ def test_pruning_keeps_what_is_asked_for(families: list[Family], effort: float) 
         after = prune_columns(asked)
         assert after.fields == asked.fields
         assert rows(after, family) == rows(asked, family), f"seed {seed}"
-        assert stability(after, family.kernel).rows == stability(asked, family.kernel).rows
+        assert keeps_bound(stability(asked, family.kernel).rows, stability(after, family.kernel).rows, asked, after)
         pruned += len(printed(after)) < len(printed(asked))
     assert pruned > CASES * effort / 3
 
@@ -90,7 +102,8 @@ def test_pruning_keeps_limits_and_owners(families: list[Family]) -> None:
             except Error:
                 continue
             known = [stability(plan, family.kernel) for plan in (limit_rows(question.view), view_of(question))]
-            assert (known[0].rows, known[0].owner) == (known[1].rows, known[1].owner), text
+            assert known[0].owner == known[1].owner, text
+            assert keeps_bound(known[0].rows, known[1].rows, question.view, view_of(question)), text
 
 
 @pytest.mark.parametrize("text", [

@@ -1,0 +1,41 @@
+"""Conditions that hold a whole number below a constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.types import Type
+
+MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a condition says of a column of whole numbers: it lies between two numbers, None for no limit, and is not NULL."""
+
+    column: str
+    low: int | None = None
+    high: int | None = None
+
+
+def limit_of(part: Expr) -> Limit | None:
+    """The limit that is all that a condition says; None for other conditions."""
+    if not isinstance(part, Call) or part.function not in MIRRORED:
+        return None
+    (a, b), function = part.args, part.function
+    if isinstance(a, Literal):
+        a, b, function = b, a, MIRRORED[function]
+    if not isinstance(a, Ref) or not isinstance(b, Literal) or a.type is not Type.BIGINT or not isinstance(b.value, int):
+        return None
+    match function:
+        case "<=":
+            return Limit(column=a.column, high=b.value)
+        case "<":
+            return Limit(column=a.column, high=b.value - 1)
+        case ">=":
+            return Limit(column=a.column, low=b.value)
+        case ">":
+            return Limit(column=a.column, low=b.value + 1)
+        case _:
+            return Limit(column=a.column, low=b.value, high=b.value)

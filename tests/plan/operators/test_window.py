@@ -1,0 +1,212 @@
+"""Window functions: how far they move, what is known of their columns, and that they do not depend on the order of rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+from plan.operators.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, Stability, fold
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.groupby import MOST_ROWS
+from dpsql.plan.operators.ordering import Term, tie_breaks
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import quantizer
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.operators.window import Frame, Over, Window
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+P, V, T = people(), visits(), towns()
+CAPPED = TruncateKeys(input=V, rows=4, keys=("v_town",), order=("v_visit",))
+NUMBER = Over(id="n", name="n", function="row_number")
+BEFORE = Over(id="b", name="b", function="lag", column="v_visit")
+NEXT = Over(id="x", name="x", function="lead", column="v_visit")
+TOTAL = Over(id="s", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-2, end=1))
+
+
+def window(node: Node, partition: tuple[str, ...], *functions: Over, ties: tuple[str, ...] | None = None, **given: Any) -> Window:
+    order = given.pop("order", ())
+    chosen = tie_breaks(node, {*partition, *(term.column for term in order)}) if ties is None else ties
+    return Window(input=node, partition=partition, order=order, ties=chosen, functions=functions, **given)
+
+
+MOVES: dict[str, tuple[Window, Stability, tuple[int | None, str | None]]] = {
+    "of one entity": (window(V, ("v_person",), NUMBER, BEFORE), owned("v_person", 3), (3, "v_person")),
+    "of one entity, by more": (window(V, ("v_town", "v_person"), TOTAL), owned("v_person", 3), (3, "v_person")),
+    "of one entity, unlimited": (window(V, ("v_person",), NUMBER), owned("v_person"), (None, "v_person")),
+    "of others": (window(V, ("v_town",), NUMBER), owned("v_person", 3), (None, None)),
+    "of all": (window(V, (), NUMBER), owned("v_person", 3), (None, None)),
+    "of two entities, by one": (window(V, ("v_person",), NUMBER), Stability(rows=3, owners=("v_person", "v_visit")), (None, None)),
+    "of two entities, by both": (window(V, ("v_person", "v_visit"), NUMBER), Stability(rows=3, owners=("v_person", "v_visit")),
+                                 (3, None)),
+    "of few rows": (window(CAPPED, ("v_town",), NUMBER), owned("v_person", 3), (3 * 7, None)),
+    "of few rows, by more": (window(CAPPED, ("v_town", "v_cost"), NUMBER), Stability(rows=6), (6 * 7, None)),
+    "of few rows, by less": (window(CAPPED, ("v_cost",), NUMBER), Stability(rows=6), (None, None)),
+    "of few rows, unlimited below": (window(CAPPED, ("v_town",), NUMBER), Stability(rows=None), (None, None)),
+    "of one row each": (window(V, ("v_visit",), NUMBER), owned("v_person", 3), (3, "v_person")),
+    "the row before": (window(V, (), BEFORE), owned("v_person", 3), (9, None)),
+    "the row before, of few": (window(CAPPED, ("v_town",), BEFORE), Stability(rows=6), (18, None)),
+    "two rows before": (window(V, (), replace(BEFORE, number=2)), owned("v_person", 3), (15, None)),
+    "the rows before and after": (window(V, (), BEFORE, NEXT), owned("v_person", 3), (15, None)),
+    "the row itself": (window(V, (), replace(BEFORE, number=0)), owned("v_person", 3), (3, None)),
+    "a frame of rows": (window(V, ("v_town",), TOTAL), owned("v_person", 3), (3 * 7, None)),
+    "a frame of rows before": (window(V, (), replace(TOTAL, frame=Frame(rows=True, start=-3, end=-2))), owned("v_person", 3),
+                               (3 * 7, None)),
+    "a frame of rows after": (window(V, (), replace(TOTAL, frame=Frame(rows=True, start=1, end=2))), owned("v_person", 3),
+                              (3 * 5, None)),
+    "a frame without end": (window(V, (), replace(TOTAL, frame=Frame(rows=True, start=0))), owned("v_person", 3), (None, None)),
+    "a frame of peers": (window(V, (), replace(TOTAL, frame=Frame(start=0, end=0))), owned("v_person", 3), (None, None)),
+    "a frame and a number": (window(V, (), TOTAL, NUMBER), owned("v_person", 3), (None, None)),
+    "by what does not tell rows apart": (window(V, ("v_person",), NUMBER, ties=("v_town",)), owned("v_person", 3), (None, None)),
+    "of public rows": (window(T, (), Over(id="n", name="n", function="row_number")), PUBLIC, (0, None)),
+}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_how_far_one_entity_moves_it(case: str) -> None:
+    node, below, expected = MOVES[case]
+    known = node.stability((below,), Meets(2))
+    assert (known.rows, known.owner) == expected
+    assert node.fields
+
+
+def facts(*functions: Over, node: Node = V, partition: tuple[str, ...] = ("v_person",), most: int | None = None) -> Facts:
+    return window(node, partition, *functions, most_rows=most).fields[-1].facts
+
+
+def test_what_is_known_of_places() -> None:
+    assert facts(NUMBER) == Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, MOST_ROWS), whole=True)
+    assert facts(NUMBER, most=3).declared == Interval(1, 3)
+    assert facts(replace(NUMBER, function="dense_rank"), most=3).declared == Interval(1, 3)
+    parts = facts(replace(NUMBER, function="ntile", number=4), most=9)
+    assert (parts.physical, parts.declared, parts.nullable) == (Interval(1, 4), Interval(1, 4), False)
+
+
+def test_what_is_known_of_values_of_other_rows() -> None:
+    below = V.field("v_visit").facts
+    assert not below.nullable and facts(BEFORE) == replace(below, nullable=True)
+    assert facts(replace(BEFORE, otherwise="v_visit")) == below
+    mixed = facts(replace(BEFORE, otherwise="v_person"))
+    assert (mixed.nullable, mixed.physical) == (V.field("v_person").facts.nullable, below.physical)
+    first = Over(id="f", name="f", function="first_value", column="v_visit")
+    assert facts(first) == below
+    assert facts(replace(first, frame=Frame(rows=True, start=1, end=2))).nullable
+
+
+def test_what_is_known_of_sums() -> None:
+    assert facts(TOTAL).declared == ANY_NUMBER  # of keys without a declared range
+    grid = quantizer(P.field("p_x").facts, from_low=False)
+    total = Over(id="s", name="s", function="sum", column="p_x", grid=grid)
+    assert facts(total, node=P, partition=("p_id",), most=3).declared == Interval(0, 30)
+    narrow = replace(total, frame=Frame(rows=True, start=-1, end=0))
+    assert facts(narrow, node=P, partition=("p_id",), most=3).declared == Interval(0, 20)
+    assert facts(replace(total, function="count", grid=None), node=P, partition=("p_id",), most=3).declared == Interval(0, 3)
+    assert facts(replace(narrow, function="min", frame=Frame(rows=True, start=-1, end=-1)), node=P, partition=("p_id",)).nullable
+
+
+def test_row_numbers_tell_rows_of_a_partition_apart() -> None:
+    assert window(V, ("v_town",), NUMBER).cap(["v_town", "n"]) == 1
+    assert window(V, ("v_town",), NUMBER).cap(["n"]) is None
+    assert window(V, (), NUMBER).cap(["n"]) == 1
+    assert window(V, ("v_town",), replace(NUMBER, function="rank")).cap(["v_town", "n"]) is None
+    assert window(CAPPED, ("v_town",), BEFORE).cap(["v_town"]) == 4
+
+
+INVALID = {
+    "no functions": window(V, ("v_person",)),
+    "an unknown partition": window(V, ("q",), NUMBER, ties=("v_visit",)),
+    "an unknown order": window(V, (), NUMBER, order=(Term(column="q"),), ties=("v_visit",)),
+    "unknown ties": window(V, (), NUMBER, ties=("q",)),
+    "an unknown column": window(V, (), replace(BEFORE, column="q")),
+    "an unknown function": window(V, (), replace(NUMBER, function="percent_rank")),
+    "the row before of nothing": window(V, (), replace(BEFORE, column=None)),
+    "the first of nothing": window(V, (), Over(id="f", name="f", function="first_value")),
+    "a sum of nothing": window(V, (), replace(TOTAL, column=None)),
+    "a sum of text": window(V, (), replace(TOTAL, column="v_town")),
+    "a sum of numbers off a grid": window(V, (), replace(TOTAL, column="v_cost")),
+    "another type where there is no row": window(V, (), replace(BEFORE, otherwise="v_town")),
+    "no parts": window(V, (), replace(NUMBER, function="ntile", number=0)),
+    "a row after, as one before": window(V, (), replace(BEFORE, number=-1)),
+    "a frame that ends before it begins": window(V, (), replace(TOTAL, frame=Frame(rows=True, start=1, end=0))),
+    "a frame of peers at a distance": window(V, (), replace(TOTAL, frame=Frame(start=-1, end=0))),
+    "a column that is there": window(V, (), replace(NUMBER, id="v_town")),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_it_is_not_a_plan(case: str) -> None:
+    with pytest.raises(InvalidPlan):
+        stability(INVALID[case], Meets(2))
+
+
+# -- what is computed does not depend on the order in which rows come
+
+NAN = float("nan")
+ROWS = [(1, 0.0, "a"), (1, -0.0, "a"), (1, NAN, "b"), (1, NAN, "b"), (1, None, "b"), (1, 2.0, None), (2, 0.0, "a"), (2, 0.0, "a")]
+FIELDS = (Field(id="k", name="k", facts=Facts(type=Type.BIGINT)), Field(id="x", name="x", facts=Facts(type=Type.DOUBLE)),
+          Field(id="t", name="t", facts=Facts(type=Type.VARCHAR)))
+GIVEN = Constants(columns=FIELDS, rows=tuple(ROWS))
+FUNCTIONS = [
+    NUMBER, replace(NUMBER, id="r", function="rank"), replace(NUMBER, id="t4", function="ntile", number=4),
+    Over(id="l", name="l", function="lag", column="x"), Over(id="d", name="d", function="lead", column="t", number=2, otherwise="t"),
+    Over(id="f", name="f", function="first_value", column="x", frame=Frame(rows=True, start=-1, end=1)),
+    Over(id="g", name="g", function="last_value", column="x", frame=Frame(end=0)),
+    Over(id="h", name="h", function="first_value", column="t", frame=Frame(start=0)),
+    Over(id="c", name="c", function="count", column="x", frame=Frame(rows=True, end=0)),
+    Over(id="m", name="m", function="max", column="x", frame=Frame(rows=True, start=-1, end=-1)),
+]
+
+
+def shown(node: Node) -> Counter[tuple[str, ...]]:
+    text = fold(node, lambda part, below: part.render(below, Printing(salt=3)))
+    columns = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in node.fields)
+    return Counter(duckdb.connect(":memory:", config={"threads": 1}).execute(f"SELECT {columns} FROM ({text}) AS t").fetchall())
+
+
+@pytest.mark.parametrize("order", [(), (Term(column="x"),), (Term(column="t", descending=True, nulls_first=True),)], ids=str)
+@pytest.mark.parametrize("functions", [[part] for part in FUNCTIONS] + [FUNCTIONS, FUNCTIONS[:4]], ids=lambda found: found[0].function)
+def test_the_order_in_which_rows_come_makes_no_difference(functions: list[Over], order: tuple[Term, ...]) -> None:
+    expected = None
+    for turn in range(len(ROWS)):
+        for rows in (ROWS[turn:] + ROWS[:turn], (ROWS[turn:] + ROWS[:turn])[::-1]):
+            found = shown(window(replace(GIVEN, rows=tuple(rows)), ("k",), *functions, order=order))
+            expected = expected or found
+            assert found == expected
+
+
+def test_equal_rows_are_numbered_once_for_all_functions() -> None:
+    """A row number beside a sum up to the row: of equal rows, the one that comes first has the smaller of both."""
+    same = replace(GIVEN, rows=((1, 1.0, "a"),) * 5)
+    total = Over(id="s", name="s", function="count", frame=Frame(rows=True, end=0))
+    pairs = [row[-2:] for row in shown(window(same, ("k",), NUMBER, total)).elements()]
+    assert sorted(pairs) == [(str(i), str(i)) for i in range(1, 6)]
+    text = window(same, ("k",), NUMBER, total).render(("<0>",), Printing())
+    assert text.count('ORDER BY t0."#"') == 2 and text.count("ROW_NUMBER() OVER (PARTITION BY t1.") == 1
+
+
+def test_a_key_breaks_ties_alone() -> None:
+    assert tie_breaks(V, {"v_person"}) == ("v_visit",)
+    assert tie_breaks(V, {"v_visit"}) == ()
+    assert tie_breaks(GIVEN, {"k", "x"}) == ("x", "t")  # 0.0 and -0.0 are equal, and not the same
+    bare = Project(input=V, columns=(("a", "a", ref(V, "v_town")), ("b", "b", Ref(column="v_person", type=Type.BIGINT))))
+    assert tie_breaks(bare, {"b"}) == ("a",)
+
+
+def test_values_that_frames_hold_agree_with_a_count_by_hand() -> None:
+    rows = tuple((1, float(i), None) for i in range(6))
+    for start, end in itertools.product([None, -2, 0, 1], [None, -1, 0, 2]):
+        if start is not None and end is not None and start > end:
+            continue
+        part = Over(id="c", name="c", function="count", frame=Frame(rows=True, start=start, end=end))
+        found = shown(window(replace(GIVEN, rows=rows), ("k",), part, order=(Term(column="x"),)))
+        counts = {int(float(row[1])): int(row[-1]) for row in found}
+        low, high = (-10 if start is None else start), (10 if end is None else end)
+        assert counts == {i: sum(low <= j - i <= high for j in range(6)) for i in range(6)}
