@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from laws.family import Family, catalog
 
 from dpsql.backends.scratch import DuckScratch
+from dpsql.limits import with_limits
+from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node
 from dpsql.plan.operators.clip import Clip
@@ -41,9 +43,15 @@ def view_of(question: Question) -> Node:
     return limit_rows(prune_columns(question.view))
 
 
-def plans_of(question: Question, family: Family) -> Iterator[Node]:
+def frequent_view_of(question: Question, family: Family, *, rows: int = 2, frequency: int = 3) -> Node:
+    """The rows that are asked about, with limits on the rows of each entity and of each value of a key that rows meet by."""
+    options = Options(price=None, bound="frequency", max_rows=rows, max_frequency=frequency)
+    return with_limits(question, options, family.kernel)[0]
+
+
+def plans_of(question: Question, family: Family, view: Node | None = None) -> Iterator[Node]:
     """What may be measured for a question: each part over the view, and its sums clipped for each entity."""
-    view = view_of(question)
+    view = view if view is not None else view_of(question)
     known = stability(view, family.kernel)
     keys = tuple(key.column for key in question.keys)
     parts = decompose(question, owner=known.owner, bounds=_searched(question)).parts

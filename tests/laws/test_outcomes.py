@@ -257,6 +257,29 @@ SELECT COUNT(*) FROM (SELECT DISTINCT x, y, s FROM things) t
 SELECT COUNT(*) FROM (SELECT DISTINCT day FROM things) t
 SELECT COUNT(*) FROM (SELECT id, s FROM things UNION ALL SELECT id, s FROM notes UNION ALL SELECT id, word FROM people) u
 SELECT SUM(v) FROM (SELECT id, x AS v FROM things UNION ALL SELECT id, x FROM people) u
+SELECT COUNT(*) FROM (SELECT x, y FROM things UNION SELECT y, x FROM things) u
+SELECT COUNT(*), COUNT(a) FROM (SELECT day AS a FROM things EXCEPT SELECT day FROM kinds) u
+SELECT COUNT(*) FROM (SELECT x FROM things INTERSECT ALL SELECT y FROM things) u
+SELECT COUNT(*) FROM (SELECT id, x, s FROM things EXCEPT ALL SELECT id, y, s FROM things) u
+SELECT COUNT(*), SUM(x) FROM (SELECT x FROM things INTERSECT SELECT v FROM kinds) u
+SELECT COUNT(*) FROM kinds k LEFT JOIN things t ON t.kind = k.kind
+SELECT COUNT(*), COUNT(thing) FROM things t FULL JOIN kinds k ON t.x = k.v
+SELECT COUNT(*) FROM things FULL JOIN people USING (id)
+SELECT COUNT(id) FROM notes FULL JOIN people USING (id) FULL JOIN things USING (id)
+SELECT COUNT(*) FROM things t RIGHT JOIN kinds k ON t.day < k.day
+SELECT COUNT(*) FROM kinds SEMI JOIN things ON kinds.v = things.x
+SELECT COUNT(*) FROM things t ANTI JOIN kinds k ON t.x > k.v
+SELECT COUNT(*) FROM kinds WHERE v IN (SELECT x FROM things) OR day > DATE '2000-01-01'
+SELECT COUNT(*) FROM kinds k WHERE NOT EXISTS (SELECT 1 FROM things t WHERE t.x > k.v AND t.day = k.day)
+SELECT COUNT(*) FROM (SELECT kind, SUM(x), AVG(huge), MAX(day), COUNT(DISTINCT y) FROM things GROUP BY kind) t
+SELECT COUNT(*), SUM(LEAST(n, 4)) FROM (SELECT x, y, COUNT(*) AS n FROM things GROUP BY x, y HAVING SUM(d) > 0) t
+SELECT AVG(GREATEST(LEAST(m, 9), -9)) FROM (SELECT day, SUM(x) AS m FROM things GROUP BY day) t
+SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*), SUM(a.x) FROM things a JOIN things b ON a.x = b.x
+SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*) FROM things a FULL JOIN things b ON a.day = b.day AND a.y = b.y
+SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*) FROM things WHERE x IN (SELECT y FROM things)
+SELECT OPTIONS (bound = 'frequency') COUNT(*) FROM things a LEFT JOIN things b ON a.s = b.s
+SELECT OPTIONS (bound = 'frequency') COUNT(*) FROM notes a JOIN notes b ON a.s = b.s
+SELECT OPTIONS (max_rows = 2) COUNT(*) FROM (SELECT s FROM things EXCEPT SELECT s FROM notes) t
 WITH t AS (SELECT id, x FROM things WHERE x > 0) SELECT COUNT(*), SUM(x) FROM t
 SELECT COUNT(*) FILTER (WHERE x > 0), SUM(d) FILTER (WHERE b), AVG(x) FILTER (WHERE isnan(y)) FROM things
 SELECT SUM(x) / COUNT(*) AS a, 1 / COUNT(*) AS b, COUNT(*) % 2 AS c, SUM(d) * 1e300 * 1e300 AS e FROM things
@@ -293,6 +316,7 @@ SELECT word, n, COUNT(*) FROM people JOIN notes USING (id) GROUP BY word, n ORDE
 SELECT DISTINCT word FROM people
 SELECT kind, COUNT(*) AS c FROM things GROUP BY kind HAVING COUNT(*) > 2 ORDER BY c DESC LIMIT 2 OFFSET 1
 SELECT kind, AVG(x) FROM things GROUP BY kind HAVING AVG(x) > 0 OR AVG(x) IS NULL
+SELECT COUNT(*) FROM things WHERE x = (SELECT MAX(x) FROM things)
 SELECT tiny, SUM(x) AS t FROM things GROUP BY tiny ORDER BY t NULLS FIRST LIMIT 3
 """
 
@@ -311,10 +335,14 @@ SELECT error('x') FROM things
 SELECT COUNT(*) FROM things WHERE CAST(s AS STRUCT(a INTEGER)) IS NULL
 SELECT COUNT(*) FROM things WHERE regexp_matches(s, '(')
 SELECT COUNT(*) FROM things WHERE regexp_matches(s, s)
-SELECT COUNT(*) FROM things WHERE x = (SELECT MAX(x) FROM things)
 SELECT COUNT(*) FROM things WHERE x IN (SELECT x FROM things)
 SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
-SELECT COUNT(*) FROM kinds k LEFT JOIN things t ON t.kind = k.kind
+SELECT COUNT(*) FROM things WHERE x NOT IN (SELECT x FROM things)
+SELECT COUNT(*) FROM things a LEFT JOIN things b ON a.x = b.x
+SELECT COUNT(*) FROM things a ANTI JOIN things b ON a.day < b.day
+SELECT COUNT(*) FROM (SELECT s FROM things EXCEPT SELECT s FROM notes) t
+SELECT AVG(m) FROM (SELECT kind, SUM(x) AS m FROM things GROUP BY kind) t
+SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*) FROM things a JOIN things b ON a.x < b.x
 SELECT s, COUNT(*) FROM (SELECT DISTINCT s FROM things) t GROUP BY s
 SELECT id, COUNT(*) FROM things GROUP BY id
 SELECT SUM(x) OVER () FROM things

@@ -175,3 +175,71 @@ HOUSEHOLD = (
     "AND p.age < 18)",
     "SELECT COUNT(*) FROM (SELECT DISTINCT household_id, sex FROM people) AS t",
 )
+
+# Rows of many entities that meet, are compared or are put together: most need limits of keys.
+ALGEBRA = (
+    # joins of all kinds, by keys of one entity, of others, and with public rows
+    "SELECT COUNT(*) FROM people FULL JOIN visits USING (person_id)",
+    "SELECT COUNT(v.cost), COUNT(p.age) FROM people p FULL JOIN visits v ON p.person_id = v.person_id AND v.year = 2020",
+    "SELECT COUNT(*) FROM scores FULL JOIN visits USING (person_id) FULL JOIN people USING (person_id)",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN visits w ON v.clinic = w.clinic",
+    "SELECT COUNT(*) FROM visits v RIGHT JOIN scores s ON v.year = s.points + 2018",
+    "SELECT COUNT(*) FROM visits v FULL JOIN visits w ON v.clinic = w.clinic AND v.year = w.year",
+    "SELECT COUNT(*) FROM visits v FULL JOIN people p ON v.visit_id = p.age",
+    "SELECT COUNT(*) FROM visits v FULL JOIN visits w ON v.person_id = w.person_id AND v.year < w.year",
+    "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age = v.year",
+    "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.person_id = v.visit_id",
+    "SELECT COUNT(*) FROM people p FULL JOIN people q ON p.nickname = q.nickname",
+    "SELECT COUNT(*) FROM people p JOIN people q ON p.income = q.income",
+    "SELECT COUNT(*) FROM people p LEFT JOIN people q ON p.income IS NOT DISTINCT FROM q.weight",
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic JOIN visits x ON x.clinic = w.clinic",
+    "SELECT COUNT(*) FROM (visits v JOIN visits w ON v.year = w.year) LEFT JOIN scores s ON s.points = v.year",
+    "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic",
+    "SELECT COUNT(*) FROM visits v RIGHT JOIN clinics c ON c.clinic = v.clinic AND v.year = 2020",
+    "SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.clinic = c.clinic",
+    "SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.clinic < c.clinic",
+    "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic LEFT JOIN people p ON p.age = c.beds",
+    "SELECT COUNT(*) FROM (VALUES (2019), (2020), (NULL)) AS y(year) LEFT JOIN visits v ON v.year = y.year",
+    "SELECT COUNT(*) FROM visits NATURAL FULL JOIN clinics",
+    # lists
+    "SELECT COUNT(*) FROM visits v SEMI JOIN visits w ON v.clinic = w.clinic AND v.visit_id <> w.visit_id",
+    "SELECT COUNT(*) FROM visits v ANTI JOIN visits w ON v.clinic = w.clinic AND v.visit_id < w.visit_id",
+    "SELECT COUNT(*) FROM people p SEMI JOIN visits v USING (person_id)",
+    "SELECT COUNT(*) FROM people p ANTI JOIN visits v ON p.person_id = v.person_id AND v.cost > p.age",
+    "SELECT COUNT(*) FROM clinics ANTI JOIN visits USING (clinic)",
+    "SELECT COUNT(*) FROM clinics WHERE clinic IN (SELECT clinic FROM visits)",
+    "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic AND v.year > c.beds)) FROM clinics c",
+    "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id + 2017)",
+    "SELECT COUNT(*) FROM people WHERE age IN (SELECT age FROM people WHERE sex = 'f')",
+    "SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT nickname FROM people) OR year IN (SELECT points + 2018 FROM scores)",
+    "SELECT COUNT(*) FROM visits WHERE year IS NOT NULL AND year NOT IN (SELECT year FROM visits WHERE cost > 100 "
+    "AND year IS NOT NULL)",
+    # set operations
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION SELECT nickname FROM people) AS u",
+    "SELECT COUNT(*) FROM (SELECT person_id, clinic FROM visits UNION SELECT person_id, nickname FROM people) AS u",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits INTERSECT SELECT clinic FROM clinics) AS u",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits INTERSECT ALL SELECT clinic FROM visits WHERE year > 2019) AS u",
+    "SELECT COUNT(*) FROM (SELECT person_id FROM visits INTERSECT ALL SELECT person_id FROM scores) AS u",
+    "SELECT COUNT(*) FROM (SELECT visit_id FROM visits INTERSECT SELECT person_id FROM people) AS u",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM clinics EXCEPT SELECT clinic FROM visits) AS u",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits EXCEPT ALL SELECT clinic FROM visits WHERE year > 2018) AS u",
+    "SELECT COUNT(*) FROM (SELECT person_id, clinic FROM visits EXCEPT ALL SELECT person_id, 'a' FROM scores) AS u",
+    "SELECT COUNT(*) FROM (SELECT person_id FROM people EXCEPT SELECT person_id FROM visits) AS u",
+    "SELECT COUNT(*) FROM (SELECT income FROM people EXCEPT SELECT weight FROM people) AS u",
+    "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION SELECT city FROM clinics EXCEPT ALL SELECT nickname FROM people "
+    "INTERSECT SELECT sex FROM people) AS u",
+    # groups that mix entities
+    "SELECT COUNT(*), SUM(LEAST(n, 5)) FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t",
+    "SELECT COUNT(*) FROM (SELECT clinic, year, AVG(cost) AS c FROM visits GROUP BY clinic, year HAVING COUNT(*) > 1) AS t "
+    "WHERE c > 100",
+    "SELECT SUM(LEAST(GREATEST(a, 0), 100)) FROM (SELECT AVG(age) AS a, COUNT(*) AS n FROM people) AS t",
+    "SELECT SUM(LEAST(n, 3)) FROM (SELECT v.clinic, COUNT(*) AS n FROM visits v JOIN visits w ON v.clinic = w.clinic "
+    "GROUP BY v.clinic) AS t",
+    "SELECT COUNT(*) FROM clinics c LEFT JOIN (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) t "
+    "ON c.clinic = t.clinic WHERE t.n > 2",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT clinic, MAX(cost) AS most FROM visits GROUP BY clinic) t "
+    "ON v.clinic = t.clinic AND v.cost = t.most",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) t ON v.year = t.year WHERE n > 3",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT clinic, n FROM (SELECT clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year) "
+    "AS t) AS d",
+)
