@@ -41,7 +41,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     else:
         found = Decided(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
-    _check_options(found.bound, options)
+    check_options(found.bound, options)
     if found.bound.each and options.bound != "auto":
         _check_aggregates(found.bound, question.aggregates)
     elif found.bound.name == "clip":
@@ -66,7 +66,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
 
 def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> Decided:
     if options.clip is not None and known.owners:
-        name = "clip" if known.owner is not None or known.rows is not None else "extension"
+        name = "clip" if known.owner is not None else "extension"
         return Decided(bound=BY_NAME[name], because="clip is the limit")
     if known.rows is not None:
         return Decided(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
@@ -105,6 +105,9 @@ def _fail(options: Options, name: str, reason: str, try_: str) -> OptionError:
 
 
 def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
+    if bound.degrees:
+        raise _fail(options, "bound", f"bound = '{bound.name}' is for the degrees of a graph, whose rows belong to two entities "
+                    "each", "SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM ... GROUP BY a) GROUP BY degree")
     if known.owner is not None and not bound.one:
         raise _fail(options, "bound", f"bound = '{bound.name}' is for rows that belong to several entities each, and these "
                     "belong to one", _ways(one=True))
@@ -122,7 +125,8 @@ def _ways(*, one: bool) -> str:
                        for bound in BOUNDS if (bound.one if one else bound.several))
 
 
-def _check_options(bound: Bound, options: Options) -> None:
+def check_options(bound: Bound, options: Options) -> None:
+    """Raises OptionError where an option is missing, or means nothing to the bound."""
     for name in bound.needs:
         if getattr(options, name) is None:
             raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dpsql.errors import OptionError, Unsupported
 from dpsql.limits import mixed, with_limits
-from dpsql.mechanisms.bounds import BY_NAME
+from dpsql.mechanisms.bounds import BOUNDS, BY_NAME
 from dpsql.options import Options
 from dpsql.plan.apart import MOST_RELATIONS, NotApart, taken_apart
 from dpsql.plan.certificate import first_unbounded, stabilities, stability
@@ -17,6 +17,7 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
+from dpsql.plan.rules.degrees import NearlyDegrees, degrees_of
 from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.types import Span
@@ -35,7 +36,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
         return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)
     view = limit_rows(pruned)
     here = stability(view, public)
-    if here.public:
+    if here.public or _told_by_degrees(view, here, options, public):
         return view, here
     if options.max_rows is not None and here.owner is not None:
         view = keep_rows(view, options.max_rows, here.owner)
@@ -49,6 +50,24 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     if here.rows is None and (not here.owners or mixed(here, options)):
         raise _unbounded(view, {at: _alone(found) for at, found in known.items()}, span)
     return view, here
+
+
+def _told_by_degrees(view: Node, here: Stability, options: Options, public: PublicFacts) -> bool:
+    """Whether the rows are the degrees of a graph, of which counts can be told though they have no bound.
+
+    Raises Unsupported where they nearly are, and OptionError where another bound is asked for.
+    """
+    if here.owners or here.rows is not None:
+        return False
+    try:
+        graph = degrees_of(view, public)
+    except NearlyDegrees as fault:
+        raise Unsupported(str(fault), code="degrees", span=fault.span, try_=fault.try_) from None
+    if graph is not None and options.bound != "auto" and not BY_NAME[options.bound].degrees:
+        ways = " or ".join(f"bound = '{bound.name}'" for bound in BOUNDS if bound.degrees)
+        raise OptionError(f"these are the degrees of a graph, and bound = '{options.bound}' is not for those", code="bound",
+                          subject="bound", span=options.span.get("bound"), try_=ways)
+    return graph is not None
 
 
 def _apart(view: Node, bound: str, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:

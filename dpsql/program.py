@@ -13,6 +13,7 @@ from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.choose import Choice, choose, shares, weight_of
+from dpsql.degrees import Degreed, degreed, way_of
 from dpsql.errors import OptionError, Unsupported
 from dpsql.limits import unknown_limits
 from dpsql.mechanisms.base import Linear, No, Ordered, Task
@@ -27,10 +28,12 @@ from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules.decompose import decompose
+from dpsql.plan.rules.degrees import degrees_of
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.settle import settle
+from dpsql.sql.world import PublicTables
 from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
-from dpsql.types import Interval
+from dpsql.types import Interval, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 20), Fraction(1, 10), Fraction(3, 10)
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
@@ -45,11 +48,12 @@ class Program:
     view      the rows that are asked about, with declared limits enforced and `max_rows` too
     known     the stability of the view
     decided   the way in which what an entity adds to sums is limited, and the reason for it
-    learn     'rows', 'totals' or 'frequencies' where limits are learned privately first
+    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first
     unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
     purse     what this question spends, and the part of each stage
+    degrees   the graph, where the statement is about degrees
     whole     what the statement spends
     first     its scalar subqueries, in the order in which they are released
     """
@@ -67,6 +71,7 @@ class Program:
     groups: int
     decomposition: Decomposition
     unknown: int = 0
+    degrees: Degreed | None = None
     whole: Cost = FREE
     first: tuple[tuple[Scalar, Program], ...] = ()
 
@@ -131,7 +136,7 @@ class Program:
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
 
 
-def compile_question(question: Question, options: Options, budget: Budget, public: PublicFacts, view: Node,
+def compile_question(question: Question, options: Options, budget: Budget, public: PublicTables, view: Node,
                      known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
     """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered.
 
@@ -145,12 +150,15 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
 
 
-def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicFacts) -> Program:
+def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
     """What does not depend on the price: parts, and what must be learned."""
     if known.public:
         return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
                        searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
+    graph = degrees_of(view, public) if known.rows is None and not known.owners else None
+    if graph is not None:
+        return _of_degrees(question, options, known, degreed(question, graph, options, public))
     searched = _searched(question)
     _check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
@@ -161,6 +169,15 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
                    decided=found, searched=searched, hidden=hidden, unknown=unknown,
                    learn="frequencies" if unknown else _learn(known, parts, question, options, found),
                    groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
+
+
+def _of_degrees(question: Question, options: Options, known: Stability, degrees: Degreed) -> Program:
+    """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
+    asked, found = degrees.asked(question), way_of(options)
+    _check_cells(asked)
+    return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, searched=(),
+                   hidden=(), learn=None if degrees.given else "degrees", groups=1, degrees=degrees,
+                   decomposition=decompose(asked, owner=None, bounds={}, each=found.bound.each))
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
@@ -269,9 +286,10 @@ def _with_rule(program: Program) -> Program:
         return program
     name, span = program.hidden[0].name, program.hidden[0].span
     if program.known.owner is None:
+        between = f"WHERE {name} BETWEEN 1 AND 100, " if program.hidden[0].type is Type.BIGINT else ""
         raise Unsupported(f"the values of {name} are not declared, and how many entities have each is not known, as rows here "
-                          "are not owned by one entity each", code="no-owner", span=span, subject=name, try_="values = [...] for "
-                          "the column in the policy, or the entity's key among the columns of the subquery")
+                          "are not owned by one entity each", code="no-owner", span=span, subject=name, try_=f"{between}values = "
+                          "[...] for the column in the policy, or the entity's key among the columns of the subquery")
     for key in program.hidden:
         if key.column == program.owner:
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
@@ -298,6 +316,8 @@ def expected_size(program: Program, public: PublicFacts) -> float:
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
     """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one."""
+    if program.learn == "degrees" and program.degrees is not None:
+        program = replace(program, degrees=program.degrees.at_most(1))
     view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
     learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
     return assign(program, tasks_of(program, program.decomposition, view, public, learned), cells_declared(program.question))
@@ -310,6 +330,8 @@ def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicF
 
 def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
     bound, options = program.bound, program.options
+    if program.degrees is not None:
+        return program.degrees.task(at, part, program.keys, bound.name)
     if bound.mechanism is not None:
         rows = program.known.rows
         groups = [number for number in (rows, options.max_groups) if number is not None]
@@ -382,6 +404,8 @@ def _unused_in(program: Program) -> dict[str, str]:
 
 def _shape_of(at: int, part: Part, program: Program) -> Task:
     """A task of this part's kind, for asking mechanisms whether they could do it."""
+    if program.degrees is not None:
+        return program.degrees.at_most(1).task(at, part, program.keys, program.bound.name)
     if program.bound.mechanism is not None:
         return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
     if isinstance(part, Quantiles):

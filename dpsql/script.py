@@ -18,6 +18,7 @@ from dpsql.limits import with_limits
 from dpsql.mechanisms.base import Estimates, Setting
 from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
+from dpsql.mechanisms.truncation.degrees import learned_degree
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, learned_rows, learned_total
 from dpsql.plan.certificate import stability
@@ -83,6 +84,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     if program.idle:
         return Released(cells=declared_cells(program), aggregates={})
     notes: list[str] = []
+    program = yield from _with_degrees(program, notes)
     view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
@@ -93,6 +95,18 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
+
+
+def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
+    """The program with a limit of degrees, if it is about a graph; learned where none is given."""
+    degrees, how = program.degrees, ""
+    if degrees is None:
+        return program
+    if program.learn == "degrees":
+        most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_purse)
+        degrees, how = degrees.at_most(most), ", a limit that was learned privately"
+    notes.append(f"degrees are brought down to {degrees.most}{how}; entities without any are not counted")
+    return replace(program, degrees=degrees)
 
 
 def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
@@ -150,6 +164,8 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
 def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
     """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
     keys = program.question.keys
+    if program.degrees is not None:
+        return program.degrees.cells(keys)
     if not program.hidden:
         return declared_cells(program)
     hidden = [key.column for key in program.hidden]

@@ -21,6 +21,7 @@ from dpsql.kernel.looks import (
     above,
     balance,
     blocks,
+    degrees,
     join_sum,
     keys,
     measure,
@@ -39,6 +40,7 @@ from dpsql.kernel.publics import Publics
 from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.shares import Shares
@@ -47,8 +49,10 @@ from dpsql.requests import (
     Above,
     Balance,
     Blocks,
+    Degrees,
     Failing,
     Keys,
+    Level,
     Measure,
     Race,
     Recursive,
@@ -131,12 +135,12 @@ class Kernel:
         known = {id(plan): self._certify(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 
-    def _certify(self, plan: Tally | Ranks | Shares | JoinSum) -> Certificate:
+    def _certify(self, plan: Tally | Ranks | Shares | Arcs | JoinSum) -> Certificate:
         if isinstance(plan, Tally):
             return certify(plan, self)
         _ = plan.fields
         below = stability(plan.input, self)
-        if below.rows is None and not isinstance(plan, Shares | JoinSum):
+        if below.rows is None and not isinstance(plan, Shares | Arcs | JoinSum):
             raise Unbounded(plan, below)
         return Certificate(below=below, summands=())
 
@@ -154,8 +158,10 @@ class Kernel:
                 return keys.look(request, context)
             case Race():
                 return race.look(request, context)
-            case Balance():
+            case Balance() | Level():
                 return balance.look(request, context)
+            case Degrees():
+                return degrees.look(request, context)
             case Removed() | Recursive():
                 return removals.look(request, context)
             case Slack():

@@ -14,7 +14,9 @@ from dpsql.accounting.cost import Cost
 from dpsql.cells import Cells
 from dpsql.estimates import Estimate
 from dpsql.plan.certificate import Sensitivity
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
+from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.parts import Quantiles
 from dpsql.requests import Request
@@ -63,7 +65,22 @@ class Shared:
     groups: int | None = None
 
 
-Task: TypeAlias = Linear | Ordered | Shared
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degrees:
+    """Sums over cells of what entities add by their degrees, their numbers of arcs; one estimate.
+
+    bound   the name of the way in which degrees are brought down to `most`
+    table   for each degree 1 .. `most` the cell of its entities (None where they are in none), and what each of them adds there
+    """
+
+    at: int
+    arcs: Arcs
+    bound: str
+    most: int
+    table: tuple[tuple[tuple[Value, ...] | None, float], ...]
+
+
+Task: TypeAlias = Linear | Ordered | Shared | Degrees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

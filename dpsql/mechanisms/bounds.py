@@ -8,6 +8,7 @@ from dpsql.mechanisms.base import Mechanism
 from dpsql.mechanisms.local.join_sensitivity import JoinSensitivity
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.bands import Bands
+from dpsql.mechanisms.truncation.degrees import DegreeCounts
 from dpsql.mechanisms.truncation.extension import Extension
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
@@ -25,6 +26,7 @@ class Bound:
     needs      options that it cannot do without
     takes      further options that mean something to it
     apart      whether it takes a join apart, limits the rows of each relation, and leaves the join as it is
+    degrees    whether it is for the degrees of a graph: numbers of rows by one of the two entities that each row belongs to
     each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
     mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
                beforehand, and any mechanism will do
@@ -37,6 +39,7 @@ class Bound:
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     apart: bool = False
+    degrees: bool = False
     each: bool = False
     mechanism: Mechanism | None = None
 
@@ -64,5 +67,9 @@ BOUNDS: tuple[Bound, ...] = (
           several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("elastic", residual=False)),
     Bound(name="residual", does="is covered by noise scaled to residual sensitivity, from how many partners rows have", one=True,
           several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("residual", residual=True)),
+    Bound(name="projection", does="comes from those of its rows that were added while it and the other had room", degrees=True,
+          takes=("max_rows",), each=True, mechanism=DegreeCounts("projection")),
+    Bound(name="flow", does="comes from a limited number of its rows, so that as many as can be are kept, as evenly as can be",
+          degrees=True, takes=("max_rows",), each=True, mechanism=DegreeCounts("flow")),
 )
 BY_NAME = {bound.name: bound for bound in BOUNDS}

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from dpsql.requests.blocks import Axis, Blocked, Blocks
+from dpsql.requests.degrees import Degrees, Histogram, Way
 from dpsql.requests.join_sum import SmoothSum, Student
 from dpsql.requests.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, Keys, TruncatedGeometric
-from dpsql.requests.levels import COARSEST, Balance, Held, Race, score_range
+from dpsql.requests.levels import COARSEST, Balance, Held, Level, Race, score_range
 from dpsql.requests.measure import Measure, Measured
 from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.requests.removals import Recursive, Removed
@@ -24,13 +25,15 @@ from dpsql.requests.threshold import Rung, Threshold
 from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
 
 Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
-                      SmoothSum | Failing | Above | Vote | Blocks)
-Release: TypeAlias = Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked
+                      SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees)
+Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked |
+                      Histogram)
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance", "Blocked",
-    "Blocks", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held",
-    "KeyRule", "Keys", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung",
-    "Segment", "Select", "Selected", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target",
-    "Threshold", "TruncatedGeometric", "Vote", "Voted", "Within", "reach", "score_range", "spread_of",
+    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance", "Blocked", "Blocks",
+    "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held",
+    "Histogram", "KeyRule", "Keys", "Level", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
+    "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed",
+    "Stopped", "Student", "Target", "Threshold", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "reach", "score_range",
+    "spread_of",
 ]

@@ -86,11 +86,28 @@ class Balance:
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
+        drawn = Level(plan=self.plan, levels=self.levels, handicaps=self.handicaps, scale=self.scale, cells=self.cells)
+        return drawn.cost(certificate) + told(self.plan, self.levels, self.noises, self.cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The level that `Balance` would draw, and nothing else; its cost is the first part of that one's."""
+
+    plan: Shares
+    levels: tuple[int, ...]
+    handicaps: tuple[int, ...]
+    scale: float
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if not are_bounded(self.plan, self.levels, self.cells, certificate):
+            return FREE
         if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and scores a scale")
         parts = 2 if self.plan.signed else 1
         epsilon = Fraction(score_range(self.levels, len(self.plan.owners), parts * self.cells)) / Fraction(self.scale)
-        return Cost(epsilon=epsilon, rho=epsilon**2 / 8) + told(self.plan, self.levels, self.noises, self.cells)
+        return Cost(epsilon=epsilon, rho=epsilon**2 / 8)
 
 
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
@@ -133,17 +150,27 @@ def times(cost: Cost, number: int) -> Cost:
 def is_free(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
     """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
 
+    Noise must not be cut off at 64 bits before it is added, or the sum would show.
+    """
+    if not are_bounded(plan, levels, cells, certificate):
+        return True
+    if len(noises) != len(levels) or any(spread_of(noise) > WIDEST for noise in noises):
+        raise ValueError("every level has a noise that 64 bits hold")
+    return False
+
+
+def are_bounded(plan: Shares, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
+    """False for public rows. Raises ValueError where private ones are not bounded by the proofs above.
+
     What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further
-    columns there only lower the sums. And noise must not be cut off at 64 bits before it is added, or the sum would show.
+    columns there only lower the sums.
     """
     if certificate.below.public:
-        return True
+        return False
     if not certificate.below.owners or not set(certificate.below.owners) <= set(plan.owners):
         raise ValueError("a column that names an entity of these rows is not among the owners")
     if not levels or min(levels) < 1 or max(levels) > LARGEST or any(a >= b for a, b in pairwise(levels)):
         raise ValueError("levels are rising positive integers")
-    if len(noises) != len(levels) or any(spread_of(noise) > WIDEST for noise in noises):
-        raise ValueError("every level has a noise that 64 bits hold")
     if cells < 1 or (cells > 1 and plan.cell is None):
         raise ValueError("several cells are told apart by a column")
-    return False
+    return True

@@ -248,7 +248,7 @@ class Removals:
         self.high = [self._enough(level) for level in self.levels]
 
     def _enough(self, level: int) -> int:
-        """An upper bound of Q: 1 - level / load for every heavy share is a solution, as z_r <= level / load for all rows of it."""
+        """An upper bound of Q: 1 - level / load for every heavy share is a solution, as z_r <= level / load for its rows."""
         heavy = self._totals[self._totals > level]
         return math.ceil(UNIT * float((1 - level / heavy).sum()) * (1 + margin(len(heavy)))) + NEAR if len(heavy) else 0
 

@@ -9,15 +9,17 @@ from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.race import drawn
 from dpsql.kernel.looks.sets import read
-from dpsql.requests import Balance, Held
+from dpsql.requests import Balance, Held, Level
 
 MOST = 2**52  # more than any score that is ever drawn
 
 
-def look(request: Balance, context: Context) -> Held:
+def look(request: Balance | Level, context: Context) -> Held:
     """See `Balance` for the scores, their proof, and the noise."""
     cells = read(request.plan, request.levels, request.cells, context)
     place = chosen(Scores([part for parts in cells for part in parts], request.levels), request.handicaps, request.scale, context)
+    if isinstance(request, Level):
+        return Held(totals=(), levels=((place,),))
     totals = [sum(sign * part.value(place) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
     return Held(totals=tuple(total + drawn(request.noises[place], context) for total in totals),
                 levels=tuple((place,) * len(parts) for parts in cells))

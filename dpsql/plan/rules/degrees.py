@@ -1,0 +1,205 @@
+"""Recognise the degrees of a graph: numbers of rows by one of the two entities that each row belongs to.
+
+    SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM edges GROUP BY a) AS t GROUP BY degree
+
+As a relation the subquery has no bound: one entity meets others without limit, and changes all of their degrees. But how many
+entities have each degree can be told (`requests.Degrees`), and whatever the outer query makes of degrees follows from that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Expr, Ref, columns, rewrite
+from dpsql.plan.node import Node, PublicFacts, fold
+from dpsql.plan.operators.arcs import Arcs
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.rules.push_equalities import all_of
+from dpsql.types import Span
+
+TAIL, HEAD, DEGREE = "tail", "head", "degree"
+MOST_PARTS = 8
+
+
+class NearlyDegrees(Exception):
+    """A query near to one about degrees: why it is none, where, and what to write instead."""
+
+    def __init__(self, because: str, try_: str, span: Span | None) -> None:
+        super().__init__(because)
+        self.try_, self.span = try_, span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """The arcs whose numbers a view groups by their tails, and the view."""
+
+    arcs: Arcs
+    view: Node
+    groups: GroupBy
+
+    def over(self, most: int) -> Node:
+        """The view over the degrees 1 .. `most` in place of the private ones, each once, as its first column."""
+        folds = self.groups.folds
+        counts = tuple(self.groups.field(part.id) for part in folds)
+        counted = tuple(replace(field, id=DEGREE, name=DEGREE) for field in counts[:1])
+        rows = tuple((degree,) * (1 + len(counts)) for degree in range(1, most + 1))
+        return self._put(self.view, Constants(columns=(*counted, *counts), rows=rows))
+
+    def _put(self, node: Node, numbers: Node) -> Node:
+        match node:
+            case Filter():
+                return replace(node, input=self._put(node.input, numbers))
+            case Project():
+                below = self._put(node.input, numbers)
+                return Project(input=below, columns=((DEGREE, DEGREE, below.field(DEGREE).ref), *node.columns))
+        return numbers
+
+    def at_most(self, most: int) -> Graph:
+        """The view with counts that are known to be so small."""
+
+        def put(node: Node) -> Node:
+            return replace(node, most_rows=most) if isinstance(node, GroupBy) else replace(node, input=put(node.inputs[0]))  # type: ignore[call-arg]
+
+        view = put(self.view)
+        return Graph(arcs=self.arcs, view=view, groups=_groups(view) or self.groups)
+
+
+def degrees_of(view: Node, public: PublicFacts) -> Graph | None:
+    """The graph whose degrees a view is about; None where it is about something else. Raises NearlyDegrees."""
+    groups = _groups(view)
+    if groups is None or not groups.keys:
+        return None
+    parts = list(_parts(groups.input))
+    owners = [stability(part.base, public).owners for part in parts]
+    if any(len(found) != 2 for found in owners):
+        return None
+    fault = _fault(view, groups, parts, owners)
+    if fault is not None:
+        raise NearlyDegrees(*fault, groups.span)
+    key, = groups.keys
+    arcs = [_arcs(part, part.columns[key], found) for part, found in zip(parts, owners, strict=True)]
+    if len(arcs) == 2 and _same(arcs[0], _turned(arcs[1])):
+        return Graph(arcs=Arcs(input=arcs[0], tail=TAIL, head=HEAD, mutual=True), view=view, groups=groups)
+    source = arcs[0] if len(arcs) == 1 else UnionAll(parts=tuple(arcs), columns=((TAIL, TAIL), (HEAD, HEAD)))
+    return Graph(arcs=Arcs(input=source, tail=TAIL, head=HEAD), view=view, groups=groups)
+
+
+def _groups(node: Node) -> GroupBy | None:
+    """The groups below filters and computed columns."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return node if isinstance(node, GroupBy) else None
+
+
+def _fault(view: Node, groups: GroupBy, parts: list[_Part], owners: list[tuple[str, ...]]) -> tuple[str, str] | None:
+    """Why these groups are not the degrees of a graph, and what to write."""
+    name = groups.input.names[groups.keys[0]]
+    wanted = f"(SELECT {name}, COUNT(*) AS degree FROM ... GROUP BY {name}), where {name} names one of the two entities of a row"
+    if len(groups.keys) > 1:
+        return "rows of two entities each are counted by one of the two, and by nothing else", wanted
+    if any(not isinstance(part.columns[groups.keys[0]], Ref) or part.columns[groups.keys[0]].column not in found  # type: ignore[attr-defined]
+           for part, found in zip(parts, owners, strict=True)):
+        return f"rows of two entities each are grouped by {name}, which is neither of the two", wanted
+    for part in groups.folds:
+        if part.function != "count" or (part.column is not None and groups.input.field(part.column).facts.nullable):
+            return ("of rows that belong to two entities each, the number for each entity is known and nothing else", wanted)
+    if not groups.folds:
+        return "without their number of rows, entities are not told apart here", wanted
+    if set(groups.keys) & _read(view):
+        return (f"which {name} has which number of rows is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
+                f"(SELECT {name}, COUNT(*) AS degree ...) GROUP BY degree")
+    if len(parts) > MOST_PARTS:
+        return f"a graph is put together from {len(parts)} parts, more than {MOST_PARTS}", "a UNION ALL of fewer parts"
+    return None
+
+
+def _read(node: Node) -> frozenset[str]:
+    """What filters and computed columns read of the groups below them."""
+    found: frozenset[str] = frozenset()
+    while isinstance(node, Filter | Project):
+        found |= columns(node.condition) if isinstance(node, Filter) else frozenset(
+            column for _, _, expr in node.columns for column in columns(expr))
+        node = node.input
+    return found
+
+
+# -- rows as arcs
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A part of a UNION ALL, or all there is: rows of `base` on which the conditions are true, and columns computed from it."""
+
+    base: Node
+    conditions: tuple[Expr, ...]
+    columns: Mapping[str, Expr]
+
+
+def _parts(node: Node) -> Iterator[_Part]:
+    match node:
+        case Project():
+            for part in _parts(node.input):
+                yield replace(part, columns={column: _put(expr, part) for column, _, expr in node.columns})
+        case Filter():
+            for part in _parts(node.input):
+                yield replace(part, conditions=(*part.conditions, _put(node.condition, part)))
+        case UnionAll():
+            for below in node.parts:
+                for part in _parts(below):
+                    yield replace(part, columns={column: part.columns[field.id] for (column, _), field in
+                                                 zip(node.columns, below.fields, strict=True)})
+        case _:
+            yield _Part(base=node, conditions=(), columns={field.id: field.ref for field in node.fields})
+
+
+def _put(expr: Expr, part: _Part) -> Expr:
+    return rewrite(expr, lambda inner: part.columns[inner.column] if isinstance(inner, Ref) else None)
+
+
+def _arcs(part: _Part, tail: Expr, owners: tuple[str, ...]) -> Node:
+    """The rows of a part with the entity that counts them and the other one."""
+    assert isinstance(tail, Ref)
+    other = next(owner for owner in owners if owner != tail.column)
+    condition = all_of(list(part.conditions))
+    rows = part.base if condition is None else Filter(input=part.base, condition=condition)
+    return Project(input=rows, columns=((TAIL, rows.names[tail.column], rows.field(tail.column).ref),
+                                        (HEAD, rows.names[other], rows.field(other).ref)))
+
+
+def _turned(arcs: Node) -> Node:
+    """The arcs in the other direction."""
+    assert isinstance(arcs, Project)
+    (_, tail, first), (_, head, second) = arcs.columns
+    return Project(input=arcs.input, columns=((TAIL, head, second), (HEAD, tail, first)))
+
+
+def _same(left: Node, right: Node) -> bool:
+    """Whether two plans are equal but for the identifiers of columns and names for people.
+
+    No bound rests on it, only what the numbers mean.
+    """
+    return _shape(left, _ids(left), {}) == _shape(right, _ids(right), {})
+
+
+def _ids(plan: Node) -> frozenset[str]:
+    return fold(plan, lambda node, below: frozenset(field.id for field in node.fields).union(*below))
+
+
+def _shape(value: object, ids: frozenset[str], seen: dict[str, int]) -> object:
+    if isinstance(value, str) and value in ids:
+        return seen.setdefault(value, len(seen))
+    if isinstance(value, Project):
+        return "project", _shape(value.input, ids, seen), tuple(_shape(expr, ids, seen) for _, _, expr in value.columns)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, tuple(_shape(getattr(value, item.name), ids, seen) for item in dataclasses.fields(value)
+                                           if item.name not in ("span", "text"))
+    if isinstance(value, tuple):
+        return tuple(_shape(part, ids, seen) for part in value)
+    return value
