@@ -34,11 +34,13 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     """All values an expression can take, None where the policy does not tell; and whether NULL is one of them.
 
     Known are declared columns, truth values, CASE over constants, expressions over columns with declared domains (evaluated
-    over all their combinations), and whole numbers in a declared range, such as floor(income / 1000).
+    over all their combinations), whole numbers in a declared range, such as floor(income / 1000), and columns of whole numbers
+    that a condition holds in a range: WHERE n BETWEEN 1 AND 20.
     """
     known = facts(expr, env)
     if isinstance(expr, Ref):
-        return known.domain, known.nullable
+        held = known.domain is None and known.physical == known.declared
+        return (_whole_numbers(known) if held else known.domain), known.nullable
     if isinstance(expr, Literal):
         return Domain(() if expr.value is None else (expr.value,)), expr.value is None
     evaluated = _over_combinations(expr, env, scratch)
@@ -51,11 +53,16 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
         if all(isinstance(outcome, Literal) for outcome in outcomes):
             values = {outcome.value for outcome in outcomes if isinstance(outcome, Literal) and outcome.value is not None}
             return Domain(tuple(sorted(values))), known.nullable
+    return _whole_numbers(known), known.nullable
+
+
+def _whole_numbers(known: Facts) -> Domain | None:
+    """The whole numbers of a declared range, if these are not too many."""
     ends = known.declared
-    if known.whole and known.type.numeric and ends.finite and ends.high - ends.low <= MOST_NUMBERS:
-        numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
-        return Domain(tuple(numbers) if known.type is Type.BIGINT else tuple(float(n) for n in numbers)), known.nullable
-    return None, known.nullable
+    if not (known.whole and known.type.numeric and ends.finite and ends.high - ends.low <= MOST_NUMBERS):
+        return None
+    numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
+    return Domain(tuple(numbers) if known.type is Type.BIGINT else tuple(float(n) for n in numbers))
 
 
 def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:

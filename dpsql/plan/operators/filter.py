@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.limits import limit_of
-from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
 from dpsql.plan.operators.scan import Scan
@@ -15,12 +17,14 @@ from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
 
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter(Node):
-    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here.
+    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
+    whole numbers that it compares with constants are within these.
 
     Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
     a bound on the norm of what an entity contributes still holds for fewer rows. Of a whole number n that the condition leaves
@@ -36,8 +40,8 @@ class Filter(Node):
         known(self.condition, self.input, kind=Type.BOOLEAN)
         there = {arg.column for part in conjuncts(self.condition) if isinstance(part, Call) and part.function in TRUE_OF_VALUES
                  for arg in part.args if isinstance(arg, Ref)}
-        return tuple(replace(field, facts=replace(field.facts, nullable=False)) if field.id in there else field
-                     for field in self.input.fields)
+        return tuple(replace(field, facts=_compared(field.id, replace(field.facts, nullable=False), self.condition))
+                     if field.id in there else field for field in self.input.fields)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -74,3 +78,24 @@ class Filter(Node):
 
     def label(self) -> str:
         return f"Filter {show(self.condition, self.input.names)}"
+
+
+def _compared(column: str, known: Facts, condition: Expr) -> Facts:
+    """What is known of a whole number where the condition is true; as before where it can never be."""
+    low, high = -math.inf, math.inf
+    for part in conjuncts(condition) if known.type is Type.BIGINT else ():
+        if not isinstance(part, Call) or part.function not in TURNED:
+            continue
+        left, right = part.args
+        sign = part.function
+        if isinstance(left, Literal):
+            left, right, sign = right, left, TURNED[sign]
+        if isinstance(left, Ref) and left.column == column and isinstance(right, Literal) and type(right.value) is int:
+            low = max(low, right.value + (sign == ">")) if sign in (">", ">=", "=") else low
+            high = min(high, right.value - (sign == "<")) if sign in ("<", "<=", "=") else high
+    return replace(known, physical=_cut(known.physical, low, high), declared=_cut(known.declared, low, high))
+
+
+def _cut(ends: Interval, low: float, high: float) -> Interval:
+    low, high = max(ends.low, low), min(ends.high, high)
+    return Interval(low, high) if low <= high else ends
