@@ -63,10 +63,10 @@ class Asked:
         return Weights(parts=np.ones(len(self.workload.parts)),
                        rows={kind: tuple(np.ones(factor.rows) for factor in kind) for kind in self.different})
 
-    def rows_of(self, weights: Weights, part: Product, axis: int) -> Array:
-        """The weights of the rows of a part's factor."""
+    def of_part(self, each: Mapping[Kind, tuple[Array, ...]], part: Product, axis: int) -> Array:
+        """What belongs to a part's factor, of what is given for each factor of each kind."""
         kind = self.kinds[axis]
-        return weights.rows[kind][kind.index(part.factors[axis])]
+        return each[kind][kind.index(part.factors[axis])]
 
     def each(self, weights: Weights) -> Array:
         """The weight of every query."""
@@ -74,7 +74,7 @@ class Asked:
         for part, own in zip(self.workload.parts, weights.parts.tolist(), strict=True):
             each = np.full(1, own)
             for axis in part.axes:
-                each = np.multiply.outer(each, self.rows_of(weights, part, axis)).reshape(-1)
+                each = np.multiply.outer(each, self.of_part(weights.rows, part, axis)).reshape(-1)
             found.append(each)
         return np.concatenate(found)
 

@@ -13,6 +13,8 @@ FLOOR = 1e-13  # of a probability: an active one can come back from there
 MEMORY = 10  # of steps the acceleration looks back at
 RESCALE = 5  # steps between two looks at how steep the function is
 BOLD = 100.0  # how much longer than plain a step may be made
+PATIENCE = 8  # evaluations in which the gap should be halved
+FAR = 30.0  # in logarithms: from any probability to none
 HOP = 2.0  # in logarithms, of a plain step; accelerated ones may be four times as long
 
 Path: TypeAlias = list[tuple[Array, Array]]  # places, and residuals there
@@ -44,25 +46,44 @@ def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
 
     The plain step adds the residual to the place. Components that hardly answer to their own probability would take hundreds of
     plain steps: theirs are as long as half of Newton's step along that coordinate alone. f hardly ever falls; where it does by
-    more than a tenth of what is missing, the step is taken back for a plain one.
+    more than a tenth of what is missing, the step is taken back for a plain one. Where the gap is not halved in a while, one
+    query is about to lose all of its weight to another that is nearly the same; the way is then tried in ever longer steps.
     """
     now = best = tightest = start
     path: Path = []
     scales = np.ones_like(now.residual)
-    done = 1
-    while best.upper > tightest.lower * (1 + gap) and done < evaluations:
+    done, since, then = 1, 1, best.upper / tightest.lower - 1
+    while (missing := best.upper / tightest.lower - 1) > gap and done < evaluations:
         if done % RESCALE == 3:
-            scales = np.clip(0.5 / now.steepness, 1.0, BOLD)
-        path = [*path[-MEMORY:], (now.place, now.residual)]
-        ahead = now.moved(_accelerated(path, scales))
-        done += 1
-        if ahead.f < now.f * (1 - 0.1 * max(1e-9, best.upper / tightest.lower - 1)):
-            ahead, path = now.moved(now.place + now.residual), []
+            scales = np.clip(0.5 / np.maximum(now.steepness, FLOOR), 1.0, BOLD)
+        if done - since >= PATIENCE:
+            tried = _strides(now) if missing > then / 2 else []
+            if len(tried) > 1:
+                path = []
+            done += len(tried)
+            since, then = done, missing
+            ahead = tried[-2] if len(tried) > 1 else now
+        else:
+            path = [*path[-MEMORY:], (now.place, now.residual)]
+            ahead = now.moved(_accelerated(path, scales))
             done += 1
+            if ahead.f < now.f * (1 - 0.1 * max(1e-9, missing)):
+                ahead, path = now.moved(now.place + now.residual), []
+                done += 1
         now = ahead
         best = min(best, now, key=lambda look: look.upper)
         tightest = max(tightest, now, key=lambda look: look.lower)
     return tightest, best, done
+
+
+def _strides(now: L) -> list[L]:
+    """Looks along the residual, each four times as far as the one before, up to the first that is lower than the one before."""
+    tried = [now.moved(now.place + 4 * now.residual)]
+    stride = 4.0
+    while tried[-1].f > (tried[-2] if len(tried) > 1 else now).f * (1 + 1e-12):
+        stride *= 4
+        tried.append(now.moved(now.place + np.clip(stride * now.residual, -FAR, FAR)))
+    return tried
 
 
 def _accelerated(path: Path, scales: Array) -> Array:

@@ -82,13 +82,13 @@ def filled(strategy: LeastSquares) -> LeastSquares:
 def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4) -> Strategy | Refusal:
     """Fitness for use whose second aim is to protect rows better that need not be measured that well.
 
-    Cells on which the optimum does not depend (no weight in the dual) are limited to a part of the cost of the others, the least
-    with which the price stays within the gap. That is one level of the refined order of privacy.
+    Cells whose rows cost less than others in the optimum are limited to a part of the cost, the least with which the price stays
+    within the gap. That is one level of the refined order of privacy.
     """
     flat = joined(workload)
     goals = np.ones(flat.rows) if targets is None else np.asarray(targets, dtype=float)
     first = solve(flat, targets=goals, gap=gap / 4)
-    loose = first.cells < 1e-6 / flat.domain.size
+    loose = (first.matrix**2).sum(axis=0) < 0.99
     low, high, best = 0.0, 1.0, first
     while loose.any() and high - low > 1 / 64:
         middle = (low + high) / 2

@@ -37,7 +37,7 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.strategies.climb import climb, logarithms, probabilities
-from dpsql.strategies.spectrum import Spectrum, exact_spectrum, spectrum
+from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload
@@ -161,12 +161,13 @@ class Look:
         problem, form = self.problem, self.spectrum.form(1.5)
         if problem.transposed is not None:
             queries = problem.share * self.spectrum.steepness
-            cells = self.q * (problem.transposed.quadratic(form) / problem.limits) ** 2 / (2 * self.u)
+            cells = self.q * (problem.transposed.quadratic(form) / problem.limits) ** 2 / np.maximum(2 * self.u, TINY)
         else:
             cells = self.spectrum.steepness
             if problem.share == 0:
                 return cells
-            queries = problem.share * self.p * (problem.workload.quadratic(form) / problem.targets) ** 2 / (2 * self.v)
+            moved = problem.share * self.p * (problem.workload.quadratic(form) / problem.targets) ** 2
+            queries = moved / np.maximum(2 * self.v, TINY)
         return cells if problem.share == 0 else np.concatenate([queries, cells])
 
     @cached_property

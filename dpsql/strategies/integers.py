@@ -8,10 +8,16 @@ import scipy.linalg
 from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, Prefix, Total
 
 BITS = 20  # rounding entries to 2^-k of the longest column moves its squared length by about 2 / 2^k
+ALL_BITS = 40  # of a product, so that its answers and their noise are held by 64 bits
 
 
-def whole(matrix: Array, queries: Exact | None = None) -> Dense | None:
-    """An integer matrix that measures nearly the same, in units of 2^-BITS of the longest column.
+def bits_of(factors: int) -> int:
+    """The bits of each of so many factors of a product."""
+    return min(BITS, ALL_BITS // max(1, factors))
+
+
+def whole(matrix: Array, queries: Exact | None = None, bits: int = BITS) -> Dense | None:
+    """An integer matrix that measures nearly the same, in units of 2^-bits of the longest column.
 
     If the matrix has full column rank, its entries are rounded. Else rounding would tilt the space of what is measured, and
     queries that were combinations of it would be no more. So it is written as T B with B some of the integer `queries`
@@ -20,12 +26,12 @@ def whole(matrix: Array, queries: Exact | None = None) -> Dense | None:
     """
     longest = np.sqrt((matrix**2).sum(axis=0).max())
     if matrix.shape[0] == matrix.shape[1]:
-        return Dense(np.rint(matrix / longest * 2.0**BITS).astype(np.int64))
+        return Dense(np.rint(matrix / longest * 2.0**bits).astype(np.int64))
     if queries is None or queries.dtype.kind not in "iu":
         return None
     basis = _basis(queries, matrix.shape[0])
     mixing = np.linalg.lstsq(basis.T.astype(float), matrix.T / longest, rcond=None)[0].T
-    bits = BITS + int(np.ceil(np.log2(1 + np.sqrt((basis.astype(float) ** 2).sum(axis=0).max()))))
+    bits += int(np.ceil(np.log2(1 + np.sqrt((basis.astype(float) ** 2).sum(axis=0).max()))))
     return Dense(np.rint(mixing * 2.0**bits).astype(np.int64) @ basis)
 
 

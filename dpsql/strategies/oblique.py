@@ -32,19 +32,22 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 
 from dpsql.strategies.asked import Asked, Kind, Pair, Weights
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.certificate import Certificate
+from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.product_bound import product_bound
-from dpsql.strategies.residual import Even, Oblique, Residuals, Split
+from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
+from dpsql.strategies.residual_planner import MarginalLook
 from dpsql.workload.domain import DENSE, domain
 from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload
 
 ROUNDS = 12
-FITTINGS = 30
+FITTINGS = 10
 MANY = 200_000  # queries whose variances are looked at one by one
 SETTLED = 1e-6  # relative change of the total variance
 BITS = 18  # of the integer matrices; those of several attributes multiply
@@ -96,26 +99,50 @@ def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], gap: floa
 
 
 def _fitted(asked: Asked, targets: Array, gap: float) -> tuple[Residuals, float, float]:
-    """Weights of the queries that even out the variances over their targets: w <- w v, brought back to the form of a product.
+    """Splits for weights that come nearer to evening out the variances over their targets, and the best noise for each of them.
 
-    The largest of v is at least its mean under any weights, so every w gives a lower bound: that of the weighted total variance,
-    over the weighted sum of the targets. Value and bound that are returned are the best seen.
+    The weights go from w to w v, brought back to the form of a product. The largest of v is at least its mean under any weights,
+    so every w gives a lower bound: that of the weighted total variance, over the weighted sum of the targets. For given splits
+    the best noise is that of the residual planner, with queries in place of marginals. Returns the best value and bound seen.
     """
     weights, plans = asked.ones(), dict[Kind, Planned]()
     best, value, bound = None, math.inf, 0.0
     for _ in range(FITTINGS):
         plans = _least(asked, weights, plans, gap)
-        strategy, _ = _strategy(asked, weights, plans)
-        ratios = strategy.variances(asked.workload) / targets
-        if ratios.max() < value:
-            best, value = strategy, float(ratios.max())
+        found = _evened(asked, plans, targets)
+        if found.upper < value:
+            best, value = _measured(asked, plans, found.noise), found.upper
         mean = float(asked.each(weights) @ targets)
         bound = max(bound, product_bound(asked, weights, {kind: each.cells for kind, each in plans.items()}) / mean)
         if value < bound * (1 + 1e-3):
             break
+        ratios = _strategy(asked, weights, plans)[0].variances(asked.workload) / targets
         weights = _reweighted(asked, weights, ratios / ratios.max())
     assert best is not None
     return best, value, bound
+
+
+def _evened(asked: Asked, plans: dict[Kind, Planned], targets: Array) -> MarginalLook:
+    """The noise of each subset for which the largest variance over target is least, for given splits."""
+    numbers = {axes: number for number, axes in enumerate(asked.closure.kinds)}
+    rows, shares = [], []
+    for part in asked.workload.parts:
+        splits = {axis: plans[asked.kinds[axis]].split for axis in part.axes}
+        residuals = {axis: split.residual(part.factors[axis]) for axis, split in splits.items()}
+        totals = {axis: split.total(part.factors[axis]) for axis, split in splits.items()}
+        for axes in subsets(part.axes):
+            share = np.ones(())
+            for axis in part.axes:
+                share = np.multiply.outer(share, residuals[axis] if axis in axes else totals[axis])
+            rows.append(np.full(part.rows, numbers[axes]))
+            shares.append(share.reshape(-1))
+    columns = np.concatenate([np.tile(np.arange(at.start, at.stop), 2 ** len(part.axes))
+                              for part, at in zip(asked.workload.parts, asked.workload.slices, strict=True)])
+    entries = np.concatenate(shares) / targets[columns]
+    pairs = sparse.coo_array((entries, (np.concatenate(rows), columns)), shape=(len(numbers), len(targets)))
+    start = MarginalLook(privacy=asked.costs(_pairs(plans)), share=sparse.csr_array(pairs),
+                         chances=np.full(len(targets), 1 / len(targets)))
+    return climb(start, 1e-3, 200)[1]
 
 
 def _reweighted(asked: Asked, weights: Weights, ratios: Array) -> Weights:
@@ -157,7 +184,7 @@ def _solved(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, ga
     base = np.concatenate([weight * each for weight, each in zip(weights, rows, strict=True)] + [np.array([tilt])])
     base = np.maximum(base, 1e-9 * base.max())
     solution = solve(stacked, base=base / base.sum(), share=0.0, gap=gap)
-    gram = solution.matrix.T @ solution.matrix + 1e-9 * np.eye(n)  # directions that no query needs are measured too, hardly
+    gram = solution.matrix.T @ solution.matrix + 1e-7 * np.eye(n)  # directions that no query needs are measured too, hardly
     inverse = np.linalg.inv(gram).sum(axis=1)
     values, vectors = np.linalg.eigh(gram - 1 / inverse.sum())
     matrix = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
@@ -179,8 +206,13 @@ def _strategy(asked: Asked, weights: Weights, plans: dict[Kind, Planned]) -> tup
     pairs = _pairs(plans)
     sums, costs, value = asked.sums(pairs, weights.parts), asked.costs(pairs), asked.value(pairs, weights.parts)
     ratios = np.divide(costs, sums, out=np.zeros_like(sums), where=sums > 0)
-    scales = np.sqrt(math.sqrt(value) * np.sqrt(ratios))
+    return _measured(asked, plans, math.sqrt(value) * np.sqrt(ratios)), value
+
+
+def _measured(asked: Asked, plans: dict[Kind, Planned], noise: Array) -> Residuals:
+    """The strategy with these variances of the noise of each subset; none is measured whose variance is zero."""
     splits = tuple(plans[kind].split if kind else Even(size)
                    for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True))
-    measured = {axes: scale for axes, scale in zip(asked.closure.kinds, scales.tolist(), strict=True) if scale > 0}
-    return Residuals(name="oblique residual planner", domain=asked.workload.domain, splits=splits, scales=measured), value
+    spreads = zip(asked.closure.kinds, np.sqrt(noise).tolist(), strict=True)
+    return Residuals(name="oblique residual planner", domain=asked.workload.domain, splits=splits,
+                     scales={axes: spread for axes, spread in spreads if spread > 0})

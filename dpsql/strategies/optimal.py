@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.errors import Unsupported
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.fixed_point import Solution, solve
-from dpsql.strategies.integers import trivial, whole
+from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.workload.domain import Attribute, Domain, too_large
@@ -42,7 +42,8 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
             shape = workload.parts[0].shape
             goals, bases = _parted(targets, shape), _parted(base, shape)
             if goals is not None and bases is not None:
-                solved = [_one(attribute, factor, targets=goal, base=weights, share=share, gap=gap / len(shape))
+                bits = bits_of(sum(not trivial(factor) for factor in workload.parts[0].factors))
+                solved = [_one(attribute, factor, targets=goal, base=weights, share=share, gap=gap / len(shape), bits=bits)
                           for attribute, factor, goal, weights
                           in zip(workload.domain.attributes, workload.parts[0].factors, goals, bases, strict=True)]
                 return _together(workload.domain, solved, name)
@@ -57,7 +58,7 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
 
 
 def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: Array | None, share: float,
-         gap: float) -> tuple[Factor, float] | None:
+         gap: float, bits: int) -> tuple[Factor, float] | None:
     """The integer strategy of one attribute and its bound."""
     if trivial(factor) and targets is None and base is None:
         return factor, 1.0
@@ -67,7 +68,7 @@ def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: A
         raise too_large("the search for the best strategy", factor.n, LONG)
     alone = Workload(Domain((attribute,)), (Product((factor,)),))
     solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
-    matrix = whole(solution.matrix, None if solution.matrix.shape[0] == factor.n else factor.dense())
+    matrix = whole(solution.matrix, None if solution.matrix.shape[0] == factor.n else factor.dense(), bits)
     return None if matrix is None else (matrix, solution.lower)
 
 

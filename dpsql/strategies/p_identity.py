@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.certificate import Certificate
-from dpsql.strategies.integers import BITS, trivial
+from dpsql.strategies.integers import BITS, bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Dense, Factor
@@ -42,10 +42,11 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.parts) == 1:
-        factors = [_measured(factor.gram(), factor) for factor in workload.parts[0].factors]
+        bits = bits_of(sum(not trivial(factor) for factor in workload.parts[0].factors))
+        factors = [_measured(factor.gram(), factor, bits) for factor in workload.parts[0].factors]
     elif workload.domain.size <= LONG:
         workload = joined(workload)
-        factors = [_measured(workload.gram(), None)]
+        factors = [_measured(workload.gram(), None, BITS)]
     else:
         factors = list(_by_turns(workload))
     if any(factor is None for factor in factors):
@@ -76,19 +77,19 @@ def _nuclear(gram: Array) -> float:
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum())
 
 
-def _measured(gram: Array, factor: Factor | None) -> Factor | None:
+def _measured(gram: Array, factor: Factor | None, bits: int) -> Factor | None:
     """The strategy of one attribute in integers; None where it has too many values."""
     if factor is not None and trivial(factor):
         return factor
     if len(gram) > LONG:
         return None
-    return whole(best(gram))
+    return whole(best(gram), bits)
 
 
-def whole(rows: Array) -> Dense:
-    """The strategy of some B in integers: 2^BITS [I; B] diag(1 / s), rounded."""
+def whole(rows: Array, bits: int) -> Dense:
+    """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded."""
     s = 1 + rows.sum(axis=0)
-    return Dense(np.rint(np.vstack([np.diag(1 / s), rows / s]) * 2.0**BITS).astype(np.int64))
+    return Dense(np.rint(np.vstack([np.diag(1 / s), rows / s]) * 2.0**bits).astype(np.int64))
 
 
 def best(gram: Array) -> Array:
@@ -162,4 +163,4 @@ def _by_turns(workload: Workload) -> Sequence[Factor | None]:
             rows[i] = min(tried, key=lambda pair: pair[0])[1]
         if all(np.abs(a - b).max() < 1e-3 for a, b in zip(rows, before, strict=True) if a.shape == b.shape):
             break
-    return [whole(row) for row in rows]
+    return [whole(row, bits_of(count)) for row in rows]

@@ -4,7 +4,8 @@ For probabilities q of the cells, the total variance at squared cost 1 of any Ga
 (see `fixed_point`). Let q be a product, h_i = sqrt(q_i) entry by entry, and M_i = W_i diag(h_i) for the factors of a part A; an
 attribute that is summed out contributes the row h_i'.
 
-Few queries. The nuclear norm is the trace of the root of W diag(q) W', of which every block is a Kronecker product.
+Few queries. The nuclear norm is the trace of the root of W diag(q) W', of which every block is a Kronecker product. (A factor may
+be replaced by any matrix of the same Gram matrix, so one of as many rows as its rank.)
 
 Any number. |M|_* >= tr U'M for every U of norm at most 1. For each factor take U_i with U_i' U_i <= I, and for each part
 U_A = kron_{i in A} U_i kron h_i' (outside A) times Z_A = sum_{S in A} z_AS Q_S, where Q_S projects on vectors that are orthogonal
@@ -20,16 +21,17 @@ where the bound is exact; more attributes want more of rho.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
 
 from dpsql.strategies.asked import Asked, Kind, Pair, Weights
-from dpsql.workload.factors import Array
+from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Product
 
-FEW = 1500  # queries whose matrix is decomposed
+FEW = 1500  # rows of the matrix that is decomposed
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
@@ -43,13 +45,23 @@ def product_bound(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -
     for kind in asked.different:
         best = max(({**best, kind: pair} for pair in pairs[kind]), key=value)
     bound = value(best)
-    if asked.workload.rows <= FEW:
+    if sum(math.prod(min(part.factors[i].shape) for i in part.axes) for part in asked.workload.parts) <= FEW:
         bound = max(bound, _decomposed(asked, weights, cells))
     return bound * (1 - 1e-9)
 
 
+def _root(gram: Array) -> Array:
+    """A matrix of full row rank with this Gram matrix."""
+    values, vectors = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
+    kept = values > 1e-13 * values[-1]
+    return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T)
+
+
 def _pair(kind: Kind, rows: tuple[Array, ...], cells: Array, emphasis: float) -> Pair:
     """rho^2 and tau^2 of each factor."""
+    if all(isinstance(factor, Identity) for factor in kind) and np.ptp(cells) == 0 and all(np.ptp(each) == 0 for each in rows):
+        scales, n = np.array([each[0] for each in rows]), len(cells)  # M is a multiple of the identity
+        return Pair(residuals=scales * (n - 1) ** 2 / n, totals=scales / n)
     found = np.array([_polar(factor.gram(each), cells, emphasis) for factor, each in zip(kind, rows, strict=True)])
     return Pair(residuals=np.maximum(found[:, 0], 0.0) ** 2, totals=np.maximum(found[:, 1], 0.0) ** 2)
 
@@ -69,18 +81,22 @@ def _polar(gram: Array, cells: Array, emphasis: float) -> tuple[float, float]:
 
 def _decomposed(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -> float:
     """tr((W diag(q) W')^(1/2))^2."""
+    roots = {kind: tuple(_root(factor.gram(each)) for factor, each in zip(kind, weights.rows[kind], strict=True))
+             for kind in asked.different}
     chances = [cells[kind] if kind else np.full(size, 1 / size)
                for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True)]
-    parts = asked.workload.parts
-    matrix = np.block([[_block(a, b, chances) for b in parts] for a in parts])
-    root = np.sqrt(asked.each(weights))
-    values = scipy.linalg.eigvalsh(matrix * root[:, None] * root, check_finite=False)
+
+    def side(part: Product, axis: int) -> Array:
+        return asked.of_part(roots, part, axis) if axis in part.axes else np.ones((1, len(chances[axis])))
+
+    def block(a: Product, b: Product) -> Array:
+        whole: Array = np.ones((1, 1))
+        for i in sorted({*a.axes, *b.axes}):
+            whole = np.asarray(np.kron(whole, (side(a, i) * chances[i]) @ side(b, i).T), dtype=float)
+        return whole
+
+    parts, own = asked.workload.parts, np.sqrt(weights.parts)
+    matrix = np.block([[x * y * block(a, b) for b, y in zip(parts, own, strict=True)] for a, x in zip(parts, own, strict=True)])
+    values = scipy.linalg.eigvalsh(matrix, check_finite=False)
     near = 4 * len(values) ** 0.5 * np.finfo(float).eps * float(values[-1])
     return float(np.sqrt(np.maximum(values - near, 0.0)).sum() ** 2)
-
-
-def _block(a: Product, b: Product, chances: list[Array]) -> Array:
-    block: Array = np.ones((1, 1))
-    for i in sorted({*a.axes, *b.axes}):
-        block = np.asarray(np.kron(block, a.factors[i].apply(b.factors[i].apply(np.diag(chances[i]), 1), 0)), dtype=float)
-    return block

@@ -44,7 +44,7 @@ MARGIN = 1e-9  # what rounding errors may be, relative, in sums of positive numb
 
 
 def plan(workload: Workload, targets: Array | None = None, *, weights: Array | None = None,
-         gap: float = 1e-6) -> Residuals | Refusal:
+         gap: float = 1e-8) -> Residuals | Refusal:
     """For marginals. With `targets` the largest variance over target is least, else the total variance.
 
     Targets are given for each query, equal for the cells of a marginal. `weights` (one for each part) count the total variance of
@@ -65,7 +65,7 @@ def plan(workload: Workload, targets: Array | None = None, *, weights: Array | N
     return _strategy(workload.domain, found.measured, found)
 
 
-def plan_ways(domain: Domain, sizes: Iterable[int], *, largest: bool = False, gap: float = 1e-6) -> Residuals:
+def plan_ways(domain: Domain, sizes: Iterable[int], *, largest: bool = False, gap: float = 1e-8) -> Residuals:
     """All marginals of so many attributes, for instance range(4) for all up to three. No marginal is looked at by itself.
 
     `largest` asks for the least largest variance of a cell, else the total variance is least.

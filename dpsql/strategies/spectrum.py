@@ -9,6 +9,8 @@ import scipy.linalg
 
 from dpsql.workload.factors import Array
 
+TINY = 1e-300  # instead of zero, where what is divided is zero as well: columns that no query counts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
@@ -32,7 +34,7 @@ class Spectrum:
     @property
     def steepness(self) -> Array:
         """A bound of - d log norms_j / d log weights_j, see `fixed_point.Look.steepness`."""
-        return np.asarray(((self.vectors**2) @ np.sqrt(self.s)) ** 2 / (2 * self.norms * self.weights))
+        return np.asarray(((self.vectors**2) @ np.sqrt(self.s)) ** 2 / np.maximum(2 * self.norms * self.weights, TINY))
 
 
 def spectrum(gram: Array, weights: Array) -> Spectrum:

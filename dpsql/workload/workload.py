@@ -154,10 +154,11 @@ class Joined(Factor):
         return self.product.dense()
 
     def apply(self, array: Exact, axis: int = 0) -> Exact:
-        return self._along(array, axis, tuple(factor.n for factor in self.product.factors), Factor.apply)
+        return self._along(array, axis, tuple(factor.n for factor in self.product.factors),
+                           lambda factor, table, i: factor.apply(table, i))
 
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
-        return self._along(array, axis, self.product.shape, Factor.transposed)
+        return self._along(array, axis, self.product.shape, lambda factor, answers, i: factor.transposed(answers, i))
 
     def _along(self, array: Exact, axis: int, sizes: tuple[int, ...], act: Callable[[Factor, Exact, int], Exact]) -> Exact:
         front = np.moveaxis(array, axis, 0)

@@ -8,11 +8,14 @@ import pytest
 from dpsql.errors import Unsupported
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total, exact_column_powers
-from dpsql.workload.workload import Product, Workload, reduced
+from dpsql.workload.workload import Joined, Product, Workload, joined, reduced
 
 RANDOM = np.random.default_rng(3)
 FACTORS = [Identity(5), Total(5), Prefix(5), AllRange(5), Ranges(5, (0, 2, 1), (3, 2, 4)),
            Dense(np.array([[1, -2, 0, 3, 0], [0, 1, 1, 0, 0]])), Dense(RANDOM.normal(size=(4, 5)))]
+
+
+FACTORS.insert(0, Joined(Product((Prefix(1), Ranges(5, (0, 2), (3, 2))))))
 
 
 def named(factor: Factor) -> str:
@@ -33,6 +36,8 @@ def written(factor: Factor) -> np.ndarray:
             rows = [range(i, j + 1) for i in range(n) for j in range(i, n)]
         case Ranges():
             rows = [range(low, high + 1) for low, high in zip(factor.lows, factor.highs, strict=True)]
+        case Joined():
+            return written(factor.product.factors[1])
         case Dense():
             return np.array(factor.matrix, dtype=float)
     return np.array([[float(j in row) for j in range(n)] for row in rows])
@@ -105,6 +110,17 @@ def test_a_workload_acts_as_its_matrix() -> None:
     assert np.allclose(workload.quadratic(kernel), np.diag(matrix @ kernel @ matrix.T))
     assert np.allclose(workload.row_norms2(), (matrix**2).sum(axis=1))
     assert [part.axes for part in workload.parts] == [(0, 2), (1, 2), (0, 1)]
+
+
+def test_cells_in_one_line_are_asked_the_same() -> None:
+    workload = stacked()
+    flat, matrix = joined(workload), workload.dense()
+    table, answers, weights = RANDOM.normal(size=30), RANDOM.normal(size=46), RANDOM.random(46)
+    assert flat.domain.shape == (30,) and np.array_equal(flat.dense(), matrix)
+    assert np.allclose(flat.apply(table), matrix @ table) and np.allclose(flat.transposed(answers), matrix.T @ answers)
+    assert np.allclose(flat.gram(weights), matrix.T @ np.diag(weights) @ matrix)
+    kernel = RANDOM.normal(size=(30, 30))
+    assert np.allclose(flat.quadratic(kernel + kernel.T), np.diag(matrix @ (kernel + kernel.T) @ matrix.T))
 
 
 def test_fingerprints_tell_workloads_apart() -> None:

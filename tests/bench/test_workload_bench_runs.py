@@ -1,0 +1,25 @@
+"""The benchmark of strategies still runs, on its smallest cases, and its numbers are those of the certified optima."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_workloads() -> None:
+    ended = subprocess.run([sys.executable, HERE / "workloads.py", "--largest", "16"], capture_output=True, text=True, check=False,
+                           env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "OPENBLAS_NUM_THREADS": "1"})
+    assert ended.returncode == 0, ended.stderr
+    lines = [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
+    rows = {tuple(line[:2]): line for line in lines}
+    (pl94,) = [line for line in lines if line[:2] == ["4", "PL94"]]
+    assert abs(float(pl94[-3]) / float(pl94[-4]) - 1) < 1e-4
+    assert rows["<=3-way 10^100, total", "162196001"][4] == "303.216110"
+    (adult,) = [line for line in lines if line[0] == "Adult 3-way"]
+    assert float(adult[-2]) < 0.967
+    assert any(line[0] == "prefix 16, RMSE" for line in lines)

@@ -1,0 +1,74 @@
+"""The best of the strategies is taken, the others say why not, and all of them keep one contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from strategies.dense_algebra import cost, line, products, variances
+
+from dpsql.strategies.base import Refusal, Strategy
+from dpsql.strategies.catalogue import GAUSSIAN, best
+from dpsql.workload.domain import domain
+from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Ranges, Total
+from dpsql.workload.workload import Product, Workload
+
+RANDOM = np.random.default_rng(31)
+WORKLOADS = {
+    "marginals": products([Identity(3), Identity(4), Identity(2)], (1, 2)),
+    "prefix": line(Prefix(12)),
+    "product": products([Prefix(4), Identity(3)], (2,)),
+    "products": products([Prefix(4), Identity(3), AllRange(3)], (0, 1, 2)),
+    "few": line(Ranges(9, (0, 3), (5, 8)), Total(9)),
+    "weights": line(Dense(np.array([[3, -1, 0], [1, 1, 1], [0, 2, 5]]))),
+}
+
+
+@pytest.mark.parametrize("fitted", [False, True], ids=["total", "targets"])
+@pytest.mark.parametrize("name", GAUSSIAN)
+@pytest.mark.parametrize("asked", WORKLOADS)
+def test_the_contract(asked: str, name: str, fitted: bool) -> None:
+    """What is planned measures integers, costs what it says, has the variances it says, and is unbiased; its bound holds."""
+    workload = WORKLOADS[asked]
+    targets = np.repeat([1.0 + i % 3 for i in range(len(workload.parts))], [part.rows for part in workload.parts]) if fitted else None
+    made = GAUSSIAN[name](workload, targets)
+    if isinstance(made, Refusal):
+        assert made.because and name == "residual planner" and asked != "marginals"
+        return
+    assert all(all(entry == int(entry) for entry in factor.dense().reshape(-1).tolist()) for block in made.blocks for factor in block.factors)
+    assert made.sensitivity.exact and float(made.sensitivity.value) == pytest.approx(cost(made), rel=1e-9)
+    explicit = variances(made, workload) if name != "noise on queries" or workload.domain.size <= 1024 else made.variances(workload)
+    assert np.allclose(made.variances(workload), explicit, rtol=1e-5)
+    value = explicit.sum() if targets is None else (explicit / targets).max()
+    assert made.certificate is not None and made.certificate.value == pytest.approx(value, rel=1e-5)
+    assert made.certificate.bound <= made.certificate.value * (1 + 1e-9)
+    assert best(workload, targets)[0].certificate.value <= value * (1 + 2e-3)
+    table = RANDOM.integers(0, 1000, workload.domain.shape)
+    shaped = table.reshape(made.domain.shape)
+    exact = [block.product(made.domain).apply(shaped).reshape(-1) for block in made.blocks]
+    assert np.allclose(made.reconstruct(exact, workload), workload.apply(table), atol=1e-4)
+
+
+def test_the_first_that_is_proven_best_is_taken() -> None:
+    strategy, verdicts = best(WORKLOADS["marginals"])
+    assert strategy.name == "residual planner" and [verdict.name for verdict in verdicts] == list(GAUSSIAN)
+    assert verdicts[0].strategy is strategy and all("not tried" in verdict.because for verdict in verdicts[1:])
+    strategy, verdicts = best(WORKLOADS["products"])
+    assert strategy.name == "least total variance" and "cells of marginals" in verdicts[0].because
+
+
+def test_large_domains_get_what_fits_them() -> None:
+    wide = products([Prefix(30), Prefix(30), Identity(5)], (1, 2))
+    strategy, verdicts = best(wide)
+    assert strategy.name == "oblique residual planner" and "4500" in next(v.because for v in verdicts if v.name == "optimal")
+    tried = {verdict.name: verdict.strategy for verdict in verdicts}
+    others = [other for other in tried.values() if isinstance(other, Strategy) and other is not strategy]
+    assert len(others) == 2
+    assert all(other.certificate is not None and other.certificate.value > strategy.certificate.value for other in others)
+
+
+def test_nothing_takes_what_cannot_be_measured() -> None:
+    short = Workload(domain(5000), (Product((Dense(RANDOM.normal(size=(2, 5000))),)),))
+    only = {name: plan for name, plan in GAUSSIAN.items() if name != "noise on cells"}
+    with pytest.raises(ValueError, match="whole numbers"):
+        best(short, plans=only)
+    assert best(short)[0].name == "noise on cells"
