@@ -57,7 +57,7 @@ def _told_by_degrees(view: Node, here: Stability, options: Options, public: Publ
 
     Raises Unsupported where they nearly are, and OptionError where another bound is asked for.
     """
-    if here.owners or here.rows is not None:
+    if here.owners or here.rows is not None or options.bound == "frequency":
         return False
     try:
         graph = degrees_of(view, public)

@@ -39,7 +39,8 @@ class Filter(Node):
     def fields(self) -> tuple[Field, ...]:
         known(self.condition, self.input, kind=Type.BOOLEAN)
         there = {arg.column for part in conjuncts(self.condition) if isinstance(part, Call) and part.function in TRUE_OF_VALUES
-                 for arg in part.args if isinstance(arg, Ref)}
+                 for arg in part.args if isinstance(arg, Ref)} | {
+                     part.column for part in conjuncts(self.condition) if isinstance(part, Ref)}
         return tuple(replace(field, facts=_compared(field.id, replace(field.facts, nullable=False), self.condition))
                      if field.id in there else field for field in self.input.fields)
 
