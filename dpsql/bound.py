@@ -54,6 +54,11 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
         raise OptionError(f"a search for the bounds of {column} needs a limit of rows", code="no-bounds", subject=column,
                           span=next(call.span for call in question.aggregates if searched[0] in call.columns),
                           try_=f"bounds = [low, high] for the column in the policy, or LEAST(GREATEST({column}, 0), 1000)")
+    hidden = [key for key in question.keys if key.domain is None]
+    if hidden and known.owner is not None and found.bound.mechanism is not None and found.bound.name != "bands":
+        raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and the values of {hidden[0].name} are "
+                          "not declared", code="bound", subject="bound", span=hidden[0].span,
+                          try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
     if found.bound.mechanism is not None and cells > MOST_CELLS:
         raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and there are {cells}, more than "
                           f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,

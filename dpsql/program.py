@@ -16,21 +16,23 @@ from dpsql.choose import Choice, choose, shares, weight_of
 from dpsql.degrees import Degreed, degreed, way_of
 from dpsql.errors import OptionError, Unsupported
 from dpsql.limits import unknown_limits
-from dpsql.mechanisms.base import Linear, No, Ordered, Task
+from dpsql.mechanisms.base import Linear, No, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
 from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
 from dpsql.options import Options
-from dpsql.plan.certificate import Sensitivity
+from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.degrees import degrees_of
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.settle import settle
+from dpsql.requests import Failing, Slack
 from dpsql.sql.world import PublicTables
 from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.types import Interval, Type
@@ -156,7 +158,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
         return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
                        searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
-    graph = degrees_of(view, public) if known.rows is None and not known.owners else None
+    graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
         return _of_degrees(question, options, known, degreed(question, graph, options, public))
     searched = _searched(question)
@@ -175,8 +177,8 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
     asked, found = degrees.asked(question), way_of(options)
     _check_cells(asked)
-    return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, searched=(),
-                   hidden=(), learn=None if degrees.given else "degrees", groups=1, degrees=degrees,
+    return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, groups=1,
+                   searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
                    decomposition=decompose(asked, owner=None, bounds={}, each=found.bound.each))
 
 
@@ -373,9 +375,26 @@ def _check_mechanisms(program: Program) -> Program:
 
 def _check_choices(program: Program, public: PublicFacts) -> Program:
     """Every part needs a mechanism that can do it at this price."""
-    if any(None in expected(below, public) for below in (program, *(found for _, found in program.first))):
-        raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
+    for below in (program, *(found for _, found in program.first)):
+        if not all(choice is not None and _may_be_asked(choice, below, public) for choice in expected(below, public)):
+            raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
     return program
+
+
+def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
+    """Whether what a mechanism of a bound asks first has a cost: with a tiny price its noise is wider than can be drawn."""
+    if not isinstance(choice.task, Shared):
+        return True
+    cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
+    request = next(choice.mechanism.run([(choice.task, choice.purse)], Setting(keys=program.keys, cells=cells)))
+    assert not isinstance(request, Slack | Failing)  # mechanisms of bounds ask about one plan
+    plan: Node = request.plan
+    try:
+        request.cost(certify(plan, public) if isinstance(plan, Tally) else Certificate(
+            below=stability(plan.inputs[0], public), summands=()))
+    except ValueError:
+        return False
+    return True
 
 
 def _unused(program: Program) -> dict[str, str]:

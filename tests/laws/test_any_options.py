@@ -22,6 +22,7 @@ from dpsql.audit.prepared import Prepared, Remembering
 from dpsql.engine import Session, answer
 from dpsql.errors import Error
 from dpsql.explain import Explanation
+from dpsql.mechanisms.bounds import BOUNDS
 from dpsql.mechanisms.catalogue import NAMES
 from dpsql.mechanisms.select.keys import RULES
 from dpsql.sql.parse import parse
@@ -34,8 +35,10 @@ CLAUSE = re.compile(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", re
 PRICES = ("epsilon = 1e-9", "epsilon = 1e-9, delta = 1e-18", "epsilon = 0.5, delta = 1e-6", "epsilon = 999",
           "epsilon = 999, delta = 0.1", "rho = 1e-9", "rho = 0.5, delta = 1e-9", "rho = 900, delta = 0.1",
           "epsilon = 1e-5, delta = 0.1", "epsilon = 0.3, delta = 1e-18")
-OTHERS = ("bound = 'clip'", "bound = 'rows'", "bound = 'elastic'", "bound = 'residual'", "clip = 1", "clip = 1e9",
-          "clip = 1e-6", "max_rows = 1", "max_rows = 1000000", "max_groups = 1", "max_groups = 1000", "confidence = 0.999999", "confidence = 0.5",
+OTHERS = (*(f"bound = '{bound.name}'" for bound in BOUNDS), "bound = 'extension', clip = 3", "bound = 'extension', clip = 1e9",
+          "bound = 'reservoir', clip = 2, max_groups = 2", "bound = 'frequency', max_frequency = 2", "clip = 1", "clip = 1e9",
+          "clip = 1e-6", "max_rows = 1", "max_rows = 1000000", "max_groups = 1", "max_groups = 1000", "confidence = 0.999999",
+          "confidence = 0.5",
           *(f"mechanism = '{name}'" for name in (*NAMES, *RULES)))
 POLICY = worlds.POLICY.replace("delta = 0.01", "delta = 0.1")
 
