@@ -99,7 +99,7 @@ def test_values_and_what_rests_on_them_keep_the_promise_together(claim: Claim, t
 def test_the_audit_is_not_blind(tmp_path: Path, effort: float) -> None:
     """Of a price that is shared by two counts, it finds a good part."""
     claim = next(claim for claim in CLAIMS if claim.name == "two values")
-    assert audit(claim, tmp_path, int(1600 * effort)).epsilon > 0.35 * claim.epsilon
+    assert audit(claim, tmp_path, int(2000 * max(1.0, effort))).epsilon > 0.35 * claim.epsilon
 
 
 def test_a_value_without_noise_would_be_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,5 +111,5 @@ def test_a_value_without_noise_would_be_found(tmp_path: Path, effort: float, mon
     for statement, average in ((first, 45_312.5), (second, 43_548.4)):
         monkeypatch.setattr("dpsql.script.values_of", lambda singles, average=average: dict.fromkeys(singles, average))
         seen.append(np.array([[float(found.values[0]) for found in statement.measure().aggregates.values()]
-                              for _ in range(int(400 * max(1.0, effort)))]))
+                              for _ in range(int(1000 * max(1.0, effort)))]))
     assert lower_bound(*seen, confidence=SURE).epsilon > claim.epsilon
