@@ -97,7 +97,7 @@ def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e
             high, best = middle, tried
         else:
             low = middle
-    matrix = whole(best.matrix, flat.dense())
+    matrix = whole(best.matrix, flat)
     if matrix is None:
         return Refusal("its coefficients are not whole numbers, and its queries do not determine all cells")
     strategy = LeastSquares(name="fitness for use, refined", domain=Domain(flat.domain.attributes), measured=(one_block(matrix),))

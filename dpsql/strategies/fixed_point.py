@@ -42,6 +42,8 @@ from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload
 
+WRITTEN = 2**26  # entries of a matrix of queries whose singular values may be asked for themselves
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
@@ -74,7 +76,7 @@ def solve(workload: Workload, *, targets: Array | None = None, base: Array | Non
                       base=np.full(m, (1 - share) / m) if base is None else base)
     start = problem.look(np.full(m, 1 / m), np.full(n, 1 / n))
     tightest, best, done = climb(start, gap, evaluations)
-    if len(best.spectrum.s) < len(start.spectrum.s):  # queries and cells of little weight have part of the space to themselves
+    if len(best.spectrum.s) < len(start.spectrum.s) and m * n <= WRITTEN:  # little weights have part of the space to themselves
         tightest, best, more = climb(replace(problem, exact=True).look(best.p, best.q), gap, evaluations)
         done += more
     return Solution(lower=tightest.lower, upper=best.upper, evaluations=done, matrix=best.measured(),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, Prefix, Total
+from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, Total
+from dpsql.workload.workload import Workload
 
-BITS = 20  # rounding entries to 2^-k of the longest column moves its squared length by about 2 / 2^k
+BITS = 20  # of the length of the longest column
 ALL_BITS = 40  # of a product, so that its answers and their noise are held by 64 bits
 
 
@@ -16,23 +17,42 @@ def bits_of(factors: int) -> int:
     return min(BITS, ALL_BITS // max(1, factors))
 
 
-def whole(matrix: Array, queries: Exact | None = None, bits: int = BITS) -> Dense | None:
+def whole(matrix: Array, workload: Workload, bits: int = BITS) -> Dense | None:
     """An integer matrix that measures nearly the same, in units of 2^-bits of the longest column.
 
     If the matrix has full column rank, its entries are rounded. Else rounding would tilt the space of what is measured, and
-    queries that were combinations of it would be no more. So it is written as T B with B some of the integer `queries`
+    queries that were combinations of it would be no more. So it is written as T B with B some of the workload's integer queries
     themselves, a basis of all of them, and T is rounded: what is measured spans exactly the queries. Nothing, if the queries are
     not integers.
     """
-    longest = np.sqrt((matrix**2).sum(axis=0).max())
     if matrix.shape[0] == matrix.shape[1]:
-        return Dense(np.rint(matrix / longest * 2.0**bits).astype(np.int64))
-    if queries is None or queries.dtype.kind not in "iu":
+        return Dense(rounded(matrix, bits))
+    queries = workload.dense()
+    if queries.dtype.kind not in "iu":
         return None
+    longest = np.sqrt((matrix**2).sum(axis=0).max())
     basis = _basis(queries, matrix.shape[0])
     mixing = np.linalg.lstsq(basis.T.astype(float), matrix.T / longest, rcond=None)[0].T
     bits += int(np.ceil(np.log2(1 + np.sqrt((basis.astype(float) ** 2).sum(axis=0).max()))))
     return Dense(np.rint(mixing * 2.0**bits).astype(np.int64) @ basis)
+
+
+def rounded(matrix: Array, bits: int) -> Exact:
+    """The matrix in units of 2^-bits of its longest column, every entry rounded up or down, so that columns keep their lengths.
+
+    Entry by entry, from the largest to the smallest of each column, the neighbour is taken that brings the squared length nearer
+    to what it should be. At the optimum of a sum of variances the lengths are all that counts to first order (the derivative by
+    the Gram matrix of the strategy is diagonal there), so the loss is second order: at 13 bits 3e-6, not 2e-4.
+    """
+    real = matrix / np.sqrt((matrix**2).sum(axis=0).max()) * 2.0**bits
+    below, columns = np.floor(real), np.arange(real.shape[1])
+    excess, found = np.zeros(real.shape[1]), np.zeros_like(real)
+    for rows in np.argsort(-np.abs(real), axis=0, kind="stable"):
+        down, square = below[rows, columns], real[rows, columns] ** 2
+        if_down, if_up = excess + down**2 - square, excess + (down + 1) ** 2 - square
+        nearer = np.abs(if_down) <= np.abs(if_up)
+        found[rows, columns], excess = np.where(nearer, down, down + 1), np.where(nearer, if_down, if_up)
+    return np.asarray(found.astype(np.int64))
 
 
 def _basis(queries: Exact, rank: int) -> Exact:
@@ -48,4 +68,4 @@ def integral(factor: Factor) -> bool:
 
 def trivial(factor: Factor) -> bool:
     """Whether measuring the queries themselves is as good as anything: one query, or all cells."""
-    return isinstance(factor, Identity | Total) or (isinstance(factor, Prefix) and factor.n == 1)
+    return isinstance(factor, Identity | Total)

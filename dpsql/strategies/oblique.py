@@ -39,6 +39,7 @@ from dpsql.strategies.base import Refusal
 from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
+from dpsql.strategies.integers import bits_of, rounded
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
@@ -49,23 +50,24 @@ from dpsql.workload.workload import Product, Workload
 ROUNDS = 12
 FITTINGS = 10
 MANY = 200_000  # queries whose variances are looked at one by one
+GAP = 2e-6  # of the strategy of each attribute
 SETTLED = 1e-6  # relative change of the total variance
-BITS = 18  # of the integer matrices; those of several attributes multiply
 
 
-def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-5) -> Residuals | Refusal:
+def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusal:
     """The least total variance of strategies of this form; with targets, the least largest variance over target found."""
     if any(factor.n > DENSE and not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
         return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
     asked = Asked.of(workload)
+    bits = bits_of(max(len(part.axes) for part in workload.parts))
     if targets is None:
-        plans, ones = _least(asked, asked.ones(), {}, gap), asked.ones()
+        plans, ones = _least(asked, asked.ones(), {}, bits), asked.ones()
         strategy, value = _strategy(asked, ones, plans)
         objective, bound = "total variance", product_bound(asked, ones, {kind: each.cells for kind, each in plans.items()})
     elif workload.rows > MANY:
         return Refusal(f"targets are met one by one for up to {MANY} queries")
     else:
-        strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), gap)
+        strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), bits)
         objective = "largest variance over target"
     return replace(strategy, certificate=Certificate(objective=objective, value=value, bound=min(bound, value),
                                                      covers="Gaussian strategies"))
@@ -81,14 +83,14 @@ class Planned:
     tilt: float
 
 
-def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], gap: float) -> dict[Kind, Planned]:
+def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], bits: int) -> dict[Kind, Planned]:
     """The splits of least weighted total variance, starting from how much given ones are tilted."""
-    now = best = {kind: _planned(kind, weights.rows[kind], np.ones(len(kind)), plans[kind].tilt if kind in plans else 0.0, gap)
+    now = best = {kind: _planned(kind, weights.rows[kind], np.ones(len(kind)), plans[kind].tilt if kind in plans else 0.0, bits)
                   for kind in asked.different}
     least = asked.value(_pairs(now), weights.parts)
     for _ in range(ROUNDS):
         slopes = asked.slopes(_pairs(now), weights.parts)
-        now = {kind: _improved(kind, weights.rows[kind], each, *slopes[kind], gap) for kind, each in now.items()}
+        now = {kind: _improved(kind, weights.rows[kind], each, *slopes[kind], bits) for kind, each in now.items()}
         value = asked.value(_pairs(now), weights.parts)
         if value < least:
             best = now
@@ -98,7 +100,7 @@ def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], gap: floa
     return best
 
 
-def _fitted(asked: Asked, targets: Array, gap: float) -> tuple[Residuals, float, float]:
+def _fitted(asked: Asked, targets: Array, bits: int) -> tuple[Residuals, float, float]:
     """Splits for weights that come nearer to evening out the variances over their targets, and the best noise for each of them.
 
     The weights go from w to w v, brought back to the form of a product. The largest of v is at least its mean under any weights,
@@ -108,7 +110,7 @@ def _fitted(asked: Asked, targets: Array, gap: float) -> tuple[Residuals, float,
     weights, plans = asked.ones(), dict[Kind, Planned]()
     best, value, bound = None, math.inf, 0.0
     for _ in range(FITTINGS):
-        plans = _least(asked, weights, plans, gap)
+        plans = _least(asked, weights, plans, bits)
         found = _evened(asked, plans, targets)
         if found.upper < value:
             best, value = _measured(asked, plans, found.noise), found.upper
@@ -160,14 +162,14 @@ def _reweighted(asked: Asked, weights: Weights, ratios: Array) -> Weights:
     return Weights(parts=parts / sizes / (parts / sizes).max(), rows=even)
 
 
-def _planned(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, gap: float) -> Planned:
+def _planned(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, bits: int) -> Planned:
     """The split of the best strategy for the factors' Gram matrices, with these weights, and tilt * 1 1'."""
     n = kind[0].n
     split: Split
     if all(isinstance(factor, Identity) and np.ptp(each) == 0 for factor, each in zip(kind, rows, strict=True)):
         split, cells = Even(n), np.full(n, 1 / n)
     else:
-        split, cells = _solved(kind, rows, weights, tilt, gap)
+        split, cells = _solved(kind, rows, weights, tilt, bits)
     pair = Pair(norm=float(max(split.factor.column_powers(2))),
                 residuals=np.array([each @ split.residual(factor) for factor, each in zip(kind, rows, strict=True)]),
                 totals=np.array([each @ split.total(factor) for factor, each in zip(kind, rows, strict=True)]))
@@ -178,27 +180,25 @@ def _pairs(plans: dict[Kind, Planned]) -> dict[Kind, Pair]:
     return {kind: each.pair for kind, each in plans.items()}
 
 
-def _solved(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, gap: float) -> tuple[Oblique, Array]:
+def _solved(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, bits: int) -> tuple[Oblique, Array]:
     n = kind[0].n
     stacked = Workload(domain(n), tuple(Product((factor,)) for factor in (*kind, Total(n))))
     base = np.concatenate([weight * each for weight, each in zip(weights, rows, strict=True)] + [np.array([tilt])])
     base = np.maximum(base, 1e-9 * base.max())
-    solution = solve(stacked, base=base / base.sum(), share=0.0, gap=gap)
+    solution = solve(stacked, base=base / base.sum(), share=0.0, gap=GAP)
     gram = solution.matrix.T @ solution.matrix + 1e-7 * np.eye(n)  # directions that no query needs are measured too, hardly
     inverse = np.linalg.inv(gram).sum(axis=1)
     values, vectors = np.linalg.eigh(gram - 1 / inverse.sum())
-    matrix = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
-    longest = np.sqrt((matrix**2).sum(axis=0).max())
-    return Oblique(Dense(np.rint(matrix * 2.0**BITS / longest).astype(np.int64))), solution.cells
+    return Oblique(Dense(rounded(np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T, bits))), solution.cells
 
 
-def _improved(kind: Kind, rows: tuple[Array, ...], now: Planned, weights: Array, pulls: Array, gap: float) -> Planned:
+def _improved(kind: Kind, rows: tuple[Array, ...], now: Planned, weights: Array, pulls: Array, bits: int) -> Planned:
     """The split where the frontier is as steep as the value is here."""
     if isinstance(now.split, Even):
         return now
     residual, total = weights @ now.pair.residuals * now.pair.norm, weights @ now.pair.totals
     steep = pulls @ now.pair.totals / total
-    return _planned(kind, rows, weights / weights.max(), max(0.0, residual / steep**2 - total) / weights.max(), gap)
+    return _planned(kind, rows, weights / weights.max(), max(0.0, residual / steep**2 - total) / weights.max(), bits)
 
 
 def _strategy(asked: Asked, weights: Weights, plans: dict[Kind, Planned]) -> tuple[Residuals, float]:

@@ -31,7 +31,7 @@ LONG = 2048  # values of an attribute, or cells, that one eigenproblem after the
 
 def optimal(workload: Workload, *, name: str, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
             gap: float = 1e-4) -> Optimum | Refusal:
-    """The strategy for what `fixed_point.solve` minimises, in integers.
+    """The strategy for what `fixed_point.solve` minimises, in integers. Its domain may have all cells in one line.
 
     A product W1 x W2 with targets (and weights) that are products too is solved factor by factor. Proof: the product of the
     factors' strategies has the product of their values, and the product of their p and q gives the product of their bounds, as
@@ -51,7 +51,7 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
             raise too_large("the search for the best strategy", workload.domain.size, LONG)
         flat = joined(workload)
         solution = solve(flat, targets=targets, base=base, share=share, gap=gap / 2)
-        matrix = whole(solution.matrix, flat.dense())
+        matrix = whole(solution.matrix, flat)
     except Unsupported as refused:
         return Refusal(refused.reason)
     return _together(flat.domain, [None if matrix is None else (matrix, solution.lower)], name)
@@ -68,7 +68,7 @@ def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: A
         raise too_large("the search for the best strategy", factor.n, LONG)
     alone = Workload(Domain((attribute,)), (Product((factor,)),))
     solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
-    matrix = whole(solution.matrix, None if solution.matrix.shape[0] == factor.n else factor.dense(), bits)
+    matrix = whole(solution.matrix, alone, bits)
     return None if matrix is None else (matrix, solution.lower)
 
 

@@ -10,8 +10,8 @@ from dpsql.errors import Unsupported
 from dpsql.strategies import ca, fitness
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.fixed_point import solve
-from dpsql.strategies.integers import whole
-from dpsql.strategies.least_squares import LeastSquares
+from dpsql.strategies.integers import rounded, whole
+from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload, joined
@@ -125,7 +125,20 @@ def test_coefficients_that_are_not_integers() -> None:
     queries = RANDOM.normal(size=(9, 4))
     assert isinstance(fitness.plan(line(Dense(queries))), LeastSquares)
     assert isinstance(fitness.plan(line(Dense(queries.T))), Refusal)
-    assert whole(np.eye(3, 4), queries[:3]) is None
+    assert whole(np.eye(3, 4), line(Dense(queries.T[:3, :4]))) is None
+
+
+def test_rounding_keeps_the_lengths_of_columns() -> None:
+    for bits in (8, 13, 20):
+        matrix = RANDOM.normal(size=(30, 30)) / np.arange(1, 31)
+        found = rounded(matrix, bits).astype(float)
+        unit = 2.0**bits / np.sqrt((matrix**2).sum(axis=0).max())
+        assert np.abs(found - matrix * unit).max() <= 1
+        off = (found**2).sum(axis=0) - ((matrix * unit) ** 2).sum(axis=0)
+        assert (np.abs(off) <= 1 + 2 * np.sort(np.abs(matrix * unit), axis=0)[4]).all()  # what a few small entries can mend
+    solution = solve(line(Prefix(64)), share=0.0, gap=1e-7)
+    few = LeastSquares(name="", domain=domain(64), measured=(one_block(Dense(rounded(solution.matrix, 13))),))
+    assert few.variances(line(Prefix(64))).mean() < solution.lower * (1 + 1e-5)
 
 
 def test_answers_are_those_of_least_squares() -> None:
