@@ -19,7 +19,7 @@ from dpsql.batch.attributes import Column, attributes, factor
 from dpsql.batch.linear import Linear, Sum, column_of
 from dpsql.catalog.price import Price
 from dpsql.cells import Cells
-from dpsql.errors import Unsupported
+from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
@@ -30,7 +30,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.question import Key
-from dpsql.requests import Axis, Blocked, Blocks, Request
+from dpsql.requests import WIDEST, Axis, Blocked, Blocks, Request
 from dpsql.sql.domains import Scratch
 from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
@@ -178,6 +178,13 @@ def variances_of(group: Group, strategy: Strategy, price: Cost) -> Array:
     return strategy.variances(group.smaller.workload, amount) * (group.moved * group.unit) ** 2
 
 
+def check_scales(made: Batch) -> None:
+    """Raises OptionError where the price is so small that no noise of 64 bits pays for it."""
+    for i, group in enumerate(made.groups):
+        if any(not block.scale <= WIDEST for block in request_of(group, group.planned[0], made.price(i)).blocks):
+            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+
+
 def identity_of(made: Batch) -> tuple[object, ...]:
     """What tells a workload from others."""
     return "workload", [(one.question, one.source) for one in made.asked], made.purse
@@ -201,7 +208,9 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
     """The batch in the account, a pure epsilon or rho, that promises the smaller errors."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     made = [batch(asked, replace(purse(price, concentrated=account), delta=Fraction(0)), public, scratch) for account in accounts]
-    return min(made, key=lambda one: one.mean_variance)
+    best_ = min(made, key=lambda one: one.mean_variance)
+    check_scales(best_)
+    return best_
 
 
 def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:

@@ -11,6 +11,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import WIDEST
 from dpsql.strategies.base import Block, sensitivity
 from dpsql.strategies.certificate import Noise
 
@@ -74,6 +75,8 @@ class Blocks:
             if not fits or len(set(block.axes)) != len(block.axes) or [sizes[axis] for axis in block.axes] != [
                     factor.n for factor in block.factors]:
                 raise ValueError("a block does not fit the cells")
+        if any(not block.scale <= WIDEST for block in self.blocks):
+            raise ValueError("64 bits hold every noise")
         worst = sensitivity(self.blocks, self.noise).value
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 

@@ -29,7 +29,8 @@ def look(request: Blocks, context: Context) -> Blocked:
         table = marginals[axes].reshape(-1) if request.line else marginals[axes]
         exact = [int(number) for number in _answers(block, table).reshape(-1)]
         draw = context.noise.laplace if request.noise == "laplace" else context.noise.gaussian
-        found.append(tuple(draw(exact, block.scale)))
+        noise = draw([0] * len(exact), block.scale)  # 64 bits hold the noise, and perhaps not the sums
+        found.append(tuple(number + more for number, more in zip(exact, noise, strict=True)))
     return Blocked(answers=tuple(found))
 
 

@@ -1,0 +1,231 @@
+"""Workloads from SQL: without noise they say what each statement says by itself; with it, as much as their errors say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+from sessions import session_of
+
+from dpsql import engine
+from dpsql.audit.epsilon import lower_bound
+from dpsql.audit.exact import Exact
+from dpsql.batch.result import Answers, of_json
+from dpsql.dbapi import Connection
+from dpsql.engine import Session
+from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
+from dpsql.strategies.base import Block, sensitivity
+from dpsql.workload.factors import Dense, Prefix
+
+PEOPLE = [
+    "SELECT COUNT(*) FROM people",
+    "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex",
+    "SELECT age, COUNT(*) FROM people GROUP BY age",
+    "SELECT bin_floor(age) AS band, sex, COUNT(*) FROM people GROUP BY 1, 2",
+    "SELECT COUNT(*) FROM people WHERE age BETWEEN 20 AND 40",
+    "SELECT COUNT(*) FILTER (WHERE sex = 'f') AS f, COUNT(*) FILTER (WHERE sex <> 'f' AND age > 30) AS m FROM people",
+    "SELECT COUNT(*) FROM people WHERE income > 1000.5 AND income <= 60000",
+    "SELECT COUNT(*) FROM people WHERE income IS NULL OR income < 500",
+    "SELECT active, COUNT(*) FROM people WHERE age >= 18 GROUP BY active",
+    "SELECT COUNT(income) FROM people WHERE sex = 'm'",
+]
+VISITS = [
+    "SELECT year, COUNT(*) FROM visits GROUP BY year",
+    "SELECT year, clinic, SUM(cost) AS cost, COUNT(*) AS n FROM visits GROUP BY year, clinic",
+    "SELECT SUM(cost) FROM visits WHERE year >= 2019",
+    "SELECT SUM(cost) FILTER (WHERE clinic = 'a') / COUNT(*) FROM visits",
+    "SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic HAVING n > 0 ORDER BY n DESC, clinic LIMIT 2",
+]
+
+
+GENEROUS = worlds.POLICY.replace("person = 3, household = 12", "person = 50, household = 50")  # which rows stay is no matter here
+
+
+def listed() -> worlds.World:
+    """The small world without rows that have undeclared values: a workload leaves these out of all its statements."""
+    rows = dict(worlds.world().rows)
+    rows["people"] = [row for row in rows["people"] if row[2] in ("f", "m", None) and 0 <= row[3] <= 100]
+    rows["visits"] = [row for row in rows["visits"] if row[2] in (2018, 2019, 2020, 2021, None) and row[3] in ("a", "b", "c", "d", None)]
+    return worlds.World(rows)
+
+
+@pytest.fixture
+def exact(tmp_path: Path) -> Iterator[Session]:
+    made = session_of(tmp_path, listed(), noise=Exact(), policy=GENEROUS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Connection:
+    return Connection(session_of(tmp_path, worlds.world()))
+
+
+@pytest.mark.parametrize("options", [{"epsilon": 1}, {"rho": 0.5}], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("statements", [PEOPLE, VISITS], ids=["people", "visits"])
+def test_without_noise_a_workload_says_what_its_statements_say(statements: list[str], options: dict[str, Any],
+                                                               exact: Session) -> None:
+    together = Connection(exact).workload(statements, **options)
+    for text, answer in zip(statements, together, strict=True):
+        alone = engine.answer(text, exact)
+        assert [column.name for column in answer.columns] == [column.name for column in alone.columns]  # type: ignore[union-attr]
+        assert len(answer.rows) == len(alone.rows)  # type: ignore[union-attr]
+        for row, other in zip(answer.rows, alone.rows, strict=True):  # type: ignore[union-attr]
+            for value, expected in zip(row, other, strict=True):
+                assert value == expected or value == pytest.approx(expected, abs=1e-4), text
+
+
+def test_the_price_is_charged_once_and_the_same_workload_is_free(connection: Connection) -> None:
+    first = connection.workload(PEOPLE, epsilon=0.25)
+    assert len(connection.session.ledger.entries("person")) == 1
+    assert connection.session.ledger.entries("person")[0].charge.epsilon == 250_000_000
+    again = connection.workload([text.lower().replace("'m'", "'m'") for text in PEOPLE], epsilon=0.25)
+    assert again.stored and [answer.rows for answer in again] == [answer.rows for answer in first]
+    assert len(connection.session.ledger.entries("person")) == 1
+    assert of_json(first.as_json()).answers[1].rows == first[1].rows
+
+
+def test_answers_agree_with_each_other(connection: Connection) -> None:
+    made = connection.workload(["SELECT COUNT(*) FROM people", "SELECT sex, COUNT(*) FROM people GROUP BY sex",
+                                "SELECT age, COUNT(*) FROM people GROUP BY age"], rho=0.5)
+    total = made[0].rows[0][0]
+    assert isinstance(total, int)
+    for answer in made.answers[1:]:
+        assert abs(sum(int(row[-1]) for row in answer.rows) - total) <= len(answer.rows)  # each is rounded to a whole number
+
+
+def test_errors_are_those_of_the_numbers(tmp_path: Path, effort: float) -> None:
+    session = session_of(tmp_path, worlds.world())
+    made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
+    promised = [next(iter(found.values())) for found in made.expected()]
+    truth = _values(session_of(tmp_path / "exact", worlds.world(), noise=Exact()))
+    runs = np.array([np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session)])
+                     for _ in range(int(150 * effort))])
+    found = np.sqrt(((runs - truth) ** 2).mean(axis=0))
+    ratio = found / np.concatenate(promised)
+    assert abs(float(np.sqrt((ratio**2).mean())) - 1) < 0.2 and ratio.max() < 1.6, ratio
+
+
+def test_a_workload_costs_less_than_its_statements(connection: Connection) -> None:
+    """Forty ranges by themselves share the price; together they are measured at once."""
+    ranges = [f"SELECT COUNT(*) FROM people WHERE age BETWEEN {low} AND {low + width}" for low in range(0, 80, 10) for width in
+              (5, 10, 15, 20, 25)]
+    made = connection.workload(ranges, rho=0.02)
+    together = max(row[0] or 0 for answer in made for row in answer.errors)
+    alone = math.sqrt(len(ranges) / (2 * 0.02))
+    assert together < alone / 2
+
+
+WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
+    (["SELECT AVG(income) FROM people"], {}, Unsupported, "AVG(income) is not linear"),
+    (["SELECT MEDIAN(age) FROM people"], {}, Unsupported, "MEDIAN(age) is not linear"),
+    (["SELECT COUNT(DISTINCT sex) FROM people"], {}, Unsupported, "COUNT(DISTINCT sex) is not linear"),
+    (["SELECT SUM(weight) FROM people"], {}, Unsupported, "weight has no declared bounds"),
+    (["SELECT COUNT(*) FROM people WHERE age > income"], {}, Unsupported, "this condition compares several columns"),
+    (["SELECT COUNT(*) FROM people WHERE sex = 'f' OR age > 3"], {}, Unsupported, "this condition compares several columns"),
+    (["SELECT COUNT(*) FROM people WHERE nickname = 'al'"], {}, Unsupported, "the values of nickname are not declared"),
+    (["SELECT nickname, COUNT(*) FROM people GROUP BY nickname"], {}, Unsupported, "the values of nickname are not declared"),
+    (["SELECT COUNT(*) FROM people WHERE age > 1000"], {}, Unsupported, "no declared value fulfils these conditions"),
+    (["SELECT COUNT(*) FROM people WHERE 1 = 2"], {}, Unsupported, ""),
+    (["SELECT COUNT(*) FROM scores"], {}, Unsupported, "a workload is over private rows with a limit"),
+    (["SELECT COUNT(*) FROM clinics"], {}, Unsupported, "a workload is over private rows with a limit"),
+    (["SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM peple"], {}, SqlError, "there is no table peple"),
+    (["SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM people"], {}, OptionError, "the options of a workload"),
+    (["SHOW BUDGET"], {}, ProgrammingError, "a workload is made of queries"),
+    ([], {}, ProgrammingError, "there is no statement"),
+    (["SELECT COUNT(*) FROM people"], {"epsilonn": 1}, OptionError, "there is no option epsilonn"),
+    (["SELECT COUNT(*) FROM people"], {"epsilon": 10**6}, OptionError, "epsilon must be between"),
+    (["SELECT COUNT(*) FROM people"], {"epsilon": 999.5, "rho": 1}, OptionError, ""),
+]
+
+
+@pytest.mark.parametrize(("statements", "options", "kind", "reason"), WRONG, ids=[f"{i}: {case[3][:40]}" for i, case in enumerate(WRONG)])
+def test_mistakes_are_told_and_cost_nothing(statements: list[str], options: dict[str, Any], kind: type[Error], reason: str,
+                                            connection: Connection) -> None:
+    with pytest.raises(kind) as caught:
+        connection.workload(statements, **{"epsilon": 1, **options})
+    assert caught.value.reason.startswith(reason), caught.value
+    assert not connection.session.ledger.entries("person")
+
+
+def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
+    session = session_of(tmp_path, worlds.world(), policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", "epsilon = 1"))
+    with pytest.raises(BudgetExhausted):
+        Connection(session).workload(PEOPLE, epsilon=2)
+    assert not session.ledger.entries("person")
+
+
+# -- the promise
+
+
+def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
+    assert _bound(tmp_path, int(300 * effort)) <= 1
+
+
+def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
+    from dpsql.kernel.noise import laplace
+
+    add = laplace.add
+    monkeypatch.setattr(laplace, "add", lambda values, scale: add(values, scale / 6))
+    assert _bound(tmp_path, int(300 * effort)) > 1
+
+
+def test_the_kernel_refuses_blocks_that_were_not_paid_for(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.batch.plan.SLACK", 0.5)
+    with pytest.raises(Incident):
+        connection.workload(PEOPLE, epsilon=1)
+
+
+def test_sensitivities_are_those_of_the_columns() -> None:
+    matrix = np.array([[3, -1, 0], [0, 2, 5]])
+    blocks = [Block(axes=(0,), factors=(Dense(matrix),), scale=2.0), Block(axes=(1,), factors=(Prefix(4),), scale=0.5)]
+    l1 = max(abs(matrix[:, j]).sum() for j in range(3)) / Fraction(2) + 4 / Fraction(1, 2)
+    l2 = max((matrix[:, j] ** 2).sum() for j in range(3)) / Fraction(4) + 4 / Fraction(1, 4)
+    assert l1 <= sensitivity(blocks, "laplace").value <= l1 * (1 + Fraction(1, 2**60))
+    assert l2 <= sensitivity(blocks, "gaussian").value <= l2 * (1 + Fraction(1, 2**60))
+
+
+def _bound(tmp_path: Path, times: int) -> float:
+    """What the noisy numbers of two neighbours tell, at epsilon = 1: one visit more of someone who has two."""
+    from audits import Pair, person, visit
+
+    pair = Pair(people=[person(i) for i in range(4)], visits=[visit(i, 0, year=2018 + i) for i in range(3)])
+    samples = []
+    for name, world in zip("ab", pair.worlds(), strict=True):
+        session = session_of(tmp_path / name, world)
+        made, _ = engine.batched([_query(text) for text in VISITS[:1]], session, [_option("epsilon", 1.0)])
+        samples.append(np.array([np.concatenate([estimate.values for _, found in _measured(made, session)
+                                                 for estimate in found.values()]) for _ in range(times)]))
+    return lower_bound(*samples, confidence=1 - 1e-8).epsilon
+
+
+def _query(text: str) -> Any:
+    from dpsql.sql.parse import parse
+
+    return parse(text)
+
+
+def _option(name: str, value: float) -> Any:
+    from dpsql.sql.statement import Option
+
+    return Option(name=name, value=value, span=None)
+
+
+def _measured(made: Any, session: Session) -> Any:
+    return session.kernel._serve(made.steps(), made.purse)
+
+
+def _values(session: Session) -> np.ndarray:
+    made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
+    return np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session)])
+
+
+def test_answers_are_a_sequence(connection: Connection) -> None:
+    made = connection.workload("SELECT COUNT(*) FROM people; SELECT sex, COUNT(*) FROM people GROUP BY sex", epsilon=1)
+    assert isinstance(made, Answers) and len(made) == 2 and len(list(made)) == 2 and made.cost == "ε = 1"
