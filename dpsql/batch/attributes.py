@@ -1,8 +1,8 @@
 """The columns that decide which rows count, each with the values that some query tells apart.
 
 A column with declared values has these, and NULL where it may occur; rows with other values are in no cell, so they count in no
-statement of the workload. Any other number is cut where a condition compares it with a
-constant: the numbers between two cuts count alike in every query, so one of them stands for all, and each cut for itself.
+statement of the workload. Any other number is cut where a condition compares it with a constant: the numbers between two cuts
+count alike in every query, so one of them stands for all, and each cut for itself.
 """
 
 from __future__ import annotations
