@@ -101,15 +101,20 @@ def best(gram: Array) -> Array:
 
 
 def starts(n: int) -> list[Array]:
-    """Trees of blocks, with random weights that differ a little, as equal rows would stay equal."""
-    dice = np.random.RandomState(5)  # of a public search: it has no part in privacy
+    """Trees of blocks, with weights that differ a little, as equal rows would stay equal."""
     found = []
     for tree in TREES if n <= SHORT else TREES[:LONG_TREES]:
         levels = [blocks(n, count) for count in tree if count < n]
         if levels and sum(map(len, levels)) <= max(4, n // 3):
             rows = np.vstack(levels)
-            found.append(rows * (1 + 0.05 * dice.rand(*rows.shape)))
-    return found or [0.5 * dice.rand(max(1, n // 8), n)]
+            found.append(rows * (1 + 0.05 * _scattered(rows.shape)))
+    return found or [0.5 * _scattered((max(1, n // 8), n))]
+
+
+def _scattered(shape: tuple[int, ...]) -> Array:
+    """Numbers spread evenly over [0, 1), without a pattern: multiples of the golden ratio."""
+    count = math.prod(shape)
+    return np.asarray(np.modf(np.arange(1, count + 1) * (math.sqrt(5) - 1) / 2)[0]).reshape(shape)
 
 
 def blocks(n: int, count: int) -> Array:
