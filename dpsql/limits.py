@@ -17,6 +17,7 @@ from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_keys import Meeting, limit_keys
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.plan.rules.push_filters import push_filters
 
 FREQUENCY = "frequency"
 
@@ -69,7 +70,7 @@ def with_limits(question: Question, options: Options, public: PublicFacts,
             return None  # it cannot be learned, and there is no bound anyway
         return ask(Unknown(relation=meeting.side, keys=meeting.keys, of=f"each {meeting.label} in {meeting.at}"))
 
-    return limit_keys(limit_rows(prune_columns(question.view), of_entity), public, of_key), unknown
+    return limit_keys(limit_rows(push_filters(prune_columns(question.view)), of_entity), public, of_key), unknown
 
 
 def mixed(here: Stability, options: Options) -> bool:

@@ -23,7 +23,7 @@ from worlds import world
 
 from dpsql.errors import Error
 
-NEAR = {"person": 0.8, "household": 0.6}
+NEAR = {"person": 0.8, "household": 0.55}
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,11 @@ from dpsql.plan.expr.printing import show
 from dpsql.plan.node import Node, PublicFacts, rebuild
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rules.name_keys import name_keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int 
     """The plan with at most so many rows of each value of a key, as `choose` says, wherever an operator has no bound without.
 
     From below, so that what is chosen for one place may rest on what was chosen below it. Nothing changes where `choose` gives
-    None, nor where rows meet by no equality of columns. The rule decides what is left out, and not what is claimed of the rest.
+    None, nor where rows meet by no equality. The rule decides what is left out, and not what is claimed of the rest.
 
     Source: Kotsogiannis et al., PrivateSQL, VLDB 2019.
     """
@@ -44,14 +46,22 @@ def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int 
     def change(node: Node) -> Node:
         if not isinstance(node, Join | Lookup | Window) or stability(node, public).rows is not None:
             return node
-        for name, keys in _meetings(node, public):
-            side: Node = getattr(node, name)
+        found = name_keys(node) if isinstance(node, Join | Lookup) else node
+        limits: dict[str, Node] = {}
+        for name, keys in _meetings(found, public):
+            side: Node = getattr(found, name)
             most = choose(Meeting(side=side, keys=keys, at=_told(node), declared=_declared(side, keys)))
-            if most is not None:
-                node = replace(node, **{name: keep_keys(side, keys, most)})  # type: ignore[arg-type]
-        return node
+            limits |= {name: keep_keys(side, keys, most)} if most is not None else {}
+        return _shown(replace(found, **limits), node) if limits else node  # type: ignore[arg-type]
 
     return rebuild(plan, change)
+
+
+def _shown(found: Node, node: Node) -> Node:
+    """What an operator shows, without columns that keys were named by."""
+    if [field.id for field in found.fields] == [field.id for field in node.fields]:
+        return found
+    return Project(input=found, columns=tuple((field.id, field.name, found.field(field.id).ref) for field in node.fields))
 
 
 def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:

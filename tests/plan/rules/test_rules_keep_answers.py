@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from laws.asked import question_of, view_of
@@ -20,14 +20,18 @@ from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.plan.node import InvalidPlan, Node, fold
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import LISTED
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rules.keep_marks import keep_marks
+from dpsql.plan.rules.limit_keys import limit_keys
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.plan.rules.push_equalities import TRUE, all_of, push_equalities
+from dpsql.plan.rules.push_filters import push_filters
 from dpsql.types import Type
 
 CASES = 60
@@ -174,6 +178,41 @@ def test_equalities_of_where_become_conditions_of_the_join_they_link(families: l
     assert equated(inner.condition)[0] == ("person_id", "person_id")
     assert equated(outer.condition)[0] == ("clinic", "clinic")
     assert not equated(kept.condition)
+
+
+@pytest.mark.parametrize("rule", [push_filters, keep_marks], ids=lambda rule: rule.__name__)
+def test_moved_conditions_keep_the_same_rows(rule: Callable[[Node], Node], families: list[Family], effort: float) -> None:
+    moved = 0
+    for seed in range(int(2 * CASES * effort)):
+        family = families[seed % len(families)]
+        found = drawn(seed, family)
+        if found is None:
+            continue
+        builder, plan = found
+        marks = [field.ref for field in plan.fields if field.name == LISTED]
+        conditions = [builder.expr(plan, Type.BOOLEAN, 1), *(Call(function="not", args=(mark,), type=Type.BOOLEAN) for mark in marks)]
+        asked: Node = Filter(input=plan, condition=all_of(conditions) or TRUE)
+        after = rule(asked)
+        assert after.env.keys() == asked.env.keys()
+        assert rows(after, family) == rows(asked, family), f"seed {seed}"
+        moved += after != asked
+    assert moved > CASES * effort / 20
+
+
+def test_limits_of_keys_that_are_wide_enough_keep_all_rows(families: list[Family], effort: float) -> None:
+    limited = 0
+    for seed in range(int(3 * CASES * effort)):
+        family = families[seed % len(families)]
+        found = drawn(seed, family)
+        if found is None:
+            continue
+        _, plan = found
+        bounded = limit_rows(plan, lambda scan: 10**6)
+        after = limit_keys(bounded, family.kernel, lambda meeting: 10**6)
+        assert [field.id for field in after.fields] == [field.id for field in plan.fields]
+        assert rows(after, family) == rows(bounded, family), f"seed {seed}"
+        limited += after != bounded
+    assert limited > CASES * effort / 20
 
 
 def test_nothing_is_pushed_below_an_outer_join(families: list[Family]) -> None:

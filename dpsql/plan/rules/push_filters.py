@@ -1,0 +1,66 @@
+"""Conditions on one side of a join are asked of that side, before anything is left out there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.plan.expr.nodes import Expr, Ref, columns, conjuncts, rewrite
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.project import Project
+from dpsql.plan.rules.push_equalities import all_of
+
+
+def push_filters(plan: Node) -> Node:
+    """The same rows, with every condition as far down as joins, lookups and projections let it.
+
+    It makes a difference where rows are left out further up, by limits of keys: none of the few places is then taken by a row
+    that a condition drops anyway. A side of an outer join takes a condition only if its own rows are kept, as padded rows have
+    NULL in its columns otherwise.
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter):
+            return node
+        below, kept = node.input, []
+        for part in conjuncts(node.condition):
+            pushed = _pushed(below, part)
+            below = pushed if pushed is not None else below
+            kept += [part] if pushed is None else []
+        condition = all_of(kept)
+        return below if condition is None else replace(node, input=below, condition=condition)
+
+    return rebuild(plan, change)
+
+
+def _pushed(node: Node, part: Expr) -> Node | None:
+    """The node with a condition somewhere below it; None where it can only stand right above."""
+    read = columns(part)
+    match node:
+        case Join() if read and read <= set(node.left.env) and not node.keep_right:
+            return replace(node, left=_above(node.left, part))
+        case Join() if read and read <= set(node.right.env) and not node.keep_left:
+            return replace(node, right=_above(node.right, part))
+        case Lookup() if read <= set(node.input.env):
+            return replace(node, input=_above(node.input, part))
+        case Filter():
+            below = _pushed(node.input, part)
+            return None if below is None else replace(node, input=below)
+        case Project():
+            exprs = {column: expr for column, _, expr in node.columns}
+            below = _pushed(node.input, rewrite(part, lambda found: exprs[found.column] if isinstance(found, Ref) else None))
+            return None if below is None else replace(node, input=below)
+    return None
+
+
+def _above(node: Node, part: Expr) -> Node:
+    pushed = _pushed(node, part)
+    if pushed is not None:
+        return pushed
+    if isinstance(node, Filter):
+        condition = all_of([node.condition, part])
+        assert condition is not None
+        return replace(node, condition=condition)
+    return Filter(input=node, condition=part)
