@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | validate | budget | releases.
+"""The shell: dpsql demo | init | check | query | explain | workload | validate | budget | releases.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql; 2 something in what was given is wrong, and
 nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -103,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made = command("workload", _workload, "answer many COUNT and SUM statements together, for one price")
+    made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+    made.add_argument("--file", metavar="FILE", help="read the statements from a file")
+    _add_place(made)
+    _add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
+    made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
     made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
     made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
                       "PERCENT; - or nothing reads the input")
@@ -242,6 +249,16 @@ def _explain(options: argparse.Namespace) -> None:
         for text in split(_statements(options)):
             made = connection.explain(text, _parameters(options.param))
             print(json.dumps(made.as_dict()) if options.json else made)
+
+
+def _workload(options: argparse.Namespace) -> None:
+    with _connected(options) as connection, _waiting():
+        made = connection.workload(_statements(options))
+    for answer in made:
+        _print_answer(answer, options)
+    if not options.json and not options.csv:
+        for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
+            _console().print(note, style="dim", markup=False, highlight=False)
 
 
 def _validate(options: argparse.Namespace) -> None:
