@@ -41,6 +41,11 @@ def people() -> Any:
     return reader_of(dense())
 
 
+@cache
+def small() -> Any:
+    return reader_of(worlds.world())
+
+
 def exact(folder: Path, **more: Any) -> Session:
     return session_of(folder, reader=people(), noise=Exact(), **more)
 
@@ -69,7 +74,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_exactly_the_price_is_charged_once(text: str, name: str, tmp_path: Path) -> None:
     events: list[str] = []
-    session = watched(tmp_path, events, **PRICES[name])
+    session = watched(tmp_path, events, reader=small(), **PRICES[name])
     asked(text, session)
     (entry,) = releases_of(session)
     assert in_order(events) and events.count("charge") == 1
@@ -103,7 +108,7 @@ def purses(text: str, session: Session) -> list[Fraction]:
 ])
 @pytest.mark.parametrize("account", ["epsilon", "rho"])
 def test_everything_that_is_measured_has_an_equal_share(text: str, expected: list[str], account: str, tmp_path: Path) -> None:
-    session = session_of(tmp_path, at={account: 2, "delta": 1e-6} if "nickname" in text else {account: 2})
+    session = session_of(tmp_path, reader=small(), at={account: 2, "delta": 1e-6} if "nickname" in text else {account: 2})
     found = [part if account == "epsilon" else part for part in purses(text, session)]
     whole = sum(found)
     assert [2 * part / whole for part in found] == [Fraction(part) for part in expected]
@@ -111,7 +116,7 @@ def test_everything_that_is_measured_has_an_equal_share(text: str, expected: lis
 
 def test_a_price_that_is_too_small_for_a_part_is_refused_before_anything(tmp_path: Path) -> None:
     events: list[str] = []
-    session = watched(tmp_path, events)
+    session = watched(tmp_path, events, reader=small())
     text = "SELECT COUNT(*) FROM people WHERE age > (SELECT MEDIAN(age) FROM people)"
     with pytest.raises(OptionError, match="no price"):
         answer(text, replace(session, price=None))
@@ -131,7 +136,7 @@ def test_a_price_that_is_too_small_for_a_part_is_refused_before_anything(tmp_pat
     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people LIMIT -1)"])
 def test_errors_anywhere_are_told_before_the_charge(text: str, tmp_path: Path) -> None:
     events: list[str] = []
-    session = watched(tmp_path, events, budget="pure", at={"epsilon": 1})
+    session = watched(tmp_path, events, reader=small(), budget="pure", at={"epsilon": 1})
     with pytest.raises(Error) as caught:
         answer(text, session)
     assert not isinstance(caught.value, Incident) and caught.value.span is not None
@@ -140,14 +145,14 @@ def test_errors_anywhere_are_told_before_the_charge(text: str, tmp_path: Path) -
 
 def test_what_a_budget_cannot_pay_reads_nothing(tmp_path: Path) -> None:
     events: list[str] = []
-    session = watched(tmp_path, events, policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", "epsilon = 1"))
+    session = watched(tmp_path, events, reader=small(), policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", "epsilon = 1"))
     with pytest.raises(BudgetExhausted):
         answer(options(ABOVE, "epsilon = 1.5"), session)
     assert set(events) <= {"public"}
 
 
 def test_the_delta_of_failures_is_shared_by_those_that_may_fail(tmp_path: Path) -> None:
-    session = session_of(tmp_path, at={"epsilon": 2, "delta": 1e-3})
+    session = session_of(tmp_path, reader=small(), at={"epsilon": 2, "delta": 1e-3})
     text = options("SELECT nickname, COUNT(*) FROM people WHERE age > (SELECT MEDIAN(age) FROM people) GROUP BY nickname",
                    "epsilon = 2, delta = 0.001, mechanism = 'smooth_sensitivity'")
     program = Prepared(text, session).program
@@ -292,7 +297,7 @@ def test_other_entities_are_protected_alike(tmp_path: Path) -> None:
 
 def test_explain_shows_what_is_released_first(tmp_path: Path) -> None:
     events: list[str] = []
-    session = watched(tmp_path, events, at={"epsilon": 2})
+    session = watched(tmp_path, events, reader=small(), at={"epsilon": 2})
     found = answer("EXPLAIN PRIVACY " + ABOVE, session)
     assert isinstance(found, Explanation) and set(events) <= {"public"} and releases_of(session) == []
     (first,) = found.first
@@ -307,7 +312,7 @@ def test_explain_shows_what_is_released_first(tmp_path: Path) -> None:
 
 def test_explain_shows_a_linked_subquery_as_a_join(tmp_path: Path) -> None:
     found = answer("EXPLAIN PRIVACY SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.person_id = "
-                   "v.person_id)", session_of(tmp_path))
+                   "v.person_id)", session_of(tmp_path, reader=small()))
     assert isinstance(found, Explanation) and found.first == ()
     labels = [step.label for step in found.steps]
     assert any(label.startswith("Left join on ") for label in labels) and any(label.startswith("Group avg(") for label in labels)
@@ -317,7 +322,7 @@ def test_explain_shows_a_linked_subquery_as_a_join(tmp_path: Path) -> None:
 
 def test_explain_of_public_rows_has_the_price_of_the_value(tmp_path: Path) -> None:
     found = answer("EXPLAIN PRIVACY SELECT COUNT(*) FROM clinics WHERE beds < (SELECT AVG(age) FROM people)",
-                   session_of(tmp_path, at={"epsilon": 2}))
+                   session_of(tmp_path, reader=small(), at={"epsilon": 2}))
     assert isinstance(found, Explanation) and found.cost == "ε = 2" and found.first[0].price == "ε = 2" and found.left
 
 
@@ -327,7 +332,7 @@ def test_explain_of_public_rows_has_the_price_of_the_value(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", [ABOVE, TEXTS[3]])
 def test_a_failure_after_the_first_release_is_an_incident_with_the_charge_kept(text: str, tmp_path: Path,
                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    session = session_of(tmp_path, at={"epsilon": 2})
+    session = session_of(tmp_path, reader=small(), at={"epsilon": 2})
     with monkeypatch.context() as patch:
         patch.setattr("dpsql.script.told", lambda *given: 1 / 0)
         with pytest.raises(Incident) as caught:
@@ -372,7 +377,7 @@ def a_value_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("at", [{"epsilon": 1}, {"rho": 0.1}])
 def test_what_was_not_charged_is_not_released(plant: Callable[[pytest.MonkeyPatch], None], at: dict[str, object], tmp_path: Path,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
-    session = session_of(tmp_path, at=at)
+    session = session_of(tmp_path, reader=small(), at=at)
     with monkeypatch.context() as patch:
         plant(patch)
         with pytest.raises(Incident):
@@ -384,13 +389,13 @@ def test_what_was_not_charged_is_not_released(plant: Callable[[pytest.MonkeyPatc
 def test_a_subquery_is_not_answered_in_validate(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="released first"):
         answer("VALIDATE (SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)) AGAINST people WITHIN 5 PERCENT",
-               session_of(tmp_path))
+               session_of(tmp_path, reader=small()))
 
 
 def test_prices_are_whole(tmp_path: Path) -> None:
     """Shares are exact fractions, so their sum is what is charged and not more."""
     for parts in range(1, 8):
         values = " + ".join(f"(SELECT AVG(age) FROM people WHERE age > {i})" for i in range(parts))
-        session = session_of(tmp_path, at={"epsilon": 1})
+        session = session_of(tmp_path, reader=small(), at={"epsilon": 1})
         assert sum(purses(f"SELECT COUNT(*) FROM people WHERE age > {values}", session)) == 1
     assert price(epsilon=1) == Price(epsilon=Fraction(1))
