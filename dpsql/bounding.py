@@ -36,7 +36,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
         return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)
     view = limit_rows(pruned)
     here = stability(view, public)
-    if here.public or _told_by_degrees(view, here, options, public):
+    if here.public or _told_by_degrees(question, view, here, options, public):
         return view, here
     if options.max_rows is not None and here.owner is not None:
         view = keep_rows(view, options.max_rows, here.owner)
@@ -52,7 +52,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     return view, here
 
 
-def _told_by_degrees(view: Node, here: Stability, options: Options, public: PublicFacts) -> bool:
+def _told_by_degrees(question: Question, view: Node, here: Stability, options: Options, public: PublicFacts) -> bool:
     """Whether the rows are the degrees of a graph, of which counts can be told though they have no bound.
 
     Raises Unsupported where they nearly are, and OptionError where another bound is asked for.
@@ -60,7 +60,7 @@ def _told_by_degrees(view: Node, here: Stability, options: Options, public: Publ
     if here.owners or here.rows is not None or options.bound == "frequency":
         return False
     try:
-        graph = degrees_of(view, public)
+        graph = degrees_of(view, question.read, public)
     except NearlyDegrees as fault:
         raise Unsupported(str(fault), code="degrees", span=fault.span, try_=fault.try_) from None
     if graph is not None and options.bound != "auto" and not BY_NAME[options.bound].degrees:

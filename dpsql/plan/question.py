@@ -82,6 +82,12 @@ class Question:
     distinct: bool = False
     scalars: tuple[Scalar, ...] = ()
 
+    @property
+    def read(self) -> frozenset[str]:
+        """The columns of the view that are grouped, aggregated, or conditions of aggregates."""
+        calls = [column for call in self.aggregates for column in (*call.columns, call.when) if column is not None]
+        return frozenset([*(key.column for key in self.keys), *calls])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:

@@ -195,7 +195,7 @@ class _EachDecomposer(_Decomposer):
                     return (total(released) / rows).within(ends.low, ends.high).where(rows.values > 0)
 
                 return mean, (first, count)
-        name = call.function.upper()
+        name = call.text or call.function.upper()
         raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners",
                           span=call.span, subject=name, try_="COUNT, SUM or AVG; or a join in which each row has one entity")
 

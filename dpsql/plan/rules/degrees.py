@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Ref, columns, rewrite
-from dpsql.plan.node import Node, PublicFacts, fold
+from dpsql.plan.node import Field, Node, PublicFacts, fold
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
@@ -22,7 +23,7 @@ from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.rules.push_equalities import all_of
-from dpsql.types import Span
+from dpsql.types import Interval, Span, Type
 
 TAIL, HEAD, DEGREE = "tail", "head", "degree"
 MOST_PARTS = 8
@@ -38,28 +39,22 @@ class NearlyDegrees(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """The arcs whose numbers a view groups by their tails, and the view."""
+    """The arcs whose numbers a view groups by their tails, the view, and the columns of it that a question reads."""
 
     arcs: Arcs
     view: Node
     groups: GroupBy
+    read: frozenset[str]
 
     def over(self, most: int) -> Node:
-        """The view over the degrees 1 .. `most` in place of the private ones, each once, as its first column."""
-        folds = self.groups.folds
-        counts = tuple(self.groups.field(part.id) for part in folds)
-        counted = tuple(replace(field, id=DEGREE, name=DEGREE) for field in counts[:1])
-        rows = tuple((degree,) * (1 + len(counts)) for degree in range(1, most + 1))
-        return self._put(self.view, Constants(columns=(*counted, *counts), rows=rows))
-
-    def _put(self, node: Node, numbers: Node) -> Node:
-        match node:
-            case Filter():
-                return replace(node, input=self._put(node.input, numbers))
-            case Project():
-                below = self._put(node.input, numbers)
-                return Project(input=below, columns=((DEGREE, DEGREE, below.field(DEGREE).ref), *node.columns))
-        return numbers
+        """What is read of the view, over the degrees 1 .. `most` in place of the private ones; each is there once, in a first
+        column of its own.
+        """
+        fields = tuple(Field(id=name, name=name, facts=Facts(
+            type=Type.BIGINT, nullable=False, physical=Interval(1, most), declared=Interval(1, most), whole=True))
+            for name in (DEGREE, *(part.id for part in self.groups.folds)))
+        return _put(self.view, self.read, Constants(columns=fields, rows=tuple((degree,) * len(fields)
+                                                                              for degree in range(1, most + 1))))
 
     def at_most(self, most: int) -> Graph:
         """The view with counts that are known to be so small."""
@@ -68,11 +63,25 @@ class Graph:
             return replace(node, most_rows=most) if isinstance(node, GroupBy) else replace(node, input=put(node.inputs[0]))  # type: ignore[call-arg]
 
         view = put(self.view)
-        return Graph(arcs=self.arcs, view=view, groups=_groups(view) or self.groups)
+        return replace(self, view=view, groups=_groups(view) or self.groups)
 
 
-def degrees_of(view: Node, public: PublicFacts) -> Graph | None:
-    """The graph whose degrees a view is about; None where it is about something else. Raises NearlyDegrees."""
+def _put(node: Node, needed: frozenset[str], numbers: Node) -> Node:
+    match node:
+        case Filter():
+            return replace(node, input=_put(node.input, needed | columns(node.condition), numbers))
+        case Project():
+            kept = tuple(part for part in node.columns if part[0] in needed)
+            below = _put(node.input, frozenset(column for _, _, expr in kept for column in columns(expr)), numbers)
+            return Project(input=below, columns=((DEGREE, DEGREE, below.field(DEGREE).ref), *kept))
+    return numbers
+
+
+def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph | None:
+    """The graph whose degrees a view is about, of which a question reads these columns; None where it is about something else.
+
+    Raises NearlyDegrees.
+    """
     groups = _groups(view)
     if groups is None or not groups.keys:
         return None
@@ -80,15 +89,15 @@ def degrees_of(view: Node, public: PublicFacts) -> Graph | None:
     owners = [stability(part.base, public).owners for part in parts]
     if any(len(found) != 2 for found in owners):
         return None
-    fault = _fault(view, groups, parts, owners)
+    fault = _fault(_read(view, read), groups, parts, owners)
     if fault is not None:
         raise NearlyDegrees(*fault, groups.span)
     key, = groups.keys
     arcs = [_arcs(part, part.columns[key], found) for part, found in zip(parts, owners, strict=True)]
     if len(arcs) == 2 and _same(arcs[0], _turned(arcs[1])):
-        return Graph(arcs=Arcs(input=arcs[0], tail=TAIL, head=HEAD, mutual=True), view=view, groups=groups)
+        return Graph(arcs=Arcs(input=arcs[0], tail=TAIL, head=HEAD, mutual=True), view=view, groups=groups, read=read)
     source = arcs[0] if len(arcs) == 1 else UnionAll(parts=tuple(arcs), columns=((TAIL, TAIL), (HEAD, HEAD)))
-    return Graph(arcs=Arcs(input=source, tail=TAIL, head=HEAD), view=view, groups=groups)
+    return Graph(arcs=Arcs(input=source, tail=TAIL, head=HEAD), view=view, groups=groups, read=read)
 
 
 def _groups(node: Node) -> GroupBy | None:
@@ -98,7 +107,7 @@ def _groups(node: Node) -> GroupBy | None:
     return node if isinstance(node, GroupBy) else None
 
 
-def _fault(view: Node, groups: GroupBy, parts: list[_Part], owners: list[tuple[str, ...]]) -> tuple[str, str] | None:
+def _fault(read: frozenset[str], groups: GroupBy, parts: list[_Part], owners: list[tuple[str, ...]]) -> tuple[str, str] | None:
     """Why these groups are not the degrees of a graph, and what to write."""
     name = groups.input.names[groups.keys[0]]
     wanted = f"(SELECT {name}, COUNT(*) AS degree FROM ... GROUP BY {name}), where {name} names one of the two entities of a row"
@@ -110,9 +119,7 @@ def _fault(view: Node, groups: GroupBy, parts: list[_Part], owners: list[tuple[s
     for part in groups.folds:
         if part.function != "count" or (part.column is not None and groups.input.field(part.column).facts.nullable):
             return ("of rows that belong to two entities each, the number for each entity is known and nothing else", wanted)
-    if not groups.folds:
-        return "without their number of rows, entities are not told apart here", wanted
-    if set(groups.keys) & _read(view):
+    if set(groups.keys) & read:
         return (f"which {name} has which number of rows is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
                 f"(SELECT {name}, COUNT(*) AS degree ...) GROUP BY degree")
     if len(parts) > MOST_PARTS:
@@ -120,14 +127,13 @@ def _fault(view: Node, groups: GroupBy, parts: list[_Part], owners: list[tuple[s
     return None
 
 
-def _read(node: Node) -> frozenset[str]:
-    """What filters and computed columns read of the groups below them."""
-    found: frozenset[str] = frozenset()
+def _read(node: Node, needed: frozenset[str]) -> frozenset[str]:
+    """What is needed of the groups below filters and computed columns."""
     while isinstance(node, Filter | Project):
-        found |= columns(node.condition) if isinstance(node, Filter) else frozenset(
-            column for _, _, expr in node.columns for column in columns(expr))
+        needed = needed | columns(node.condition) if isinstance(node, Filter) else frozenset(
+            column for name, _, expr in node.columns if name in needed for column in columns(expr))
         node = node.input
-    return found
+    return needed
 
 
 # -- rows as arcs
@@ -146,10 +152,10 @@ def _parts(node: Node) -> Iterator[_Part]:
     match node:
         case Project():
             for part in _parts(node.input):
-                yield replace(part, columns={column: _put(expr, part) for column, _, expr in node.columns})
+                yield replace(part, columns={column: _put_in(expr, part) for column, _, expr in node.columns})
         case Filter():
             for part in _parts(node.input):
-                yield replace(part, conditions=(*part.conditions, _put(node.condition, part)))
+                yield replace(part, conditions=(*part.conditions, _put_in(node.condition, part)))
         case UnionAll():
             for below in node.parts:
                 for part in _parts(below):
@@ -159,7 +165,7 @@ def _parts(node: Node) -> Iterator[_Part]:
             yield _Part(base=node, conditions=(), columns={field.id: field.ref for field in node.fields})
 
 
-def _put(expr: Expr, part: _Part) -> Expr:
+def _put_in(expr: Expr, part: _Part) -> Expr:
     return rewrite(expr, lambda inner: part.columns[inner.column] if isinstance(inner, Ref) else None)
 
 
