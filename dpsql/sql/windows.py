@@ -175,7 +175,7 @@ class Windows:
         found = next((group for group in self._groups if (group.partition, group.order) == (partition, order)), None)
         if found is None:
             apart = bool(owners) and set(owners) <= set(partition)
-            most = body.world.stability(body.node).rows if apart else None
+            most = body.world.stability(body.node).rows if apart else body.node.cap(partition)
             found = Group(partition=partition, order=order, most=most or None, span=span)
             self._groups.append(found)
         return found

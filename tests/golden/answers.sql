@@ -164,3 +164,23 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (clip = 100000) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip', clip = 1000) year, COUNT(*) FROM visits GROUP BY year;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 9) SUM(points), COUNT(*) FROM scores;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 3, max_groups = 3) note, COUNT(*) FROM visits GROUP BY note;
+SELECT AVG(change), COUNT(change), SUM(change) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY person_id ORDER BY visit_id) AS
+    change FROM visits) AS t;
+SELECT clinic, COUNT(*), AVG(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY cost
+    DESC NULLS LAST, visit_id) = 1) AS t GROUP BY clinic;
+SELECT nth, COUNT(*), SUM(cost) FROM (SELECT cost, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY visit_id) AS nth FROM
+    visits) AS t WHERE nth <= 2 GROUP BY nth;
+SELECT COUNT(*) FROM (SELECT SUM(year) OVER (PARTITION BY person_id ORDER BY visit_id) AS total FROM visits) AS t WHERE total
+    > 4040;
+SELECT first, COUNT(*) FROM (SELECT DISTINCT person_id, FIRST_VALUE(clinic) OVER (PARTITION BY person_id ORDER BY visit_id) AS
+    first FROM visits) AS t GROUP BY first;
+SELECT n, COUNT(*) FROM (SELECT COUNT(*) OVER (PARTITION BY person_id) AS n FROM scores) AS t WHERE n BETWEEN 1 AND 3 GROUP BY n;
+SELECT p.sex, AVG(f.cost) FROM people p JOIN (SELECT person_id, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id
+    ORDER BY visit_id DESC) = 1) AS f USING (person_id) GROUP BY p.sex;
+SELECT clinic, COUNT(*), SUM(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC
+    NULLS LAST, visit_id) <= 3) AS t GROUP BY clinic;
+SELECT COUNT(*), AVG(gap) FROM (SELECT year - LEAD(year, 1, year) OVER (ORDER BY visit_id) AS gap FROM visits) AS t;
+SELECT MEDIAN(gap) FROM (SELECT date_diff('day', LAG(seen) OVER (PARTITION BY person_id ORDER BY seen, visit_id), seen) AS gap
+    FROM visits) AS t WHERE gap BETWEEN 0 AND 2000;
+SELECT COUNT(DISTINCT person_id) FROM (SELECT person_id, cost, MAX(cost) OVER (PARTITION BY person_id) AS most FROM visits) AS t
+    WHERE cost = most AND cost > 100;

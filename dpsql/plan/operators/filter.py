@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.limits import limit_of
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
+from dpsql.plan.expr.limits import Limit, limit_of
+from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
 from dpsql.plan.operators.scan import Scan
 from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
-
-TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 
 
@@ -57,14 +55,9 @@ class Filter(Node):
 
     @property
     def _values(self) -> Mapping[str, int]:
-        """How many values the condition leaves of columns of whole numbers, where these are few."""
-        limits: dict[str, Interval] = {}
-        for limit in filter(None, map(limit_of, conjuncts(self.condition))):
-            known = limits.get(limit.column, self.env[limit.column].physical)
-            low = known.low if limit.low is None else max(limit.low, known.low)
-            high = known.high if limit.high is None else min(limit.high, known.high)
-            limits[limit.column] = Interval(low, max(low, high))
-        return {column: int(ends.high - ends.low) + 1 for column, ends in limits.items() if ends.high - ends.low < MOST_VALUES}
+        """How many values the condition leaves of the whole numbers that it limits, where these are few."""
+        sizes = {limit.column: self.env[limit.column].physical for limit in _limits(self.condition)}
+        return {column: int(ends.high - ends.low) + 1 for column, ends in sizes.items() if ends.high - ends.low < MOST_VALUES}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.cap([below[0].owner]) if below[0].owner is not None else None
@@ -81,19 +74,15 @@ class Filter(Node):
         return f"Filter {show(self.condition, self.input.names)}"
 
 
+def _limits(condition: Expr) -> list[Limit]:
+    return [limit for limit in map(limit_of, conjuncts(condition)) if limit is not None]
+
+
 def _compared(column: str, known: Facts, condition: Expr) -> Facts:
     """What is known of a whole number where the condition is true; as before where it can never be."""
-    low, high = -math.inf, math.inf
-    for part in conjuncts(condition) if known.type is Type.BIGINT else ():
-        if not isinstance(part, Call) or part.function not in TURNED:
-            continue
-        left, right = part.args
-        sign = part.function
-        if isinstance(left, Literal):
-            left, right, sign = right, left, TURNED[sign]
-        if isinstance(left, Ref) and left.column == column and isinstance(right, Literal) and type(right.value) is int:
-            low = max(low, right.value + (sign == ">")) if sign in (">", ">=", "=") else low
-            high = min(high, right.value - (sign == "<")) if sign in ("<", "<=", "=") else high
+    limits = [limit for limit in _limits(condition) if limit.column == column]
+    low = max((limit.low for limit in limits if limit.low is not None), default=-math.inf)
+    high = min((limit.high for limit in limits if limit.high is not None), default=math.inf)
     return replace(known, physical=_cut(known.physical, low, high), declared=_cut(known.declared, low, high))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, either
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
@@ -18,6 +19,7 @@ SHIFTS = ("lag", "lead")
 ENDS = ("first_value", "last_value")
 FOLDS = ("count", "count_distinct", "sum", "avg", "min", "max")
 MOST_OFFSET = 2**31
+MOST_PLACES = 100  # as many can be shown as groups, those that nobody has too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +288,10 @@ def over_facts(part: Over, env: Mapping[str, Facts], most: int | None) -> Facts:
     below = env[part.column] if part.column is not None else None
     if part.function in RANKS:
         limits = [part.number if part.function == "ntile" else MOST_ROWS, *([most] if most is not None else [])]
-        declared = Interval(1, max(1, min(limits))) if len(limits) > 1 or part.function == "ntile" else ANY_NUMBER
-        return Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, limits[0]), declared=declared, whole=True)
+        last = max(1, min(limits))
+        declared = Interval(1, last) if last < MOST_ROWS else ANY_NUMBER
+        return Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, limits[0]), declared=declared, whole=True,
+                     domain=Domain(tuple(range(1, last + 1))) if last <= MOST_PLACES else None)
     if part.function in FOLDS:
         sizes = [size for size in (most, part.frame.most) if size is not None]
         return fold_facts(part, below, most=min(sizes, default=None), empty=part.frame.empty)

@@ -25,6 +25,7 @@ from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -34,6 +35,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import Frame, Over, Window
 from dpsql.types import Type
 
 GOLDEN = Path(__file__).parent / "prints.sql"
@@ -92,6 +94,21 @@ PLANS: dict[str, Node] = {
     "truncate keys, by all columns": TruncateKeys(input=P, rows=2, keys=("p_x", "p_active"), order=("p_id",)),
     "truncate keys, in all": TruncateKeys(input=V, rows=5, keys=(), order=("v_visit", "v_person", "v_town")),
     "numbers": Numbers(input=P, keys=("p_x", "p_active")),
+    "truncate keys, the first by a column": TruncateKeys(
+        input=V, rows=2, keys=("v_town",), order=("v_visit",), first=(Term(column="v_person", descending=True),)),
+    "window": Window(input=V, partition=("v_person",), order=(Term(column="v_town", nulls_first=True),), ties=("v_visit",), functions=(
+        Over(id="c1", name="n", function="row_number"), Over(id="c2", name="r", function="rank"),
+        Over(id="c3", name="l", function="lag", column="v_town", number=2, otherwise="v_town"),
+        Over(id="c4", name="m", function="max", column="v_town"),
+        Over(id="c5", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-1, end=0)))),
+    "window, ends of peers": Window(input=V, partition=(), order=(Term(column="v_town"),), ties=("v_visit",), functions=(
+        Over(id="c1", name="f", function="first_value", column="v_visit", frame=Frame(end=0)),
+        Over(id="c2", name="l", function="last_value", column="v_visit", frame=Frame(end=0)))),
+    "window, without a key": Window(input=N, partition=("n_owner",), order=(), ties=("n_word",), functions=(
+        Over(id="c1", name="n", function="ntile", number=3),
+        Over(id="c2", name="c", function="count", frame=Frame(rows=True, end=-1)))),
+    "window, numbers": Window(input=P, partition=("p_x",), order=(Term(column="p_x", descending=True),), ties=("p_id",), functions=(
+        Over(id="c1", name="a", function="avg", column="p_x", grid=TENTHS, frame=Frame(end=0)),)),
     "contributions": GIVEN,
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from plan.operators.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
 
+from dpsql.catalog.model import Domain
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Ref
@@ -84,7 +85,8 @@ def facts(*functions: Over, node: Node = V, partition: tuple[str, ...] = ("v_per
 
 def test_what_is_known_of_places() -> None:
     assert facts(NUMBER) == Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, MOST_ROWS), whole=True)
-    assert facts(NUMBER, most=3).declared == Interval(1, 3)
+    assert facts(NUMBER, most=3).declared == Interval(1, 3) and facts(NUMBER, most=3).domain == Domain((1, 2, 3))
+    assert facts(NUMBER, most=1000).declared == Interval(1, 1000) and facts(NUMBER, most=1000).domain is None
     assert facts(replace(NUMBER, function="dense_rank"), most=3).declared == Interval(1, 3)
     parts = facts(replace(NUMBER, function="ntile", number=4), most=9)
     assert (parts.physical, parts.declared, parts.nullable) == (Interval(1, 4), Interval(1, 4), False)
