@@ -140,8 +140,8 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
     if isinstance(node, Window) and node.reach is None and node.input.cap(node.partition) is None:
         return Unsupported("these windows hold rows of many entities, and one of them could change what is said of all others",
-                           code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + (
-                               f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW") + limits)
+                           code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + limits + (
+                               f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"))
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"

@@ -43,8 +43,8 @@ class Options:
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
-        """The choices for scalar subqueries. What is said of limits and bounds is said of the outermost query; where that reads no
-        private rows, of its subqueries."""
+        """The choices for scalar subqueries. What is said of limits and bounds is said of the outermost query; where that reads
+        no private rows, of its subqueries."""
         if outer_public:
             return self
         return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None)

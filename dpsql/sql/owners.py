@@ -70,13 +70,14 @@ def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Ma
 
 def _equal_to(column: str, node: Node) -> set[str]:
     """The columns that are equal to this one, as the inner joins below say."""
-    links, below = [], [node]
+    links: list[tuple[str, str]] = []
+    below: list[Node] = [node]
     while below:
         part = below.pop()
         if isinstance(part, Join) and not part.keep_left and not part.keep_right:
             links += part.equated
         below += part.inputs if isinstance(part, Join | Filter) else ()
-    found, reached = set(), {column}
+    found, reached = set[str](), {column}
     while reached - found:
         found |= reached
         reached = found | {b for pair in links for a, b in (pair, pair[::-1]) if a in found}

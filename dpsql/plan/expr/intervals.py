@@ -74,7 +74,8 @@ def modulo(a: Interval, b: Interval) -> Interval:
 def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
     """The rule of a non-decreasing function that is printed with the guard low <= x <= high.
 
-    Of what lies beyond the guard there is no value, and any range will do: the nearest, so that no narrower range has a wider one.
+    Of what lies beyond the guard there is no value, and any range will do: the nearest, so that no narrower range has a wider
+    one.
     """
 
     def rule(a: Interval) -> Interval:
