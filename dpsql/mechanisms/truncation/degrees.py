@@ -35,7 +35,7 @@ from dpsql.requests import Degrees as Asked
 from dpsql.requests import Held, Histogram, Level, Noise, Request, Way, score_range
 
 TOLD = 100
-LEVELS: tuple[int, ...] = tuple(2**j for j in range(13))
+LEVELS: tuple[int, ...] = tuple(2**j for j in range(11))
 
 Reals = NDArray[np.float64]
 
