@@ -176,7 +176,10 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
             if isinstance(node.input, Scan) and node.input.table.rows != node.rows:
                 what = f"of {node.input.table.name}"
             found.append(f"truncate: at most {most(node)} {what} are kept of each {entity}, chosen by a keyed hash")
-        if isinstance(node, TruncateKeys):
+        if isinstance(node, TruncateKeys) and node.first:
+            kept = node.label().removeprefix("Keep ")
+            found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
+        elif isinstance(node, TruncateKeys):
             key = " and ".join(node.input.names[key] for key in node.keys)
             found.append(f"truncate: at most {most(node)} are kept of each {key}, chosen by a keyed hash, because any number of "
                          f"rows may have one {key} and meet by it in: {above}")

@@ -26,7 +26,7 @@ def limit_of(part: Expr) -> Limit | None:
     (a, b), function = part.args, part.function
     if isinstance(a, Literal):
         a, b, function = b, a, MIRRORED[function]
-    if not isinstance(a, Ref) or not isinstance(b, Literal) or a.type is not Type.BIGINT or not isinstance(b.value, int):
+    if not isinstance(a, Ref) or not isinstance(b, Literal) or a.type is not Type.BIGINT or type(b.value) is not int:
         return None
     match function:
         case "<=":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.groupby import MOST_ROWS, Fold, fold_facts, fold_sql
 from dpsql.plan.operators.ordering import Term, same, tied
-from dpsql.types import ANY_NUMBER, Interval, Span, Type
+from dpsql.types import Interval, Span, Type
 
 RANKS = ("row_number", "rank", "dense_rank", "ntile")
 SHIFTS = ("lag", "lead")
@@ -289,7 +290,7 @@ def over_facts(part: Over, env: Mapping[str, Facts], most: int | None) -> Facts:
     if part.function in RANKS:
         limits = [part.number if part.function == "ntile" else MOST_ROWS, *([most] if most is not None else [])]
         last = max(1, min(limits))
-        declared = Interval(1, last) if last < MOST_ROWS else ANY_NUMBER
+        declared = Interval(1, last if last < MOST_ROWS else math.inf)
         return Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, limits[0]), declared=declared, whole=True,
                      domain=Domain(tuple(range(1, last + 1))) if last <= MOST_PLACES else None)
     if part.function in FOLDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -84,7 +85,8 @@ def facts(*functions: Over, node: Node = V, partition: tuple[str, ...] = ("v_per
 
 
 def test_what_is_known_of_places() -> None:
-    assert facts(NUMBER) == Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, MOST_ROWS), whole=True)
+    assert facts(NUMBER) == Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, MOST_ROWS), whole=True,
+                                  declared=Interval(1, math.inf))
     assert facts(NUMBER, most=3).declared == Interval(1, 3) and facts(NUMBER, most=3).domain == Domain((1, 2, 3))
     assert facts(NUMBER, most=1000).declared == Interval(1, 1000) and facts(NUMBER, most=1000).domain is None
     assert facts(replace(NUMBER, function="dense_rank"), most=3).declared == Interval(1, 3)
