@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 Numbers = NDArray[np.float64]
 CUTS = 400  # half-lines that are tried for each number
 BINS, MOST_BINS = 24, 4096  # of each coordinate, and of all together
+CARE = 0.75  # of the judgement's, on a logarithmic scale: how careful the choice is, which has fewer samples to go by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
         raise ValueError("two samples of the same kind are needed")
     chance = (1 - confidence) / 2
     suggest, choose, judge = (_part(a, b, places) for places in ((0,), (1, 2), (3, 4, 5, 6, 7)))
-    tried = [_best(feature, *choose, chance, delta) for feature in _features(*suggest)]
+    tried = [_best(feature, *choose, chance**CARE, delta) for feature in _features(*suggest)]
     event = max(tried, key=lambda pair: pair[0])[1]
     likelier, other = judge if event.first else judge[::-1]
     found = _bounds(np.array([event.hits(likelier)]), len(likelier), np.array([event.hits(other)]), len(other), chance, delta)
