@@ -138,7 +138,8 @@ class Builder:
             function = self.draw.choice(["count", "count_distinct", "min", "max", *(["sum", "avg"] * adds)])
             folds.append(Fold(id=self.fresh(), name=function, function=function, column=column.id, grid=grid))
         folds.append(Fold(id=self.fresh(), name="n", function="count"))
-        rows = self.known(node).rows if set(self.known(node).owners) <= set(keys) else None
+        owners = self.known(node).owners
+        rows = self.known(node).rows if owners and set(owners) <= set(keys) else node.cap(keys)
         return GroupBy(input=node, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
 
     def truncate(self, node: Node) -> Node:
@@ -250,6 +251,8 @@ class Builder:
             condition = part if condition is TRUE else Call(function="and", args=(condition, part), type=Type.BOOLEAN)
         made = Join(left=left, right=right, condition=condition, keep_left=self.draw.random() < 0.4,
                     keep_right=self.draw.random() < 0.3)
+        if made.keep_left is not made.keep_right and self.draw.random() < 0.3:
+            return replace(made, bare=True)
         if made.keep_left and made.keep_right and self.draw.random() < 0.7:
             return replace(made, merged=tuple(Merged(id=self.fresh(), name="m", left=a, right=b) for a, b in made.equated))
         return made

@@ -45,6 +45,10 @@ class Join(Node):
 
     Where a side is public its summand is 0: m and n alone matter of it.
 
+    With `bare`, one side is kept and only its columns are shown, so that a padded row looks like a pair. Of a kept row with k
+    partners there are then max(1, k) equal rows; a row of the other side that comes or goes changes k by one for n (or m) of them
+    at most, and so as many rows of the result: its 1 + l (or 1 + r) is 1.
+
     Proof, owners. (1) *One side public*: each pair has the owners of its private row, and so has the padded row of that side; a
     kept public row would be padded or not as private rows come and go, and has no owner. (2) *Both private.* A pair leaves with
     either of its rows, and a row leaves with any of its owners: so a pair of an inner join has the owners of both, one of two
@@ -72,6 +76,7 @@ class Join(Node):
     keep_left: bool = False
     keep_right: bool = False
     merged: tuple[Merged, ...] = ()
+    bare: bool = False
     span: Span | None = field(default=None, compare=False)
 
     @cached_property
@@ -79,6 +84,8 @@ class Join(Node):
         self._check()
         left = _padded(self.left.fields) if self.keep_right else self.left.fields
         right = _padded(self.right.fields) if self.keep_left else self.right.fields
+        if self.bare:
+            return left if self.keep_left else right
         return (*left, *right, *(Field(id=made.id, name=made.name, facts=either(
             self.left.env[made.left], self.right.env[made.right])) for made in self.merged))
 
@@ -91,6 +98,8 @@ class Join(Node):
             raise InvalidPlan(f"a join condition is not safe: {fault}") from None
         if kind is not Type.BOOLEAN:
             raise InvalidPlan("a join condition is not a truth value")
+        if self.bare and self.keep_left is self.keep_right:
+            raise InvalidPlan("one side alone is shown of a join that keeps all its rows")
         for made in self.merged:
             if (made.left, made.right) not in self.equated or not (self.keep_left and self.keep_right):
                 raise InvalidPlan("only columns that a full join equates are merged")
@@ -138,6 +147,8 @@ class Join(Node):
             found.append({agreed: rows * max(m, self.keep_left) for agreed, rows in self.left.caps.items()})
         if n is not None and not self.keep_left:
             found.append({agreed: rows * max(n, self.keep_right) for agreed, rows in self.right.caps.items()})
+        if self.bare:
+            found = [{agreed: rows for agreed, rows in caps.items() if agreed <= set(self.env)} for caps in found]
         x, y = self.left.cap([made.left for made in self.merged]), self.right.cap([made.right for made in self.merged])
         if self.merged and x is not None and y is not None:
             found.append({frozenset(made.id for made in self.merged): max(x * y, x + y)})
@@ -151,8 +162,8 @@ class Join(Node):
             return Stability(rows=0, because="public tables only")
         m = self._with_public(self.right_of_left, self.right, 1, public) if right.public else self.right_of_left
         n = self._with_public(self.left_of_right, self.left, 0, public) if left.public else self.left_of_right
-        changes = [self._changes(left, m, self.keep_left, self.keep_right),
-                   self._changes(right, n, self.keep_right, self.keep_left)]
+        changes = [self._changes(left, m, self.keep_left, self.keep_right and not self.bare),
+                   self._changes(right, n, self.keep_right, self.keep_left and not self.bare)]
         bounds = [sum(filter(None, changes))] if None not in changes else []
         owners = self._owners(left, right)
         if self._one_entity(left, right):
@@ -228,7 +239,7 @@ class Join(Node):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.left) | columns_of("t1", self.right)
-        parts = [f"{printed} AS {quote(column)}" for column, printed in names.items()]
+        parts = [f"{printed} AS {quote(column)}" for column, printed in names.items() if column in self.env or not self.bare]
         parts += [f"COALESCE({names[made.left]}, {names[made.right]}) AS {quote(made.id)}" for made in self.merged]
         return (f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0 {self.kind} ({below[1]}) AS t1 "
                 f"ON {to_sql(self.condition, names)}")

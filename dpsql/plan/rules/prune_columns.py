@@ -28,7 +28,9 @@ def prune_columns(plan: Node) -> Node:
 
 def _prune(node: Node, needed: frozenset[str]) -> Node:
     if not needed & node.env.keys():
-        needed = frozenset([node.fields[0].id])  # rows may be all that is asked of a relation, but it has a column
+        # Rows may be all that is asked of a relation, but it has a column; of an outer join, one of the rows that are kept.
+        last = isinstance(node, Join) and node.keep_right and not node.keep_left
+        needed = frozenset([node.fields[-1 if last else 0].id])
     match node:
         case Scan():
             keys: frozenset[str] = frozenset()
@@ -45,7 +47,9 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
         case Join():
             merged = tuple(made for made in node.merged if made.id in needed)
             below = needed | columns(node.condition) | {column for made in merged for column in (made.left, made.right)}
-            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below), merged=merged)
+            others = {False: node.right, True: node.left}[node.keep_right]
+            bare = node.keep_left is not node.keep_right and not needed & others.env.keys()
+            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below), merged=merged, bare=bare)
         case Lookup():
             tested = columns(node.condition) if node.condition is not None else frozenset()
             below = needed | tested | frozenset(column for expr, _ in node.keys for column in columns(expr))

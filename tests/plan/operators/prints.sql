@@ -31,6 +31,9 @@ SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."
 -- join, right rows kept
 SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town" FROM (<0>) AS t0 RIGHT JOIN (<1>) AS t1 ON (t0."p_id" = t1."v_person")
 
+-- join, the side that is kept alone
+SELECT t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town" FROM (<0>) AS t0 RIGHT JOIN (<1>) AS t1 ON (t0."p_id" = t1."v_person")
+
 -- join, all rows kept
 SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", t1."v_visit" AS "v_visit", t1."v_person" AS "v_person", t1."v_town" AS "v_town", COALESCE(t0."p_id", t1."v_person") AS "c1" FROM (<0>) AS t0 FULL JOIN (<1>) AS t1 ON (t0."p_id" = t1."v_person")
 

@@ -85,6 +85,7 @@ INVALID: dict[str, Node] = {
     "join: an unknown column": Join(left=P, right=V, condition=equal(UNKNOWN, ref(P, "p_id"))),
     "join: not a truth value": Join(left=P, right=V, condition=ref(P, "p_id")),
     "join: types that differ": Join(left=P, right=V, condition=equal(ref(P, "p_id"), ref(V, "v_town"))),
+    "join: one side alone of an inner join": Join(left=P, right=V, condition=TRUE, bare=True),
     "join: columns are merged that are not equated": Join(left=P, right=V, condition=TRUE, keep_left=True, keep_right=True,
                                                           merged=(Merged(id="m", name="m", left="p_id", right="v_person"),)),
     "join: columns are merged where a side is not kept": Join(left=P, right=V, condition=equal(ref(P, "p_id"), ref(V, "v_person")),

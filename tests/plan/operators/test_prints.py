@@ -62,6 +62,8 @@ PLANS: dict[str, Node] = {
     "join, left rows kept": Join(left=P, right=V, keep_left=True,
                                  condition=both(equal(ref(P, "p_id"), ref(V, "v_person")), TRUE)),
     "join, right rows kept": Join(left=P, right=V, keep_right=True, condition=equal(ref(P, "p_id"), ref(V, "v_person"))),
+    "join, the side that is kept alone": Join(left=P, right=V, keep_right=True, bare=True,
+                                              condition=equal(ref(P, "p_id"), ref(V, "v_person"))),
     "join, all rows kept": Join(left=P, right=V, keep_left=True, keep_right=True,
                                 condition=equal(ref(P, "p_id"), ref(V, "v_person")),
                                 merged=(Merged(id="c1", name="id", left="p_id", right="v_person"),)),

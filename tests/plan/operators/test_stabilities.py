@@ -145,6 +145,10 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                        (4 * 2 * 5 + 6 * 3, None)),
     "full join by keys of few rows": (replace(FEW, keep_left=True, keep_right=True), (Stability(rows=4), Stability(rows=6)),
                                       (4 * 2 * 5 + 6 * 2 * 3, None)),
+    "left join by keys of few rows, the left side alone": (
+        replace(FEW, keep_left=True, bare=True), (Stability(rows=4), Stability(rows=6)), (38, None)),
+    "right join by keys of few rows, the right side alone": (
+        replace(FEW, keep_right=True, bare=True), (Stability(rows=4), Stability(rows=6)), (38, None)),
     "join of owners by keys of few rows": (FEW, (owned("v_person", 4), owned("w_person", 6)), (38, None)),
     "join to constants": (Join(left=V, right=Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), condition=TRUE),
                           (Stability(rows=4), Stability(rows=3)), (None, None)),
@@ -367,6 +371,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (replace(MET, keep_left=True), ["v_person"], 10),
     (replace(FEW, keep_left=True), ["w_visit"], None), (replace(FEW, keep_left=True), ["v_visit"], 5),
     (replace(FEW, keep_left=True, keep_right=True), ["v_visit"], None),
+    (replace(FEW, keep_left=True, bare=True), ["v_visit"], 5), (replace(FEW, keep_right=True, bare=True), ["w_visit"], 3),
     (replace(FEW, keep_left=True, keep_right=True, merged=(Merged(id="o", name="t", left="v_town", right="w_town"),)), ["o"], 15),
     (SAME, ["c1"], 1), (replace(SAME, left=TWICE, right=CAPPED), ["c2"], 2), (replace(SAME, left=TWICE, right=CAPPED), ["c3"], None),
     (replace(SAME, left=TWICE, right=CAPPED, kind="intersect"), ["c3"], 5),
