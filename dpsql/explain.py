@@ -214,7 +214,9 @@ def _stages(program: Program) -> list[str]:
     how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
-    return [f"{words[name]} at {amount(cost)}" for name, cost in program.stages.items()]
+    drawn = f", or where that shows none, of rows, drawn at {amount(program.reserve)} more" if (
+        program.learn in ("rows", "totals") and program.decomposition.parts) else ""
+    return [f"{words[name]} at {amount(cost)}{drawn if name == 'limits' else ''}" for name, cost in program.stages.items()]
 
 
 def _what(program: Program, i: int) -> str:

@@ -37,7 +37,8 @@ from dpsql.sql.world import PublicTables
 from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.types import Interval, Type
 
-LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 20), Fraction(1, 10), Fraction(3, 10)
+LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
+RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
 USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
@@ -57,6 +58,7 @@ class Program:
     purse     what this question spends, and the part of each stage
     degrees   the graph, where the statement is about degrees
     whole     what the statement spends
+    drawn     whether the reserve was taken, for a limit that had to be drawn
     first     its scalar subqueries, in the order in which they are released
     """
 
@@ -75,6 +77,7 @@ class Program:
     unknown: int = 0
     degrees: Degreed | None = None
     whole: Cost = FREE
+    drawn: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
 
     @property
@@ -111,9 +114,18 @@ class Program:
     @property
     def parts_purse(self) -> Cost:
         """What is left for the parts together."""
+        return self.purse.part(self._left * (1 - self.drawn * RESERVE_SHARE))
+
+    @property
+    def reserve(self) -> Cost:
+        """What may be taken of it for limits that must be drawn."""
+        return self.purse.part(self._left * RESERVE_SHARE)
+
+    @property
+    def _left(self) -> Fraction:
         taken = (LEARN_SHARE if self.learn is not None else 0) + (BOUNDS_SHARE if self.searched else 0) + (
             KEYS_SHARE if self.hidden else 0)
-        return self.purse.part(1 - Fraction(taken))
+        return 1 - Fraction(taken)
 
     @property
     def may_fail(self) -> int:
@@ -164,7 +176,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     searched = _searched(question)
     _check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
-    parts = decompose(question, owner=known.owner, bounds=dict.fromkeys(searched, Interval(0, 1)), each=found.bound.each)
+    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public)
     return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
@@ -179,7 +191,12 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     _check_cells(asked)
     return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=decompose(asked, owner=None, bounds={}, each=found.bound.each))
+                   decomposition=parts_of(asked, None, {}, found.bound))
+
+
+def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound) -> Decomposition:
+    """The parts that a bound can limit."""
+    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=bound.name == "clip")
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
@@ -188,8 +205,8 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
     if not values:
         return program
     question, view = settle(program.question, values), settle(program.view, values)
-    parts = program.decomposition if program.known.public else decompose(
-        question, owner=program.known.owner, bounds=dict.fromkeys(program.searched, Interval(0, 1)), each=program.bound.each)
+    parts = program.decomposition if program.known.public else parts_of(
+        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound)
     return replace(program, question=question, view=view, decomposition=parts)
 
 

@@ -20,7 +20,7 @@ from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
 from dpsql.mechanisms.truncation.degrees import learned_degree
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
-from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, learned_rows, learned_total
+from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
@@ -28,15 +28,17 @@ from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key, Scalar
-from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.program import Program, assign, cells_declared, tasks_of, with_values
+from dpsql.program import Program, assign, cells_declared, parts_of, tasks_of, with_values
 from dpsql.public import exact
 from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
 from dpsql.sql.world import PublicTables
 from dpsql.tasks import base_of, contributions
 from dpsql.types import Interval
+
+MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
+UNCOVERED = "; intervals do not cover what is cut off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +87,12 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         return Released(cells=declared_cells(program), aggregates={})
     notes: list[str] = []
     program = yield from _with_degrees(program, notes)
-    view = yield from _limited(program, public, notes)
+    program, view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
-        cut = "" if program.bound.apart else "; intervals do not cover what is cut off"
+        cut = "" if program.bound.apart else UNCOVERED
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=tuple(notes),
@@ -109,42 +111,44 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
     return replace(program, degrees=degrees)
 
 
-def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
-    """The view with a limit on the rows of each entity; learned where none is known."""
+def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, tuple[Program, Node]]:
+    """The view with a limit on the rows of each entity; learned where none is known. The program, with what that took."""
     if program.learn == "frequencies":
-        return (yield from _with_frequencies(program, public, notes))
+        return program, (yield from _with_frequencies(program, public, notes))
     if program.learn != "rows":
-        return program.view
-    owner = program.owner
-    deviation = _deviation(program, cells_declared(program.question))
-    rows = yield from learned_rows(program.view, owner, program.stages["limits"], deviation)
-    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately")
-    return keep_rows(program.view, rows, owner)
+        return program, program.view
+    sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
+    rows = yield from learned(sizes, 1, program.stages["limits"], deviation)
+    if rows is None and program.decomposition.parts:
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+    rows = min(rows or 1, MOST_ROWS)
+    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{UNCOVERED}")
+    return program, keep_rows(program.view, rows, program.owner)
 
 
 def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
     """The view with limits on the rows of each entity and of each value of a key; one after the other is learned."""
-    learned: list[int] = []
+    found: list[int] = []
     price, noise_of = program.stages["limits"].part(Fraction(1, program.unknown)), _deviation(program, cells_declared(
         program.question))
 
     def deviation(limit: float) -> float:
         """With this limit, and the least ones for what is not yet learned."""
-        view, _ = with_limits(program.question, program.options, public, [*learned, math.ceil(limit)])
+        view, _ = with_limits(program.question, program.options, public, [*found, math.ceil(limit)])
         return noise_of(stability(view, public).rows or 0)
 
     while True:
-        view, unknown = with_limits(program.question, program.options, public, learned)
-        if len(unknown) == len(learned):
+        view, unknown = with_limits(program.question, program.options, public, found)
+        if len(unknown) == len(found):
             return view
-        place = unknown[len(learned)]
+        place = unknown[len(found)]
         known = stability(place.relation, public)
         if place.keys:
             limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, deviation)
         else:
             assert known.owner is not None
-            limit = yield from learned_rows(place.relation, known.owner, price, deviation)
-        learned.append(limit)
+            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, deviation)) or 1
+        found.append(limit)
         notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
 
 
@@ -158,7 +162,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
         share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
         found[column] = yield from found_bounds(view, column, known.rows or 1, share)
         notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return decompose(program.question, owner=known.owner, bounds=found, each=program.bound.each)
+    return parts_of(program.question, known.owner, found, program.bound)
 
 
 def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
@@ -194,26 +198,39 @@ def _values(key: Key) -> list[Any]:
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, list[Choice]]:
     """The mechanism of every part, with totals limited where the statement wants that."""
-    learned = (yield from _learned(program, parts, view, cells, notes)) if program.learn == "totals" else {}
-    choices = assign(program, tasks_of(program, parts, view, public, learned), cells)
+    limits: Mapping[int, int] = {}
+    if program.learn == "totals":
+        program, limits = yield from _totals(program, parts, view, cells, notes)
+    choices = assign(program, tasks_of(program, parts, view, public, limits), cells)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None]
 
 
-def _learned(program: Program, parts: Decomposition, view: Node, cells: int,
-             notes: list[str]) -> Generator[Request, Any, dict[int, int]]:
-    """A limit of the totals of each part; parts that rest on the same rows share one, of rows."""
+def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int]]]:
+    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took.
+
+    Where no limit shows, a limit of rows stands in for it, with every row at its bound.
+    """
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
     measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
-    different = dict.fromkeys(measured.values())
-    price, limits = program.stages["limits"].part(Fraction(1, len(different))), {}
+    different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
+    price = program.stages["limits"].part(Fraction(1, len(different)))
+    limits: dict[GridSum | Count, int] = {}
     for summand in different:
-        given = contributions(view, program.owner, program.keys, summand)
-        limits[summand] = yield from learned_total(given, program.order, price, _deviation(program, cells))
-        size = limits[summand] * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
+        sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
+        limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
+        if limit is not None:
+            limits[summand] = limit
+    if len(limits) < len(different):
+        sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
+    for summand, limit in limits.items():
+        size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
-                     "was learned privately")
-    return {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+                     f"was learned privately{UNCOVERED}")
+    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
 
 
 def _deviation(program: Program, cells: int) -> Deviation:

@@ -63,7 +63,9 @@ class Balance:
     s_i, falls by at most A and rises by at most B, the largest of these over t_j, rounded up. Two probabilities of one level
     then have a ratio within exp(±(A + B) / scale), and the ratios of different levels are within a factor of
     exp((A + B) / scale) of each other: epsilon = (A + B) / scale, and as the range is bounded, rho = epsilon^2 / 8 (McSherry
-    and Talwar 2007; Cesar and Rogers 2021). For powers of two B is half of A. The look draws exactly so.
+    and Talwar 2007; Cesar and Rogers 2021). For powers of two B is half of A. Where rows have one owner, F_j - F_i is a sum over
+    entities of UNIT * (min(load, t_j) - min(load, t_i)), of which none is below zero nor above UNIT (t_j - t_i): it falls by
+    that at most when one leaves, and does not rise. The look draws exactly so.
 
     Cost of the sums. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
     their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
@@ -113,6 +115,8 @@ class Level:
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
     """A + B of `Balance`, for so many parts of all cells together."""
     falls, rises = [0], [0]
+    if owners == 1:
+        return max([0, *(-(-parts * UNIT * (high - low) // high) for low, high in combinations(levels, 2))])
     for low, high in combinations(levels, 2):
         falls.append(-(-parts * (pull(high, owners) + slack(low, owners)) // high))
         rises.append(-(-parts * (pull(low, owners) + slack(high, owners)) // high))

@@ -209,7 +209,7 @@ def test_a_null_that_becomes_a_bound_would_be_found(sessions: dict[str, Session]
 
 
 def test_a_limit_that_bites_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.script.learned_total", too_few)
+    monkeypatch.setattr("dpsql.script.learned", too_few)
     assert compare("SELECT COUNT(*) FROM scores", sessions["person"]) != ""
 
 

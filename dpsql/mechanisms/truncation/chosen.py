@@ -17,6 +17,8 @@ from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts
 from dpsql.plan.operators.shares import UNIT, slack
 from dpsql.requests import Balance, Held, Noise, Recursive, Removed, Request
 
+LOWER = 8  # octaves below what one row can add
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told(abc.ABC):
@@ -36,7 +38,9 @@ class Told(abc.ABC):
 
     @property
     def levels(self) -> tuple[int, ...]:
-        return bearable((2**j for j in range(max(1, self.task.most.bit_length()))), self.noise)
+        """Powers of two, from a small part of what one row can add: lower ones would only make the right one rarer."""
+        end = max(1, self.task.most.bit_length())
+        return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
 
     @property
     def choice(self) -> Fraction:
@@ -49,6 +53,12 @@ class Told(abc.ABC):
     def deviation(self, level: int) -> float:
         """About the standard error of a sum held to this level, if it is the level that is drawn."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
+
+    def told_as(self, place: int) -> float:
+        """The error that goes with an answer. The lowest level is drawn where too few entities show for the price, and then
+        nothing is known of what is cut off.
+        """
+        return self.deviation(self.levels[place]) if place or len(self.levels) == 1 else math.inf
 
     @abc.abstractmethod
     def request(self, setting: Setting) -> Balance | Removed | Recursive:
@@ -75,4 +85,4 @@ class Choosing:
     def _one(self, task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=purse, cells=len(setting.cells))
         released: Held = yield told.request(setting)
-        return estimate(task, released, [told.deviation(told.levels[level or 0]) for level, *_ in released.levels])
+        return estimate(task, released, [told.told_as(level or 0) for level, *_ in released.levels])

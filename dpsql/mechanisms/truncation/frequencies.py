@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.truncation.histogram import OCTAVES_OF_ROWS, Deviation, bin_of
+from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.mechanisms.truncation.standing import Reals, highest
 from dpsql.plan.node import Node
 from dpsql.plan.operators.numbers import NUMBER, Numbers
@@ -29,11 +29,12 @@ from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.requests import Measure, Measured, Request
 
+OCTAVES = 20  # of limits that are tried
 
 def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, purse: Cost,
                       deviation: Deviation) -> Generator[Request, Any, int]:
     """A limit on the rows of each value of `keys`, where one entity moves so many rows of `side`."""
-    bins, noise = 2 * OCTAVES_OF_ROWS, bought(moved, purse)
+    bins, noise = 2 * OCTAVES, bought(moved, purse)
     numbered = Numbers(input=side, keys=keys)
     binned = Project(input=numbered, columns=(("bin", "half power of two", bin_of(numbered.field(NUMBER).ref, bins)),))
     told: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),

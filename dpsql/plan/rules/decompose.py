@@ -28,13 +28,14 @@ MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below a
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
-              each: bool = False) -> Decomposition:
+              each: bool = False, apart: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
     With `each`, one number of each row is bounded, as where rows belong to several entities: COUNT, SUM and AVG rest on these.
+    With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own.
     Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
-    decomposer = _EachDecomposer if each else _Decomposer
+    decomposer = _EachDecomposer if each else _ApartDecomposer if apart else _Decomposer
     return decomposer(question, owner, bounds or {}).run()
 
 
@@ -172,11 +173,18 @@ class _Decomposer:
         return _from_moments(call.function, part, self._summand(part)), (part,)
 
 
-class _EachDecomposer(_Decomposer):
-    """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small."""
+class _ApartDecomposer(_Decomposer):
+    """A sum does not rest on moments for the sake of a count: there, every row counts as much as the bound of its column."""
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
-        """Nothing is shared: moments have several components, and each would be bounded by itself."""
+        """Only what needs both rests on moments."""
+
+
+class _EachDecomposer(_ApartDecomposer):
+    """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
+
+    Nothing is shared: moments have several components, and each would be bounded by itself.
+    """
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         match call.function:

@@ -214,7 +214,8 @@ def test_no_score_moves_further_than_its_cost_says(effort: float) -> None:
 
 def test_the_range_of_scores() -> None:
     assert score_range((1, 2, 4), 2, 1) == UNIT + UNIT // 2
-    assert score_range((1, 4), 1, 1) == UNIT + UNIT // 4
+    assert score_range((1, 4), 1, 1) == 3 * UNIT // 4  # with one owner nothing rises
+    assert score_range((1, 4, 2**20), 1, 3) == 3 * UNIT and score_range((5,), 1, 1) == 0
     assert score_range((1, 2, 4), 2, 2) == 2 * UNIT + UNIT
     assert score_range((1, 2, 4), 3, 1) == (UNIT + 2) + (UNIT // 2 + 2)
     assert score_range((7,), 3, 2) == 0
@@ -369,7 +370,7 @@ def test_a_balance_costs_its_level_and_the_dearest_noise() -> None:
     gauss = Balance(plan=shares(1), levels=(1, 4), handicaps=(0, 9), scale=800.0,
                     noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=100.0)))
     assert gauss.cost(owned_by("a")).epsilon is None
-    assert gauss.cost(owned_by("a")).rho == Fraction(80, 800) ** 2 / 8 + Fraction((4 * UNIT) ** 2, 2 * 100**2)
+    assert gauss.cost(owned_by("a")).rho == Fraction(48, 800) ** 2 / 8 + Fraction((4 * UNIT) ** 2, 2 * 100**2)
     with pytest.raises(ValueError, match="handicap"):
         replace(plain, handicaps=(0,)).cost(owned_by("a"))
 

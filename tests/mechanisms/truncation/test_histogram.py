@@ -13,22 +13,22 @@ import pytest
 from kernel.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, learned_rows, learned_total
-from dpsql.plan.certificate import certify
+from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.plan.certificate import Certificate, certify, stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import NoPublicFacts, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured
+from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Level, Measure, Measured
 from dpsql.types import Type
 
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))
 PURSES = [pure(Fraction(8, 10)), concentrated(Fraction(1, 50))]
 
 
-def rows_of(*rows: tuple[Any, ...]) -> Given:
+def table(*rows: tuple[Any, ...]) -> Given:
     return Given(columns=(("owner", "BIGINT"), ("k", "VARCHAR"), ("v", "BIGINT")), rows=rows, owners=("owner",))
 
 
@@ -48,8 +48,9 @@ def played(script: Any) -> tuple[Any, Measure]:
 @pytest.mark.parametrize("purse", PURSES)
 @pytest.mark.parametrize("order", [1, 2])
 def test_all_bins_together_cost_the_price_once(purse: Cost, order: int) -> None:
-    scripts = [learned_total(contributions(rows_of((1, "x", 5)), ("k",)), order, purse, deviation_of(purse, 3)),
-               learned_rows(rows_of((1, "x", 5)), "owner", purse, deviation_of(purse, 3))]
+    given = table((1, "x", 5))
+    scripts = [learned(norms_of(contributions(given, ("k",)), order), VALUES.l1, purse, deviation_of(purse, 3)),
+               learned(rows_of(given, "owner"), 1, purse, deviation_of(purse, 3))]
     for script in scripts:
         request = next(script)
         assert isinstance(request, Measure)
@@ -70,13 +71,13 @@ def test_rows_and_norms_are_what_is_counted() -> None:
     rows = [(entity, "xyz"[i % 3], 100 if i else -100) for entity in range(40) for i in range(5)]
     purse = pure(Fraction(50))
     for order, size in ((1, 500), (2, math.hypot(100, 200, 100))):  # y sums to 200, z to 100, x to 0 or so
-        limit, request = played(learned_total(contributions(rows_of(*rows), ("k",)), order, purse, deviation_of(purse, 3)))
+        limit, _ = played(learned(norms_of(contributions(table(*rows), ("k",)), order), VALUES.l1, purse, deviation_of(purse, 3)))
         sizes = Counter[str]()
         for entity, key, value in rows:
             sizes[key] += value if entity == 0 else 0
         norm = sum(abs(total) for total in sizes.values()) if order == 1 else math.hypot(*sizes.values())
         assert norm <= limit <= norm * 2**0.5 + 1, size
-    limit, _ = played(learned_rows(rows_of(*rows), "owner", purse, deviation_of(purse, 1)))
+    limit, _ = played(learned(rows_of(table(*rows), "owner"), 1, purse, deviation_of(purse, 1)))
     assert limit == 6  # five rows are below 2^2.5
 
 
@@ -97,11 +98,32 @@ def test_a_false_alarm_far_up_is_rare_and_a_row_decides_where_nothing_stands_out
     for _ in range(int(3000 * effort)):
         found[best(np.round(draw.laplace(0, 8.0, 101)), noise, 1000, lambda limit: limit)] += 1
     assert found[None] > 0.97 * found.total() and max(place for place in found if place is not None) < 45
-    script = learned_total(contributions(rows_of((1, "x", 5))), 1, pure(Fraction(1)), deviation_of(pure(Fraction(1)), 1))
-    request = next(script)
+    request = next(script := learned(rows_of(table((1, "x", 5)), "owner"), 1, pure(Fraction(1)), deviation_of(pure(Fraction(1)), 1)))
     with pytest.raises(StopIteration) as done:
         script.send(Measured(totals=(((0,) * len(request.cells),),)))
-    assert done.value.value == VALUES.l1
+    assert done.value.value is None
+
+
+@pytest.mark.parametrize("purse", PURSES)
+def test_a_limit_is_drawn_for_the_price(purse: Cost) -> None:
+    given = table(*((i, "x", i) for i in range(9) for _ in range(i)))
+    script = drawn(rows_of(given, "owner"), "owner", purse)
+    level = next(script)
+    assert isinstance(level, Level) and level.levels[:7] == (1, 2, 3, 4, 6, 8, 12)
+    cost = level.cost(Certificate(below=stability(level.plan.input, NoPublicFacts()), summands=()))
+    assert purse.covers(cost)
+    assert (cost.epsilon or 0) > purse.as_epsilon * Fraction(9, 10)
+    sizes = dict(duckdb.sql(fold(level.plan, lambda node, below: node.render(below, Printing()))).fetchall())
+    assert sizes == {i: i for i in range(1, 9)}
+    with pytest.raises(StopIteration) as done:
+        script.send(Held(totals=(), levels=((20,),)))
+    assert done.value.value == level.levels[20]
+
+
+def test_nothing_is_drawn_for_a_price_that_is_too_small() -> None:
+    with pytest.raises(StopIteration) as done:
+        next(drawn(rows_of(table((1, "x", 5)), "owner"), "owner", pure(Fraction(1, 10**11))))
+    assert done.value.value == 1
 
 
 def test_the_noise_of_a_limit() -> None:

@@ -84,6 +84,16 @@ def test_a_higher_level_is_told_with_a_larger_error() -> None:
     assert found[1] == pytest.approx(2**7 * found[0], rel=1e-3)
 
 
+def test_levels_begin_a_little_below_one_row_and_the_lowest_tells_no_error() -> None:
+    wide = GridSum(column="v", grid=Quantizer(low=0, high=2**16, step=Fraction(1), from_low=False))
+    running = Balanced().run([(task(2, wide), pure(Fraction(1)))], ALONE)
+    request = next(running)
+    assert request.levels[:2] == (2**8, 2**9) and request.levels[-1] == 2**20
+    with pytest.raises(StopIteration) as done:
+        running.send(Held(totals=(0,), levels=((0,),)))
+    assert done.value.value[0][0].deviations.tolist() == [float("inf")]
+
+
 def test_levels_end_where_the_guess_ends() -> None:
     requests = [next(mechanism.run([(task(2, Count(), most), pure(Fraction(1)))], ALONE))
                 for mechanism in (Balanced(), RaceToTheTop()) for most in (1, 1000)]
