@@ -2,15 +2,18 @@
 
     python tests/bench/levels.py ../shared/data/graphs --runs 60 --epsilon 0.8
 
-Entities are nodes, rows are occurrences of a pattern, extracted by DuckDB from the list of edges. `balance` and `race` are the
-engine's own mechanisms, from their scripts to the looks, with the engine's noise; the others are simulated on the same values:
+Entities are nodes, rows are occurrences of a pattern, extracted by DuckDB from the list of edges. `r2t`, `balance`, `removals`
+and `recursive` are the engine's own mechanisms, from their scripts to the looks, with the engine's noise; the others are
+simulated on the same values:
 
 best      the level with the least median error, if it were known and cost nothing: all of epsilon for the sum
+known     the same with half of epsilon for the sum
 half      a race at half of epsilon chooses the level, the other half tells the sum there
 general   the generalised exponential mechanism with its own normalisation (Raskhodnikova and Smith, 2016), half and half
 optsja    DPSQL's OptSJA: sparse vector on the number of entities that can stay, a third of epsilon for each of its three draws
 
-Errors are medians of |answer - truth|. Seconds are those of the first answer: extraction, sets of entities, all that is solved.
+Errors are medians of |answer - truth|; - where a level was drawn whose program is beyond what is tried (`kernel.extensions`).
+Seconds are those of the first answer: extraction, sets of entities, all that is solved.
 """
 
 from __future__ import annotations
@@ -26,21 +29,22 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import highspy
 import numpy as np
 from bench_clock import table
 
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.kernel.extensions.linear import Unsolved
-from dpsql.kernel.extensions.merging import heavy_sets
-from dpsql.kernel.extensions.owned import NOBODY, Owned, loads, owned
+from dpsql.kernel.extensions.owned import Owned, owned
+from dpsql.kernel.extensions.removals import Removals, Sets, sets_of
 from dpsql.kernel.extensions.value import Extension
-from dpsql.kernel.looks import balance, race
+from dpsql.kernel.looks import balance, race, removals
 from dpsql.kernel.noise.source import Secure
 from dpsql.mechanisms.base import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
+from dpsql.mechanisms.truncation.recursive import Recursive
+from dpsql.mechanisms.truncation.removals import Removals as ByRemovals
 from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import Count
 from dpsql.requests import Balance, Held, Race
@@ -55,18 +59,22 @@ PATTERNS = {
 }
 CASES = [("deezer_HU", "edges"), ("musae_facebook", "edges"), ("ca-AstroPh", "edges"), ("lastfm_asia", "edges"),
          ("deezer_HU", "triangles"), ("musae_facebook", "triangles"), ("ca-AstroPh", "triangles"), ("lastfm_asia", "triangles"),
+         ("gemsec_tvshow", "triangles"), ("ca-GrQc", "triangles"), ("us_power", "triangles"), ("us_power", "edges"),
          ("deezer_HU", "wedges"), ("lastfm_asia", "wedges"), ("deezer_HU", "squares"), ("lastfm_asia", "squares")]
 MOST = 2**20  # what one node can add, as far as is known to everyone
 LARGEST_PROGRAM = 300_000  # variables; a level with more is not one that OptSJA could stop at
+OURS = (RaceToTheTop(), Balanced(), ByRemovals(), Recursive())
+AT_RHO = (RaceToTheTop(), Balanced(), ByRemovals())
 
 
-def extracted(folder: Path, graph: str, pattern: str) -> Owned:
+def extracted(folder: Path, graph: str, pattern: str) -> tuple[Owned, Sets]:
     with duckdb.connect() as connection:
         source = f"'{folder / graph}.parquet'"
         connection.execute(f"CREATE TABLE e AS SELECT CAST(u AS BIGINT) AS u, CAST(v AS BIGINT) AS v FROM {source}")
         connection.execute("CREATE TABLE d AS SELECT u, v FROM e UNION ALL SELECT v, u FROM e")
         columns = list(connection.execute(PATTERNS[pattern]).fetchnumpy().values())
-    return owned(columns, np.ones(len(columns[0]), dtype=np.int64))
+    ones = np.ones(len(columns[0]), dtype=np.int64)
+    return owned(columns, ones), sets_of(columns, ones, 0 * ones)
 
 
 @dataclass
@@ -74,18 +82,26 @@ class Graph:
     """The rows of one pattern, the values worked out so far, and a context in which looks find them."""
 
     rows: Owned
+    sets: Sets
     owners: int
     noise: Any = field(default_factory=Secure)
     known: dict[tuple[int, ...], Extension] = field(default_factory=dict)
+    leaving: dict[tuple[int, ...], Removals] = field(default_factory=dict)
 
     def extension(self, levels: tuple[int, ...]) -> Extension:
         if levels not in self.known:
             self.known[levels] = Extension(self.rows, levels, self.owners)
         return self.known[levels]
 
+    def removals(self, levels: tuple[int, ...]) -> Removals:
+        if levels not in self.leaving:
+            self.leaving[levels] = Removals(self.sets, levels)
+        return self.leaving[levels]
+
     def answers(self, mechanism: Mechanism, price: Cost) -> Iterator[float]:
         """The answers of a mechanism, one after another."""
-        task = Shared(at=0, input=None, owners=tuple("abcd"[: self.owners]), summand=Count(), most=MOST)  # type: ignore[arg-type]
+        task = Shared(at=0, input=None, owners=tuple("abcd"[: self.owners]), summand=Count(), most=MOST,  # type: ignore[arg-type]
+                      bound=mechanism.name)
         while True:
             running = mechanism.run([(task, price)], Setting(keys=(), cells=((),)))
             request = next(running)
@@ -96,14 +112,12 @@ class Graph:
 
     def look(self, request: Any) -> Held:
         here: Any = self
-        match request:
-            case Race():
-                race.read = lambda plan, levels, context: (self.extension(levels),)
-                return race.look(request, here)
-            case Balance():
-                balance.read = lambda plan, levels, context: (self.extension(levels),)
-                return balance.look(request, here)
-        raise TypeError
+        race.read = balance.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
+        removals.columns_of = removals.in_cells = lambda *given: []
+        removals.Removals = lambda rows, levels: self.removals(levels)  # type: ignore[assignment]
+        removals.held = lambda columns, plan, levels, cells: [(self.extension(levels),)]
+        look = race.look if isinstance(request, Race) else balance.look if isinstance(request, Balance) else removals.look
+        return look(request, here)  # type: ignore[no-any-return, operator]
 
 
 # -- simulated on values of a ladder
@@ -121,49 +135,14 @@ class Ladder:
 
 def ladder(graph: Graph) -> Ladder:
     levels = tuple(2**j for j in range(MOST.bit_length()))
-    extension, values, leave = graph.extension(levels), [], []
-    totals = loads(graph.rows.owners, graph.rows.weights, graph.rows.entities)
+    extension, numbers, values, leave = graph.extension(levels), graph.removals(levels), [], []
     for j in reversed(range(len(levels))):
         if not extension.exact(j):
             extension.refine(j)
         hard = not extension.exact(j) and len(extension.left(j).weights) > LARGEST_PROGRAM
         values.append((extension.low[j] + extension.high[j]) / 2 / UNIT if hard else extension.value(j) / UNIT)
-        leave.append(math.inf if leave and leave[-1] > 200 else leaving(graph.rows, totals, levels[j]))
+        leave.append(math.inf if leave and leave[-1] > 200 else numbers.value(j) / UNIT)
     return Ladder(np.array(levels, dtype=float), np.array(values[::-1]), np.array(leave[::-1]), graph.rows.total)
-
-
-def leaving(rows: Owned, totals: Any, level: int) -> float:
-    """The least number of (fractions of) entities above the level that must leave until none is above it."""
-    heavy = totals > level
-    count = int(heavy.sum())
-    if not count:
-        return 0.0
-    owners, weights, _ = heavy_sets(rows.owners, rows.weights, heavy, count)
-    if len(weights) > LARGEST_PROGRAM:
-        return math.inf
-    lp = highspy.HighsLp()
-    sets = len(weights)
-    lp.num_col_, lp.num_row_ = count + sets, sets + count
-    lp.col_cost_ = np.concatenate((np.ones(count), np.zeros(sets)))
-    lp.col_lower_, lp.col_upper_ = np.zeros(count + sets), np.ones(count + sets)
-    lp.row_lower_ = np.concatenate((np.ones(sets), np.full(count, -highspy.kHighsInf)))
-    lp.row_upper_ = np.concatenate((np.full(sets, highspy.kHighsInf), np.full(count, float(level))))
-    there = owners != NOBODY
-    row, column = np.repeat(np.arange(sets), there.sum(axis=1)), owners[there]
-    from scipy.sparse import coo_array, csc_array
-
-    matrix = csc_array(coo_array((
-        np.concatenate((np.ones(len(row)), np.ones(sets), weights[row].astype(float))),
-        (np.concatenate((row, np.arange(sets), sets + column)), np.concatenate((column, count + np.arange(sets), count + row))))))
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
-    solver: Any = highspy.Highs()
-    for option, value in {"output_flag": False, "threads": 1, "solver": "hipdlp", "pdlp_optimality_tolerance": 1e-3,
-                          "time_limit": 30.0}.items():
-        solver.setOptionValue(option, value)
-    solver.passModel(lp)
-    solver.run()
-    return float(solver.getInfo().objective_function_value)
 
 
 def median_error(answers: np.ndarray[Any, Any], truth: int) -> float:
@@ -173,6 +152,10 @@ def median_error(answers: np.ndarray[Any, Any], truth: int) -> float:
 def best(at: Ladder, epsilon: float, runs: int, draw: np.random.Generator) -> float:
     return min(median_error(value + draw.laplace(size=2000) * level / epsilon, at.truth)
                for level, value in zip(at.levels, at.values, strict=True))
+
+
+def known(at: Ladder, epsilon: float, runs: int, draw: np.random.Generator) -> float:
+    return best(at, epsilon / 2, runs, draw)
 
 
 def half(at: Ladder, epsilon: float, runs: int, draw: np.random.Generator) -> float:
@@ -198,33 +181,38 @@ def optsja(at: Ladder, epsilon: float, runs: int, draw: np.random.Generator) -> 
 
 
 SIMULATED: dict[str, Callable[[Ladder, float, int, np.random.Generator], float]] = {
-    "best": best, "half": half, "general": general, "optsja": optsja}
-HEADS = ("graph", "pattern", "rows", "race", "balance", *SIMULATED, "race, rho", "balance, rho", "race s", "balance s", "memory GB")
+    "best": best, "known": known, "half": half, "general": general, "optsja": optsja}
+HEADS = ("graph", "pattern", "rows", *(m.name for m in OURS), *SIMULATED, *(f"{m.name}, rho" for m in AT_RHO),
+         *(f"{m.name} s" for m in OURS), "memory GB")
 
 
 def measured(folder: Path, graph: str, pattern: str, runs: int, epsilon: float) -> list[str]:
     price, rho = pure(Fraction(epsilon)), concentrated(rho_of(Fraction(epsilon), Fraction(1, 10**6)))
-    errors, seconds = {}, {}
-    for mechanism in (RaceToTheTop(), Balanced()):
+    errors, seconds, found = [], [], extracted(folder, graph, pattern)
+    for mechanism in OURS:
         began = time.perf_counter()
-        here = Graph(extracted(folder, graph, pattern), len(PATTERNS_OWNERS[pattern]))
-        answers = here.answers(mechanism, price)
-        first = next(answers)
-        seconds[mechanism.name] = time.perf_counter() - began
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        truth = here.rows.total
-        errors[mechanism.name] = median_error(np.array([first, *(next(answers) for _ in range(runs - 1))]), truth)
-        answers = here.answers(mechanism, rho)
-        errors[mechanism.name + " rho"] = median_error(np.array([next(answers) for _ in range(runs)]), truth)
+        here = Graph(*extracted(folder, graph, pattern), len(PATTERNS_OWNERS[pattern]))
+        errors.append(error(here, mechanism, price, 1))
+        seconds.append(f"{time.perf_counter() - began:.1f}")
+        if errors[-1] != "-":
+            errors[-1] = error(here, mechanism, price, runs)
+    here = Graph(*found, len(PATTERNS_OWNERS[pattern]))
+    at_rho = [error(here, mechanism, rho, runs) for mechanism in AT_RHO]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     try:
         at = ladder(here)
         simulated = [f"{way(at, epsilon, 10 * runs, np.random.default_rng(1)):,.0f}" for way in SIMULATED.values()]
     except Unsolved:
         simulated = ["-"] * len(SIMULATED)
-    shown = [f"{errors[name]:,.0f}" for name in ("race_to_the_top", "balance")]
-    return [graph, pattern, f"{truth:,}", *shown, *simulated,
-            *(f"{errors[name + ' rho']:,.0f}" for name in ("race_to_the_top", "balance")),
-            *(f"{seconds[name]:.1f}" for name in ("race_to_the_top", "balance")), f"{memory:.2f}"]
+    return [graph, pattern, f"{here.rows.total:,}", *errors, *simulated, *at_rho, *seconds, f"{memory:.2f}"]
+
+
+def error(here: Graph, mechanism: Mechanism, price: Cost, runs: int) -> str:
+    answers = here.answers(mechanism, price)
+    try:
+        return f"{median_error(np.array([next(answers) for _ in range(runs)]), here.rows.total):,.0f}"
+    except Unsolved:
+        return "-"
 
 
 PATTERNS_OWNERS = {"edges": "ab", "triangles": "abc", "wedges": "abc", "squares": "abcd"}

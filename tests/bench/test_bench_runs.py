@@ -54,6 +54,25 @@ def test_joins(tmp_path: Path) -> None:
     assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[3:])
 
 
+def test_degrees(tmp_path: Path) -> None:
+    duckdb.sql("SELECT i % 9 AS u, 9 + i % 7 AS v FROM range(60) AS t(i) GROUP BY ALL").write_parquet(str(tmp_path / "us_power.parquet"))
+    lines = run("degrees.py", tmp_path, "--runs", 2, "--only", "us_power")
+    assert [line[:5] for line in lines[3:]] == [["us_power", "16", "60", "9", str(limit)] for limit in (8, 16, 32, 64, 128)]
+
+
+def test_levels(tmp_path: Path) -> None:
+    duckdb.sql("SELECT i % 9 AS u, 9 + i % 7 AS v FROM range(60) AS t(i) GROUP BY ALL").write_parquet(str(tmp_path / "us_power.parquet"))
+    lines = run("levels.py", tmp_path, "--runs", 2, "--only", "us_power edges")
+    assert lines[1][3:7] == ["r2t", "balance", "removals", "recursive"] and lines[3][:3] == ["us_power", "edges", "60"]
+    assert all(float(cell.replace(",", "")) >= 0 for cell in lines[3][3:])
+
+
+def test_tpch() -> None:
+    lines = run("tpch.py", "--runs", 2, "--only", "500 with")
+    assert lines[1][:4] == ["rows", "groups", "truth", "Laplace"] and len(lines) == 9
+    assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[1:] if cell != "-")
+
+
 @pytest.mark.skipif(not (SMARTNOISE / "smartnoise").exists(), reason="the environment of smartnoise-sql was not made; see README.md")
 def test_against_smartnoise() -> None:
     lines = run("against_smartnoise.py", "--rows", 2000, "--runs", 1, "--data", SMARTNOISE)
