@@ -73,7 +73,8 @@ def main() -> None:
             for what, sql in QUESTIONS.items():
                 cur = con.execute(sql)
                 print(f"{what}: {cur.fetchone()[0]}, standard error {cur.errors[0][0]:.0f}")
-            print("\nmembers by their number of friends: " + ", ".join(f"{n} have {d}" for d, n in con.execute(DEGREES).fetchall()))
+            degrees = ", ".join(f"{n} have {degree}" for degree, n in con.execute(DEGREES).fetchall())
+            print(f"\nmembers by their number of friends: {degrees}")
             print("\nfriendships,")
             for what, options in WAYS.items():
                 cur = con.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {options}) COUNT(*) FROM friendships"
