@@ -123,7 +123,7 @@ def test_damaged_statements_are_bound_or_refused_with_a_place(a_bench: Bench, ef
         if found == "bound" and not known_to_duckdb(a_bench, text):
             unknown.append(text)
     assert 0.03 < outcomes["bound"] / sum(outcomes.values()) < 0.95, outcomes
-    assert len(unknown) <= 0.01 * outcomes["bound"], "\n".join(unknown)  # sqlglot reads a little more than DuckDB
+    assert len(unknown) <= 2 + 0.02 * outcomes["bound"], "\n".join(unknown)  # sqlglot reads a little more than DuckDB
 
 
 def _damaged(words: list[str], others: list[list[str]], dice: random.Random) -> list[str]:
