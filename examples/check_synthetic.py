@@ -56,7 +56,8 @@ def main() -> None:
             made = con.validate(SUITE, synthetic=table, within="5 PERCENT OR 150", epsilon=2)
             for found in made.findings:
                 print(f"{found.decision:12}  {found.query}  (within {found.tolerance})")
-            print("\n" + "\n".join(made.summary) + f"; an expected {made.alpha:.0%} at most of the yes, and of the no, are in error\n")
+            print("\n" + "\n".join(made.summary))
+            print(f"of the yes, and of the no, an expected {made.alpha:.0%} at most are in error\n")
 
             try:
                 con.validate("SELECT STDDEV(income) FROM people", synthetic=table, within=100)

@@ -76,12 +76,13 @@ per_statement = {{ epsilon = 1, delta = 1e-9 }}
 BUYERS = "customers c JOIN orders o ON c.customer = o.customer JOIN lines l ON l.number = o.number"
 REVENUE = "SELECT SUM(l.quantity * l.price) AS revenue, COUNT(*) AS lines FROM"
 QUESTIONS = {  # under each budget: what is asked of all, and of each nation
-    "customer": (f"{REVENUE} {BUYERS}", f"SELECT c.nation, COUNT(*) AS n FROM {BUYERS} GROUP BY c.nation ORDER BY n DESC LIMIT 3"),
+    "customer": (f"{REVENUE} {BUYERS}",
+                 f"SELECT c.nation, COUNT(*) AS n FROM {BUYERS} GROUP BY c.nation ORDER BY n DESC LIMIT 3"),
     "supplier": (f"{REVENUE} lines l", "SELECT s.nation, COUNT(*) AS n FROM lines l JOIN suppliers s ON s.supplier = l.supplier "
                                        "GROUP BY s.nation ORDER BY n DESC LIMIT 3"),
     "party": (f"{REVENUE} {BUYERS} JOIN suppliers s ON s.supplier = l.supplier WHERE c.nation <> s.nation",
-              f"SELECT c.nation, COUNT(*) AS n FROM {BUYERS} JOIN suppliers s ON s.supplier = l.supplier WHERE c.nation <> s.nation "
-              "GROUP BY c.nation ORDER BY n DESC LIMIT 3"),
+              f"SELECT c.nation, COUNT(*) AS n FROM {BUYERS} JOIN suppliers s ON s.supplier = l.supplier "
+              "WHERE c.nation <> s.nation GROUP BY c.nation ORDER BY n DESC LIMIT 3"),
 }
 
 
