@@ -97,7 +97,7 @@ def main() -> None:
                 print(f"\nprivate by {entity}{', between nations' if entity == 'party' else ''}")
                 cur = con.execute(totals)
                 (revenue, lines), (error, _) = cur.fetchone(), cur.errors[0]
-                known = "not known" if error is None else f"{error:,.0f}"  # nothing is known of it where the lowest level was drawn
+                known = "not known" if error is None else f"{error:,.0f}"
                 print(f"  revenue {revenue or 0:,.0f}, standard error {known}, of about {lines} lines")
                 for nation, count in con.execute(nations).fetchall():
                     print(f"  {nation}: {count} lines")

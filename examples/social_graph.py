@@ -72,14 +72,14 @@ def main() -> None:
         with dpsql.connect(policy=folder / "dpsql.toml") as con:
             for what, sql in QUESTIONS.items():
                 cur = con.execute(sql)
-                print(f"{what}: {cur.fetchone()[0]}, standard error {cur.errors[0][0]:.0f}")
+                print(f"{what}: {cur.fetchone()[0]}, standard error {cur.errors[0][0] or float('nan'):.0f}")
             degrees = ", ".join(f"{n} have {degree}" for degree, n in con.execute(DEGREES).fetchall())
             print(f"\nmembers by their number of friends: {degrees}")
             print("\nfriendships,")
             for what, options in WAYS.items():
                 cur = con.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {options}) COUNT(*) FROM friendships"
                                   if options else "SELECT COUNT(*) FROM friendships")
-                print(f"  {what}: {cur.fetchone()[0]}, standard error {cur.errors[0][0]:.0f}")
+                print(f"  {what}: {cur.fetchone()[0]}, standard error {cur.errors[0][0] or float('nan'):.0f}")
             by_club = "SELECT x.club, COUNT(*) FROM friendships JOIN members x ON a = x.member GROUP BY x.club"
             print("\n" + con.explain(by_club).bound)
 
