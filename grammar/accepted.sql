@@ -42,6 +42,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, mechanism = 'laplace') CO
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'rows', max_rows = 2) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'clip', clip = 800) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups = 2) year, COUNT(*) FROM visits GROUP BY year;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'reservoir', clip = 400, max_groups = 2) year, SUM(cost) FROM visits GROUP BY year;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'bands') SUM(points), COUNT(*) FROM scores;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'r2t', clip = 1000) COUNT(*) FROM people a JOIN people b USING (household_id);
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'extension', clip = 20) COUNT(*) FROM people a JOIN people b USING (household_id);
 WITH t AS (SELECT * FROM people) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM t;
 
 -- # aggregate
