@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import HealthCheck, settings
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # The same examples in every run, and none refused for being slow: a machine that is busy says nothing about the code.
 settings.register_profile("dpsql", derandomize=True, database=None, deadline=None,

@@ -21,7 +21,7 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
     """The least weighted sum of variances; all weights are 1 if none are given."""
     total = float(workload.rows if weights is None else np.sum(weights))
     base = None if weights is None else np.asarray(weights, dtype=float) / total
-    found = optimal(workload, name="least total variance", base=base, share=0.0, gap=gap)
+    found = optimal(workload, name="convex", base=base, share=0.0, gap=gap)
     if isinstance(found, Refusal):
         return found
     variances = found.strategy.variances(workload)
@@ -32,4 +32,8 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
 
 def weighted(workload: Workload, targets: Array, power: int, *, gap: float = 1e-4) -> Strategy | Refusal:
     """Targets turned into weights: target^-2 (power 2, "wCA-I") or target^-1 (power 1, "wCA-II")."""
-    return plan(workload, np.asarray(targets, dtype=float) ** -power, gap=gap)
+    found = plan(workload, np.asarray(targets, dtype=float) ** -power, gap=gap)
+    if isinstance(found, Refusal) or found.certificate is None:
+        return found
+    name = "convex-by-targets" if power == 1 else "convex-by-squared-targets"
+    return replace(found, name=name, certificate=replace(found.certificate, objective="weighted total variance"))

@@ -1,7 +1,8 @@
-"""The strategies for Gaussian and for Laplace noise, in order of preference: the first that is proven to be the best wins.
+"""The strategies for Gaussian and for Laplace noise by name, in order of preference: the first that is proven to be best wins.
 
 All plan for a workload and, if they are given, one target for each query: without targets the total variance is to be least, with
-targets the largest variance over target. Workloads should be reduced first, see `workload.reduced`.
+targets the largest variance over target. Workloads should be reduced first, see `workload.reduced`. A strategy is chosen by name
+with `best(workload, targets, {name: GAUSSIAN[name]})`; some are only taken so, as another one does the same at least as well.
 """
 
 from __future__ import annotations
@@ -21,26 +22,41 @@ Plan: TypeAlias = Callable[[Workload, Array | None], Strategy | Refusal]
 GOOD = 1.001  # times the bound: no other strategy is worth trying
 
 
-def _optimal(workload: Workload, targets: Array | None) -> Strategy | Refusal:
-    return ca.plan(workload) if targets is None else fitness.plan(workload, targets)
+def _total(workload: Workload, targets: Array | None) -> Strategy | Refusal:
+    return ca.plan(workload) if targets is None else Refusal("it minimises the total variance")
+
+
+def _weighted(workload: Workload, targets: Array | None, *, power: int) -> Strategy | Refusal:
+    return Refusal("it turns targets into weights") if targets is None else ca.weighted(workload, targets, power)
 
 
 GAUSSIAN: dict[str, Plan] = {
-    "residual planner": residual_planner.plan,
-    "optimal": _optimal,
-    "oblique residual planner": oblique.plan,
-    "noise on cells": plain.plan_cells,
-    "noise on queries": plain.plan_queries,
+    "residual-planner": residual_planner.plan,
+    "convex": _total,
+    "fitness-for-use": fitness.plan,
+    "oblique-residual-planner": oblique.plan,
+    "identity": plain.plan_cells,
+    "workload": plain.plan_queries,
+    "input-perturbation": plain.plan_cells,
+    "convex-by-targets": partial(_weighted, power=1),
+    "convex-by-squared-targets": partial(_weighted, power=2),
+    "fitness-for-use-refined": fitness.refined,
+    "fitness-for-use-hybrid": partial(fitness.plan, total=0.5),
 }
 
 
 LAPLACE: dict[str, Plan] = {
     "p-identity": p_identity.plan,
-    "weighted hierarchy": hierarchy.plan,
-    "noise on cells": partial(plain.plan_cells, noise="laplace"),
-    "noise on queries": partial(plain.plan_queries, noise="laplace"),
+    "weighted-hierarchy": hierarchy.plan,
+    "identity": partial(plain.plan_cells, noise="laplace"),
+    "workload": partial(plain.plan_queries, noise="laplace"),
     "hierarchy": hierarchy.plan_uniform,
+    "input-perturbation": partial(plain.plan_cells, noise="laplace"),
 }
+
+BY_NAME = frozenset({"input-perturbation", "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined",
+                     "fitness-for-use-hybrid"})
+TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +70,15 @@ class Verdict:
 
 def best(workload: Workload, targets: Array | None = None,
          plans: dict[str, Plan] | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and what came of all of them."""
+    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
     certificate: Certificate | None = None
-    for name, plan in (GAUSSIAN if plans is None else plans).items():
+    plans = GAUSSIAN if plans is None else plans
+    for name, plan in plans.items():
+        if len(plans) > 1 and (name in BY_NAME or (targets is None and name in TARGETED)):
+            verdicts.append(Verdict(name=name, strategy=None, because="only taken by its name"))
+            continue
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
             continue

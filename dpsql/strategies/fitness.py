@@ -31,7 +31,8 @@ def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4,
     goals = np.ones(workload.rows) if targets is None else np.asarray(targets, dtype=float)
     if not (goals > 0).all():
         raise ValueError("a target is a variance above zero")
-    found = optimal(workload, name="fitness for use", targets=targets, share=1.0 - total, gap=gap)
+    name = "fitness-for-use-hybrid" if total else "fitness-for-use"
+    found = optimal(workload, name=name, targets=targets, share=1.0 - total, gap=gap)
     if isinstance(found, Refusal):
         return found
     ratios = found.strategy.variances(workload) / goals
@@ -100,7 +101,7 @@ def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e
     matrix = whole(best.matrix, flat)
     if matrix is None:
         return Refusal("its coefficients are not whole numbers, and its queries do not determine all cells")
-    strategy = LeastSquares(name="fitness for use, refined", domain=Domain(flat.domain.attributes), measured=(one_block(matrix),))
+    strategy = LeastSquares(name="fitness-for-use-refined", domain=Domain(flat.domain.attributes), measured=(one_block(matrix),))
     value = float((strategy.variances(workload) / goals).max())
     return replace(strategy, certificate=Certificate(objective="largest variance over target", value=value, bound=first.lower,
                                                      covers="Gaussian strategies"))

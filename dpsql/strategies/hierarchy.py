@@ -47,7 +47,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
         return refusal
     gram = workload.gram()
     found = min((weighted(gram, widths) for widths in chains(workload.domain.size)), key=lambda levels: levels.error)
-    return _strategy(workload, found, "weighted hierarchy")
+    return _strategy(workload, found, "weighted-hierarchy")
 
 
 def plan_uniform(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:

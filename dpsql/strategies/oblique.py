@@ -214,5 +214,5 @@ def _measured(asked: Asked, plans: dict[Kind, Planned], noise: Array) -> Residua
     splits = tuple(plans[kind].split if kind else Even(size)
                    for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True))
     spreads = zip(asked.closure.kinds, np.sqrt(noise).tolist(), strict=True)
-    return Residuals(name="oblique residual planner", domain=asked.workload.domain, splits=splits,
+    return Residuals(name="oblique-residual-planner", domain=asked.workload.domain, splits=splits,
                      scales={axes: spread for axes, spread in spreads if spread > 0})

@@ -25,7 +25,7 @@ def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise
     if workload.domain.size > LARGE:
         return Refusal(f"noise on more than {LARGE} cells is not drawn")
     block = one_block(*(Identity(size) for size in workload.domain.shape))
-    return _valued(LeastSquares(name="noise on cells", domain=workload.domain, noise=noise, measured=(block,)), workload, targets)
+    return _valued(LeastSquares(name="identity", domain=workload.domain, noise=noise, measured=(block,)), workload, targets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noi
     if not all(integral(factor) for part in workload.parts for factor in part.factors):
         return Refusal("its coefficients are not whole numbers")
     scales = tuple(1.0 if targets is None else math.sqrt(float(targets[at].min())) for at in workload.slices)
-    plain = AsAsked(name="noise on queries", domain=workload.domain, noise=noise, workload=workload, scales=scales)
+    plain = AsAsked(name="workload", domain=workload.domain, noise=noise, workload=workload, scales=scales)
     if workload.domain.size > SOLVED:
         return _valued(plain, workload, targets)
     solved = LeastSquares(name=plain.name, domain=plain.domain, noise=noise, measured=tuple(plain.blocks))

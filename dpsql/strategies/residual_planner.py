@@ -114,7 +114,7 @@ def _solved(marginals: list[tuple[int, ...]], values: Sequence[int], groups: Seq
 
 
 def _strategy(domain: Domain, scales: Mapping[tuple[int, ...], float], found: Found) -> Residuals:
-    return Residuals(name="residual planner", domain=domain, splits=tuple(Even(size) for size in domain.shape), scales=scales,
+    return Residuals(name="residual-planner", domain=domain, splits=tuple(Even(size) for size in domain.shape), scales=scales,
                      certificate=found.certificate)
 
 
