@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
     made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
     made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
                       "PERCENT; - or nothing reads the input")
@@ -253,7 +254,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 def _workload(options: argparse.Namespace) -> None:
     with _connected(options) as connection, _waiting():
-        made = connection.workload(_statements(options))
+        made = connection.workload(_statements(options), **({} if options.strategy is None else {"strategy": options.strategy}))
     for answer in made:
         _print_answer(answer, options)
     if not options.json and not options.csv:

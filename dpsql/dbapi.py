@@ -105,7 +105,7 @@ class Connection:
         """Answer many statements over one view together, for one price.
 
         statements  SELECTs of COUNT and SUM, with any keys and conditions of declared columns; or a script, parted by semicolons
-        options     epsilon, delta, rho, confidence, max_rows
+        options     epsilon, delta, rho, confidence, max_rows, strategy
 
         All of them become one matrix of linear queries, measured once with the best strategy known, so that their answers agree
         with each other. Raises located errors for whatever is wrong; then nothing was charged.

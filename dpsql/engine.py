@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
-from dpsql.batch.linear import linear
-from dpsql.batch.plan import Batch, identity_of, least, notes_of
+from dpsql.batch.explaining import explained_batch
+from dpsql.batch.linear import Linear, linear
+from dpsql.batch.plan import Batch, check_fitting, identity_of, least, notes_of
+from dpsql.batch.plans import NAMES as STRATEGIES
 from dpsql.batch.result import Answers
 from dpsql.batch.result import of_json as answers_of
 from dpsql.bounding import limited_view
@@ -115,13 +117,17 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
         if known.public and not question.scalars:
             cells, aggregates = exact(question, view, session.kernel)
             return _finish(question, options, Released(cells=cells, aggregates=aggregates), session)
-        program = compiled(question, options, view, known, session)
-        return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
+        if options.strategy is None:
+            program = compiled(question, options, view, known, session)
+            return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
+        made, chosen = _batch([_linear(query, question, options, session)], options, session)
+    return _answered(made, chosen, query.text, session)[0]
 
 
 def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
     """What is asked and on which terms: from the text, the policy and public tables."""
-    options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
+    options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
+                           strategies=STRATEGIES)
     return bind(query, session.catalog, session.kernel, session.scratch, named(parameters, query)), options
 
 
@@ -217,20 +223,13 @@ def _validation(statement: Validate, session: Session, parameters: Parameters,
 def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:
     """Answer linear statements together: measured once, for one price, with consistent answers."""
     made, chosen = batched(queries, session, options, parameters)
-    identity = digest(session.policy, *identity_of(made), chosen)
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return answers_of(stored)
-    text = ";\n".join(query.text for query in queries)
-    found: Answers = _paid(_batch_steps(made, chosen, session), made.purse, chosen, identity, text, session)
-    return found
+    return _answered(made, chosen, ";\n".join(query.text for query in queries), session)
 
 
 def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
             parameters: Parameters = ()) -> tuple[Batch, Options]:
     """What statements ask as workloads, and on which terms; nothing is spent. Raises what is wrong with one of them, located."""
-    chosen = read_options(options, default=session.price, confidence=session.confidence, known=())
-    price = priced(chosen.price, session.budget)
+    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
     asked = []
     for query, given in zip(queries, shared_out(parameters, queries), strict=True):
         with _located(query.text):
@@ -238,23 +237,50 @@ def batched(queries: Sequence[Query], session: Session, options: Sequence[Option
                 raise OptionError("the options of a workload are given once, for all of its statements", code="options",
                                   span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
             question = bind(query, session.catalog, session.kernel, session.scratch, given)
-            view, known = limited_view(question, chosen, session.kernel, span_of(query.tree))
-            if known.public or known.rows is None:
-                raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
-                                  span=span_of(query.tree), try_="the statement by itself" if known.public else
-                                  "max_rows = 10, or rows_per_entity in the policy")
-            asked.append(linear(question, view))
+            asked.append(_linear(query, question, chosen, session))
     if not asked:
         raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
     with _located(queries[0].text):
-        return least(asked, price, session.kernel, session.scratch), replace(chosen, price=price)
+        return _batch(asked, chosen, session)
+
+
+def _linear(query: Query, question: Question, options: Options, session: Session) -> Linear:
+    """What a statement asks of its view, if that is linear."""
+    view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+    if known.public or known.rows is None:
+        raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
+                          span=span_of(query.tree), try_="the statement by itself" if known.public else
+                          "max_rows = 10, or rows_per_entity in the policy")
+    return linear(question, view)
+
+
+def _batch(asked: Sequence[Linear], options: Options, session: Session) -> tuple[Batch, Options]:
+    """Linear questions as workloads, on the terms of a statement or of all of them."""
+    price = priced(options.price, session.budget)
+    check_fitting(options)
+    made = least(asked, price, session.kernel, session.scratch, strategy=options.strategy or "auto",
+                 span=options.span.get("strategy"))
+    return made, replace(options, price=price, strategy=options.strategy or "auto")
+
+
+def _answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
+    """The stored answers of the same questions, or new ones that are charged for."""
+    identity = digest(session.policy, *identity_of(made), options)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])
+    found: Answers = _paid(_batch_steps(made, options, session), made.purse, options, identity, text, session)
+    return found
 
 
 def _batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
     found = yield from made.steps()
-    answers = tuple(_finish(one.question, options, Released(cells=cells, aggregates=aggregates), session, price=options.price)
-                    for one, (cells, aggregates) in zip(made.asked, found, strict=True))
-    return Answers(answers=answers, cost=str(options.price), notes=notes_of(made))
+    notes = (*notes_of(made), *found.notes)
+    told = notes if len(made.asked) == 1 else ()
+    answers = tuple(_finish(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
+                            price=options.price)
+                    for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
+    return Answers(answers=answers, cost=str(options.price), notes=notes)
 
 
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
@@ -268,6 +294,9 @@ def explain(query: Query | Validate, session: Session, parameters: Parameters = 
         entity = session.catalog.entity.name
         if known.public and not question.scalars:
             return explained_public(question, view, session.kernel, entity=entity)
+        if options.strategy is not None:
+            made, chosen = _batch([_linear(query, question, options, session)], options, session)
+            return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=_left(session))
         program = compiled(question, options, view, known, session)
     return explained(program, session.kernel, entity=entity, left=_left(session))
 

@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise."""
+    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise; `about` tells more."""
 
     what: str
     aggregates: tuple[str, ...]
@@ -48,6 +48,7 @@ class Measurement:
     mechanism: str
     noise: str
     against: dict[str, str]
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ class Explanation:
             lines.append("measured")
         for part in self.measurements:
             lines.append(f"  {part.what}  for {', '.join(part.aggregates)}")
+            lines += [f"    {line}" for line in part.about]
             lines.append(f"    {part.mechanism} at {part.price}: {part.noise}")
             for why in dict.fromkeys(part.against.values()):
                 lines.append(f"    not {', '.join(name for name, other in part.against.items() if other == why)}: {why}")

@@ -13,7 +13,8 @@ from dpsql.mechanisms.bounds import BY_NAME
 from dpsql.sql.statement import Option
 from dpsql.types import Span
 
-NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups")
+NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
+         "strategy")
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
@@ -29,6 +30,7 @@ class Options:
     max_frequency  the most rows of one value of a key that are kept, where rows of many entities meet by it
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
     max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
+    strategy     how a workload is measured; None: a single statement is answered by itself wherever it can be
     span         where in the text each option stands
     """
 
@@ -40,6 +42,7 @@ class Options:
     max_frequency: int | None = None
     clip: Fraction | None = None
     max_groups: int | None = None
+    strategy: str | None = None
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
@@ -47,11 +50,14 @@ class Options:
         no private rows, of its subqueries."""
         if outer_public:
             return self
-        return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None)
+        return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None,
+                       strategy=None)
 
 
-def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str]) -> Options:
-    """The options of a statement over the defaults of its connection; `known` are the names of mechanisms.
+def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
+                 strategies: Sequence[str] = ()) -> Options:
+    """The options of a statement over the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
+    plans of workloads.
 
     Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
     """
@@ -64,16 +70,17 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
         if option.name in values:
             raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name)
         values[option.name] = option
-    return _Values(values, tuple(known)).read(default, confidence)
+    return _Values(values, tuple(known), tuple(strategies)).read(default, confidence)
 
 
 class _Values:
-    def __init__(self, values: dict[str, Option], known: tuple[str, ...]) -> None:
-        self._values, self._known = values, known
+    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...]) -> None:
+        self._values, self._known, self._strategies = values, known, strategies
 
     def read(self, default: Price | None, confidence: Fraction) -> Options:
         return Options(
-            price=self._price(default), mechanisms=self._mechanisms(), bound=self._bound(),
+            price=self._price(default), mechanisms=self._mechanisms(), bound=self._name("bound", ("auto", *BY_NAME)) or "auto",
+            strategy=self._name("strategy", ("auto", *self._strategies)),
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
             max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
@@ -112,13 +119,15 @@ class _Values:
             raise self._fail(name, f"{name} must be a whole number from 1 to {most}")
         return value
 
-    def _bound(self) -> str:
-        value = self._value("bound") if "bound" in self._values else "auto"
-        names = ("auto", *BY_NAME)
+    def _name(self, name: str, names: Sequence[str]) -> str | None:
+        """The value of an option that is one of some names; None where it is not given."""
+        if name not in self._values:
+            return None
+        value = self._value(name)
         if value not in names:
             close = difflib.get_close_matches(str(value), names, n=1)
-            raise self._fail("bound", f"there is no bound {value!r}", f"'{close[0]}'" if close else
-                             "one of " + ", ".join(f"'{name}'" for name in names))
+            raise self._fail(name, f"there is no {name} {value!r}", f"'{close[0]}'" if close else
+                             "one of " + ", ".join(f"'{known}'" for known in names))
         return str(value)
 
     def _mechanisms(self) -> tuple[str, ...]:

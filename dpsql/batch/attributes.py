@@ -30,12 +30,14 @@ COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinc
 class Column:
     """A column of the source as an attribute.
 
+    name    what people call it
     ref     the column
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
     values  the values of `code`, NULL last
     stands  for each of them a value of the column that has it
     """
 
+    name: str
     ref: Ref
     code: Expr
     values: tuple[Value, ...]
@@ -64,13 +66,13 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Colu
     missing: tuple[Value, ...] = (None,) if known.nullable else ()
     if known.domain is not None:
         values = (*known.domain.values, *missing)
-        return Column(ref=ref, code=ref, values=values, stands=values)
+        return Column(name=name, ref=ref, code=ref, values=values, stands=values)
     if known.type is Type.BOOLEAN:
-        return Column(ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
+        return Column(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
     if known.type.numeric:
         cuts = sorted({cut for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
-            return _cut(ref, cuts, missing)
+            return _cut(name, ref, cuts, missing)
     raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
                       span=exprs[0].span, subject=name, try_=f"values = [...] or range = [...] for {name} in the policy, or "
                       "comparisons with constants")
@@ -89,7 +91,7 @@ def _cuts(expr: Expr) -> Iterable[float]:
             yield part.value
 
 
-def _cut(ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> Column:
+def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> Column:
     """Intervals and cuts in turn: below the first, the first, between it and the second, the second, ..., above the last.
 
     The number of a value is found by halving. (NaN is above all cuts, as it is in comparisons.)
@@ -111,7 +113,7 @@ def _cut(ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> Column:
     for before, cut, end in zip([cuts[0] - 2, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
     stands.append(_between(cuts[-1], cuts[-1] + 2, ref.type))
-    return Column(ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
+    return Column(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
 
 
 def _between(low: float, high: float, kind: Type) -> Value:

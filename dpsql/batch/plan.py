@@ -1,4 +1,4 @@
-"""How a workload will be measured: what statements ask of one view becomes one matrix, with one strategy and one share."""
+"""How a workload will be measured: what statements ask of one view becomes one matrix, with one plan and one share."""
 
 from __future__ import annotations
 
@@ -11,35 +11,33 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import purse
 from dpsql.batch.attributes import Column, attributes, factor
+from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Sum, column_of
+from dpsql.batch.plans import planned, takes
 from dpsql.catalog.price import Price
 from dpsql.cells import Cells
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.options import Options
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Expr, Value
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.question import Key
-from dpsql.requests import WIDEST, Axis, Blocked, Blocks, Request
+from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
-from dpsql.strategies.base import Block, Strategy
-from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
+from dpsql.types import Span
 from dpsql.workload.domain import Attribute, Domain
-from dpsql.workload.factors import Array, Dense, Factor, Total
-from dpsql.workload.workload import Product, Reduced, Workload, reduced
+from dpsql.workload.factors import Array, Factor, Total
+from dpsql.workload.workload import Product, Workload
 
 MOST_ANSWERS = 2_000_000
-SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,77 +51,72 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
-    """All sums of one kind over one source: the workload, its view, and what one entity adds.
+class Found:
+    """The cells and aggregates of every statement, and what was learned on the way."""
 
-    moved   the most that an entity adds to the cells, in the summand's integers
-    unit    the value of one of these integers
-    """
-
-    view: Node
-    columns: tuple[Column, ...]
-    summand: Count | GridSum
-    workload: Workload
-    moved: int
-    unit: float
-    pure: bool
-
-    @cached_property
-    def smaller(self) -> Reduced:
-        return reduced(self.workload)
-
-    @cached_property
-    def planned(self) -> tuple[Strategy, list[Verdict]]:
-        return best(self.smaller.workload, plans=LAPLACE if self.pure else GAUSSIAN)
+    statements: list[tuple[Cells, dict[str, Estimate]]]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Statements as workloads, and where each of their aggregates is found. `purse` is what all of it spends."""
+    """Statements as workloads, and where each of their aggregates is found.
+
+    purse     what all of it spends
+    strategy  the name of the plan, with the place where it is asked for
+    """
 
     asked: tuple[Linear, ...]
     groups: tuple[Group, ...]
     places: tuple[tuple[Place, ...], ...]
     purse: Cost
+    strategy: str = "auto"
+    span: Span | None = None
 
-    def price(self, group: int) -> Cost:
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """One for each group."""
+        return tuple(planned(group, self.strategy, self.span) for group in self.groups)
+
+    @property
+    def price(self) -> Cost:
         """An equal share for every group."""
         return self.purse.part(Fraction(1, len(self.groups)))
 
-    def steps(self) -> Generator[Request, Any, list[tuple[Cells, dict[str, Estimate]]]]:
-        """Measure every group once; returns the cells and aggregates of every statement."""
-        answers, variances = [], []
-        for i, group in enumerate(self.groups):
-            strategy, _ = group.planned
-            request = request_of(group, strategy, self.price(i))
-            told: Blocked = yield request
-            given = [np.array(part, dtype=float) for part in told.answers]
-            answers.append(strategy.reconstruct(given, group.smaller.workload) * group.unit)
-            variances.append(variances_of(group, strategy, self.price(i)))
-        return [self._cells(number, answers, variances) for number in range(len(self.asked))]
+    def steps(self) -> Generator[Request, Any, Found]:
+        """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
+        told = []
+        for plan in self.plans:
+            told.append((yield from plan.steps(self.price)))
+        return Found(statements=[self._cells(number, told) for number in range(len(self.asked))],
+                     notes=tuple(note for one in told for note in one.notes))
 
     @property
     def mean_variance(self) -> float:
-        """Of all numbers, each against the largest that one entity adds to it."""
-        found = [variances_of(group, group.planned[0], self.price(i)) / group.unit**2 / group.moved**2
-                 for i, group in enumerate(self.groups)]
-        return float(np.mean(np.concatenate(found)))
+        """Of all numbers, each against the largest that one entity adds to it; 0 where it depends on the data."""
+        found = [variances / group.unit**2 / group.moved**2 for group, plan in zip(self.groups, self.plans, strict=True)
+                 if (variances := plan.variances(self.price)) is not None]
+        return float(np.mean(np.concatenate(found))) if found else 0.0
 
     def expected(self) -> list[dict[str, Array]]:
-        """The standard errors of every statement's aggregates over its cells, before anything is spent."""
-        variances = [variances_of(group, group.planned[0], self.price(i)) for i, group in enumerate(self.groups)]
-        made = [self._cells(number, [np.zeros(group.workload.rows) for group in self.groups], variances)
-                for number in range(len(self.asked))]
+        """The standard errors of every statement's aggregates over its cells, before anything is spent; NaN where they depend on
+        the data."""
+        told = []
+        for group, plan in zip(self.groups, self.plans, strict=True):
+            empty, variances = np.zeros(group.workload.rows), plan.variances(self.price)
+            told.append(Told(values=empty, variances=empty + math.nan if variances is None else variances))
+        made = [self._cells(number, told) for number in range(len(self.asked))]
         return [{name: estimate.deviations for name, estimate in found.items()} for _, found in made]
 
-    def _cells(self, number: int, answers: Sequence[Array], variances: Sequence[Array]) -> tuple[Cells, dict[str, Estimate]]:
+    def _cells(self, number: int, told: Sequence[Told]) -> tuple[Cells, dict[str, Estimate]]:
         asked, found = self.asked[number], {}
         for at, (part, place) in enumerate(zip(asked.sums, self.places[number], strict=True)):
             at_ = self.groups[place.group].workload.slices[place.part]
+            group = told[place.group]
             values, spread = (np.asarray(whole[at_]).reshape(place.shape).transpose(place.order).reshape(-1)
-                              for whole in (answers[place.group], variances[place.group]))
+                              for whole in (group.values, group.variances))
             found[part.call.id] = Estimate(values=values, slopes={(at, place.part): (
-                Error(kind="gaussian", scale=1.0), np.sqrt(np.maximum(spread, 0)))})
+                Error(kind=group.kind, scale=1.0), np.sqrt(np.maximum(spread, 0)))})
         return cells_of(asked.question.keys), found
 
 
@@ -136,81 +129,44 @@ def _values(key: Key) -> list[Value]:
     return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
 
 
-def request_of(group: Group, strategy: Strategy, price: Cost) -> Blocks:
-    """The strategy's blocks over the view, with scales that this price pays for."""
-    unit = price.epsilon if strategy.noise == "laplace" else price.rho
-    assert unit is not None
-    worst = strategy.sensitivity.value
-    if strategy.noise == "laplace":
-        stretch = scale_of(worst * group.moved / unit) * SLACK
-    else:
-        stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
-    axes = tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(group.columns))
-    line = strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute there
-    places = [_in_line(group.smaller)] if line else list(group.smaller.classes)
-    blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
-        widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True))) for block in strategy.blocks)
-    return Blocks(view=group.view, axes=axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
-
-
-def _in_line(smaller: Reduced) -> NDArray[np.int64]:
-    """For each cell its number among the cells of the reduced domain; -1 where no query counts it."""
-    found, counted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
-    for numbers, size in zip(smaller.classes, smaller.workload.domain.shape, strict=True):
-        found = (found[:, None] * size + np.maximum(numbers, 0)[None, :]).reshape(-1)
-        counted = (counted[:, None] & (numbers >= 0)[None, :]).reshape(-1)
-    return np.where(counted, found, -1)
-
-
-def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
-    """A factor over merged values as one over all of them: values that are merged have equal columns, others zeros."""
-    if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
-        return own
-    dense = own.dense()
-    wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
-    wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
-    return Dense(wide)
-
-
-def variances_of(group: Group, strategy: Strategy, price: Cost) -> Array:
-    """The variance of every answer of a group at a price, in the unit of the aggregate."""
-    amount = float(price.epsilon if strategy.noise == "laplace" and price.epsilon is not None else price.rho)
-    return strategy.variances(group.smaller.workload, amount) * (group.moved * group.unit) ** 2
-
-
-def check_scales(made: Batch) -> None:
-    """Raises OptionError where the price is so small that no noise of 64 bits pays for it."""
-    for i, group in enumerate(made.groups):
-        if any(not block.scale <= WIDEST for block in request_of(group, group.planned[0], made.price(i)).blocks):
-            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
-
-
 def identity_of(made: Batch) -> tuple[object, ...]:
     """What tells a workload from others."""
     return "workload", [(one.question, one.source) for one in made.asked], made.purse
 
 
 def notes_of(made: Batch) -> tuple[str, ...]:
-    """How the workloads were measured, for people."""
-    found = []
-    for group in made.groups:
-        strategy, _ = group.planned
-        known = strategy.certificate
-        sure = f", {known}" if known is not None and known.bound > 0 else ""
-        found.append(f"{group.workload.rows} numbers over {group.workload.domain.size} cells by {strategy.name}{sure}")
-    return tuple(found)
+    """How the workloads are measured, for people."""
+    return tuple(plan.note for plan in made.plans)
 
 
 # -- from statements to groups
 
 
-def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: Scratch) -> Batch:
+def check_fitting(options: Options) -> None:
+    """Raise OptionError for an option that says how a statement is answered by itself."""
+    given = {"mechanism": bool(options.mechanisms), "bound": options.bound not in ("auto", "rows"),
+             "clip": options.clip is not None,
+             "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise OptionError(f"a workload takes no {name}", code="workload", subject=name, span=options.span.get(name),
+                          try_="strategy = 'auto' and max_rows, or the statement by itself")
+
+
+def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: Scratch, *, strategy: str = "auto",
+          span: Span | None = None) -> Batch:
     """The batch in the account, a pure epsilon or rho, that promises the smaller errors."""
-    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    made = [batch(asked, replace(purse(price, concentrated=account), delta=Fraction(0)), public, scratch) for account in accounts]
-    best_ = min(made, key=lambda one: one.mean_variance)
-    check_scales(best_)
-    return best_
+    accounts = [True] if price.rho is not None else [False, True] if price.delta else [False]
+    fitting = [concentrated for concentrated in accounts if takes(strategy, pure=not concentrated)]
+    if not fitting:
+        other = "a pure epsilon, and this price is in rho" if accounts[0] else "rho, and this price is a pure epsilon"
+        raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
+                          try_="epsilon = 0.5" if accounts[0] else "delta = 1e-6 beside it, or rho = 0.05")
+    made = [replace(batch(asked, replace(purse(price, concentrated=account), delta=Fraction(0)), public, scratch),
+                    strategy=strategy, span=span) for account in fitting]
+    best = min(made, key=lambda one: one.mean_variance)
+    for plan in best.plans:
+        plan.check(best.price)
+    return best
 
 
 def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:

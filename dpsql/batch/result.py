@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.answer import Answer
@@ -27,6 +27,11 @@ class Answers:
 
     def __getitem__(self, at: int) -> Answer:
         return self.answers[at]
+
+    def named(self, names: Sequence[Sequence[str]]) -> Answers:
+        """The same answers under other column names."""
+        answers = tuple(answer.named(each) for answer, each in zip(self.answers, names, strict=True))
+        return replace(self, answers=answers)
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""

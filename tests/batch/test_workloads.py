@@ -105,7 +105,7 @@ def test_errors_are_those_of_the_numbers(tmp_path: Path, effort: float) -> None:
     made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
     promised = [next(iter(found.values())) for found in made.expected()]
     truth = _values(session_of(tmp_path / "exact", worlds.world(), noise=Exact()))
-    runs = np.array([np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session)])
+    runs = np.array([np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session).statements])
                      for _ in range(int(150 * effort))])
     found = np.sqrt(((runs - truth) ** 2).mean(axis=0))
     ratio = found / np.concatenate(promised)
@@ -161,6 +161,53 @@ def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
     assert not session.ledger.entries("person")
 
 
+# -- strategies by name
+
+
+def test_a_statement_with_a_strategy_is_a_workload_of_one(connection: Connection) -> None:
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = '{}') age, COUNT(*) FROM people GROUP BY age"
+    cursor = connection.execute(text.format("identity"))
+    assert cursor.rowcount == 101 and "by the strategy 'identity'" in cursor.notes[0] and cursor.cost == "ε = 1"
+    again = connection.execute(text.format("identity").replace("COUNT(*)", "COUNT(*) AS n"))
+    assert again.cost == "" and again.fetchall() == cursor.fetchall() and again.description[1][0] == "n"  # type: ignore[index]
+    together = connection.workload("SELECT age, COUNT(*) FROM people GROUP BY age", epsilon=1, strategy="identity")
+    assert together.stored and len(connection.session.ledger.entries("person")) == 1
+    assert connection.execute(text.format("p-identity")).cost == "ε = 1"
+    connection.workload("SELECT age, COUNT(*) FROM people GROUP BY age", epsilon=1)
+    assert connection.execute(text.format("auto")).cost == ""
+
+
+def test_the_explanation_tells_of_the_strategy_and_spends_nothing(connection: Connection) -> None:
+    told = str(connection.explain("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5, strategy = 'auto') sex, COUNT(*), SUM(income) "
+                                  "FROM people WHERE age BETWEEN 20 AND 40 GROUP BY sex"))
+    for part in ("counts: 3 numbers over 303 cells by the strategy 'convex'", "sex (3) x age (101); 3 that some query tells apart", "cost    ρ = 0.5",
+                 "matrix: 3 x 303; each value of sex x some values of age", "measured as 2 workloads", "COUNT(*): 1.41421"):
+        assert part in told, told
+    assert not connection.session.ledger.entries("person")
+
+
+@pytest.mark.parametrize(("options", "reason", "try_"), [
+    ({"strategy": "p-identiti"}, "there is no strategy 'p-identiti'", "'p-identity'"),
+    ({"strategy": 3}, "there is no strategy 3", "one of 'auto'"),
+    ({"strategy": "residual-planner"}, "the strategy 'residual-planner' is for rho", "delta"),
+    ({"strategy": "p-identity", "epsilon": None, "rho": 0.1}, "the strategy 'p-identity' is for a pure epsilon", "epsilon"),
+    ({"strategy": "residual-planner", "epsilon": None, "rho": 0.1}, "the strategy 'residual-planner' does not take this", "auto"),
+    ({"clip": 3}, "a workload takes no clip", ""), ({"bound": "balance"}, "a workload takes no bound", ""),
+])
+def test_strategies_that_do_not_fit_are_refused(options: dict[str, Any], reason: str, try_: str, connection: Connection) -> None:
+    given = {name: value for name, value in {"epsilon": 1, **options}.items() if value is not None}
+    with pytest.raises(OptionError) as caught:
+        connection.workload("SELECT COUNT(*) FROM people WHERE age < 30; SELECT age, COUNT(*) FROM people GROUP BY age", **given)
+    assert caught.value.reason.startswith(reason) and try_ in caught.value.try_, caught.value
+    given.setdefault("strategy", "auto")
+    clause = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+    with pytest.raises(OptionError) as located:
+        connection.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({clause}) COUNT(*) FILTER (WHERE age < 30), "
+                           "COUNT(*) FROM people")
+    assert located.value.span is not None
+    assert not connection.session.ledger.entries("person")
+
+
 # -- the promise
 
 
@@ -177,7 +224,7 @@ def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_kernel_refuses_blocks_that_were_not_paid_for(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.batch.plan.SLACK", 0.5)
+    monkeypatch.setattr("dpsql.batch.measured.SLACK", 0.5)
     with pytest.raises(Incident):
         connection.workload(PEOPLE, epsilon=1)
 
@@ -200,7 +247,7 @@ def _bound(tmp_path: Path, times: int) -> float:
     for name, world in zip("ab", pair.worlds(), strict=True):
         session = session_of(tmp_path / name, world)
         made, _ = engine.batched([_query(text) for text in VISITS[:1]], session, [_option("epsilon", 1.0)])
-        samples.append(np.array([np.concatenate([estimate.values for _, found in _measured(made, session)
+        samples.append(np.array([np.concatenate([estimate.values for _, found in _measured(made, session).statements
                                                  for estimate in found.values()]) for _ in range(times)]))
     return lower_bound(*samples, confidence=1 - 1e-8).epsilon
 
@@ -223,7 +270,7 @@ def _measured(made: Any, session: Session) -> Any:
 
 def _values(session: Session) -> np.ndarray:
     made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
-    return np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session)])
+    return np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session).statements])
 
 
 def test_answers_are_a_sequence(connection: Connection) -> None:

@@ -1,0 +1,90 @@
+"""What is measured together: all sums of one kind over one source."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from dpsql.accounting.cost import Cost
+from dpsql.batch.attributes import Column
+from dpsql.plan.node import Node
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.requests import Request
+from dpsql.strategies.catalogue import Verdict
+from dpsql.workload.factors import Array
+from dpsql.workload.workload import Reduced, Workload, reduced
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """All sums of one kind over one source: the workload, its view, and what one entity adds.
+
+    moved   the most that an entity adds to the cells, in the summand's integers
+    unit    the value of one of these integers
+    pure    whether noise is that of a pure epsilon, or of rho
+    """
+
+    view: Node
+    columns: tuple[Column, ...]
+    summand: Count | GridSum
+    workload: Workload
+    moved: int
+    unit: float
+    pure: bool
+
+    @cached_property
+    def smaller(self) -> Reduced:
+        return reduced(self.workload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a plan says of every query of its group, in the unit of the aggregate.
+
+    kind   how its errors are spread; 'approximate' where they are about what the variances say
+    notes  what a reader should know that was learned on the way
+    """
+
+    values: Array
+    variances: Array
+    kind: Literal["gaussian", "approximate"] = "gaussian"
+    notes: tuple[str, ...] = ()
+
+
+class Plan(Protocol):
+    """How a group is answered: what is asked of the kernel, step by step, and what is made of it.
+
+    Plans that look at data before they decide are of the same kind as strategies that are fixed beforehand: what they yield is
+    charged all the same, and `variances` says None where errors depend on the data.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What was tried, and why not otherwise."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """How the group is measured, for people."""
+        ...
+
+    def noise(self, price: Cost) -> str:
+        """What is added to what, for people."""
+        ...
+
+    def variances(self, price: Cost) -> Array | None:
+        """The variance of every answer at a price, in the unit of the aggregate."""
+        ...
+
+    def steps(self, price: Cost) -> Generator[Request, Any, Told]:
+        """Ask, for this price together, and answer."""
+        ...
+
+    def check(self, price: Cost) -> None:
+        """Raise OptionError where this price pays for nothing."""
+        ...

@@ -1,0 +1,106 @@
+"""A group that is measured with a strategy: integer queries with independent noise, and least squares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import Cost
+from dpsql.batch.group import Group, Told
+from dpsql.errors import OptionError
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.requests import WIDEST, Axis, Blocked, Blocks
+from dpsql.strategies.base import Block, Strategy
+from dpsql.strategies.catalogue import Verdict
+from dpsql.workload.factors import Array, Dense, Factor
+from dpsql.workload.workload import Reduced
+
+SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The plan of a fixed strategy: all of it is known before anything is spent."""
+
+    group: Group
+    strategy: Strategy
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def name(self) -> str:
+        """The name in the catalogue."""
+        return next(verdict.name for verdict in self.verdicts if verdict.strategy is self.strategy)
+
+    @property
+    def note(self) -> str:
+        known, workload = self.strategy.certificate, self.group.workload
+        sure = f", {known}" if known is not None and known.bound > 0 else ""
+        return f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{self.name}'{sure}"
+
+    def noise(self, price: Cost) -> str:
+        request = self.request(price)
+        numbers, least, most = sum(block.rows for block in request.blocks), *_ends([block.scale for block in request.blocks])
+        scales = f"{least:.4g}" if math.isclose(least, most, rel_tol=1e-3) else f"{least:.4g} to {most:.4g}"
+        word = "standard deviation" if request.noise == "gaussian" else "scale"
+        return f"discrete {request.noise.capitalize()} noise of {word} {scales} on {numbers} integer queries"
+
+    def variances(self, price: Cost) -> Array:
+        amount = float(price.epsilon if self.strategy.noise == "laplace" and price.epsilon is not None else price.rho)
+        group = self.group
+        return self.strategy.variances(group.smaller.workload, amount) * (group.moved * group.unit) ** 2
+
+    def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
+        answered = yield self.request(price)
+        given = [np.array(part, dtype=float) for part in answered.answers]
+        values = self.strategy.reconstruct(given, self.group.smaller.workload) * self.group.unit
+        return Told(values=values, variances=self.variances(price))
+
+    def check(self, price: Cost) -> None:
+        if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # no noise of 64 bits pays for it
+            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+
+    def request(self, price: Cost) -> Blocks:
+        """The strategy's blocks over the view, with scales that this price pays for."""
+        group, strategy = self.group, self.strategy
+        unit = price.epsilon if strategy.noise == "laplace" else price.rho
+        assert unit is not None
+        worst = strategy.sensitivity.value
+        if strategy.noise == "laplace":
+            stretch = scale_of(worst * group.moved / unit) * SLACK
+        else:
+            stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
+        axes = tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(group.columns))
+        line = strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute there
+        places = [_in_line(group.smaller)] if line else list(group.smaller.classes)
+        blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
+            widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
+            for block in strategy.blocks)
+        return Blocks(view=group.view, axes=axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
+
+
+def _ends(scales: Sequence[float]) -> tuple[float, float]:
+    return min(scales), max(scales)
+
+
+def _in_line(smaller: Reduced) -> NDArray[np.int64]:
+    """For each cell its number among the cells of the reduced domain; -1 where no query counts it."""
+    found, counted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
+    for numbers, size in zip(smaller.classes, smaller.workload.domain.shape, strict=True):
+        found = (found[:, None] * size + np.maximum(numbers, 0)[None, :]).reshape(-1)
+        counted = (counted[:, None] & (numbers >= 0)[None, :]).reshape(-1)
+    return np.where(counted, found, -1)
+
+
+def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
+    """A factor over merged values as one over all of them: values that are merged have equal columns, others zeros."""
+    if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
+        return own
+    dense = own.dense()
+    wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
+    wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
+    return Dense(wide)

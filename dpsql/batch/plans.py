@@ -1,0 +1,50 @@
+"""Which plan a group is answered by: the best known, or the one that is named.
+
+A name is that of a fixed strategy of `strategies.catalogue`, or that of another kind of plan in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from dpsql.batch.group import Group, Plan
+from dpsql.batch.measured import Measured
+from dpsql.errors import OptionError
+from dpsql.strategies.base import Refusal
+from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
+from dpsql.types import Span
+
+Maker: TypeAlias = Callable[[Group], Plan | Refusal]
+
+KINDS: dict[str, Maker] = {}
+"""Plans that are no fixed strategies, by name; they take either account."""
+
+NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
+
+
+def planned(group: Group, name: str, span: Span | None) -> Plan:
+    """The plan of a group. Raises what is wrong with it, located at the place of the option."""
+    if name in KINDS:
+        made = KINDS[name](group)
+        if isinstance(made, Refusal):
+            raise _refused(name, made.because, span)
+        return made
+    plans = LAPLACE if group.pure else GAUSSIAN
+    if name == "auto":
+        strategy, verdicts = best(group.smaller.workload, plans=plans)
+        return Measured(group=group, strategy=strategy, verdicts=tuple(verdicts))
+    found = plans[name](group.smaller.workload, None)
+    if isinstance(found, Refusal):
+        raise _refused(name, found.because, span)
+    return Measured(group=group, strategy=found, verdicts=(Verdict(name=name, strategy=found, because=""),))
+
+
+def takes(name: str, *, pure: bool) -> bool:
+    """Whether a plan of this name measures for a pure epsilon, or for rho."""
+    return name == "auto" or name in KINDS or name in (LAPLACE if pure else GAUSSIAN)
+
+
+def _refused(name: str, because: str, span: Span | None) -> OptionError:
+    return OptionError(f"the strategy {name!r} does not take this workload: {because}", code="strategy", subject="strategy",
+                       span=span, try_="strategy = 'auto'")
