@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import engine
@@ -33,6 +34,7 @@ class Remembering:
         self._reader = reader
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._arrays: dict[str, Sequence[NDArray[Any]]] = {}
+        self._columns: dict[str, Sequence[np.ma.MaskedArray[Any, Any]]] = {}
 
     @property
     def version(self) -> str:
@@ -50,6 +52,11 @@ class Remembering:
         if sql not in self._arrays:
             self._arrays[sql] = self._reader.arrays(sql)
         return self._arrays[sql]
+
+    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        if sql not in self._columns:
+            self._columns[sql] = self._reader.columns(sql)
+        return self._columns[sql]
 
     def close(self) -> None:
         self._reader.close()

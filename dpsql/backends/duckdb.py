@@ -53,6 +53,13 @@ class DuckReader:
             columns = cursor.execute(sql).fetchnumpy()
             return [np.ma.getdata(column) for column in columns.values()]
 
+    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        with self._cursor() as cursor:
+            found = cursor.execute(sql).fetchnumpy()
+            days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
+            return [np.ma.asarray(column.astype("datetime64[D]") if day else column)
+                    for column, day in zip(found.values(), days, strict=True)]
+
     def schema(self) -> Mapping[str, TableSchema]:
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}

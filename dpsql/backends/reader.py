@@ -39,6 +39,10 @@ class Reader(Protocol):
         """The columns of a printed plan whose columns are integers without NULL."""
         ...
 
+    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of strategies still runs, on its smallest cases, and its numbers are those of the certified optima."""
+"""The benchmarks of workloads still run, on their smallest cases, and their numbers are those of the certified optima."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def test_workloads() -> None:
-    ended = subprocess.run([sys.executable, HERE / "workloads.py", "--largest", "16"], capture_output=True, text=True, check=False,
+def run(script: str, *options: str) -> list[list[str]]:
+    """What a script prints, as the cells of its lines."""
+    ended = subprocess.run([sys.executable, HERE / script, *options], capture_output=True, text=True, check=False,
                            env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "OPENBLAS_NUM_THREADS": "1"})
     assert ended.returncode == 0, ended.stderr
-    lines = [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
+    return [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
+
+
+def test_extraction() -> None:
+    lines = run("extraction.py", "--rows", "500", "--runs", "1")
+    assert lines[1][-3:] == ["read", "plain", "ratio"]
+    assert [line[1:3] for line in lines[3:]] == [["14", "588"], ["91", "148,137"], ["364", "20,894,536"], ["10", "3,054"], ["10", "50,760"]]
+
+
+def test_workloads() -> None:
+    lines = run("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
     (pl94,) = [line for line in lines if line[:2] == ["4", "PL94"]]
     assert abs(float(pl94[-3]) / float(pl94[-4]) - 1) < 1e-4
