@@ -23,11 +23,11 @@ Numbers = NDArray[np.float64]
 class Error:
     """One piece of noise, independent of all others and from cell to cell.
 
-    kind    laplace (on integers, of this scale), gaussian (this standard deviation), or approximate: of about this standard
-            deviation, as far as is known
+    kind    laplace (on integers, of this scale), gaussian (on integers, this standard deviation), or of this standard deviation:
+            normal, laplaces (a sum of Laplace noise, in parts that are not known), or approximate (about, as far as is known)
     """
 
-    kind: Literal["laplace", "gaussian", "approximate"]
+    kind: Literal["laplace", "gaussian", "normal", "laplaces", "approximate"]
     scale: float
 
     @property
@@ -142,6 +142,7 @@ def released(name: tuple[int, ...], values: Numbers, error: Error, *, unit: floa
 
 
 HUGE = 1e100  # a slope that says nothing
+ON_INTEGERS = ("laplace", "gaussian")
 RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that exact
 GRID = math.log(1.01)
 
@@ -153,16 +154,18 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
     discrete one is added, which makes the interval a little wider than it need be.
     """
     pieces = [(error, slope) for error, slope in zip(errors, slopes, strict=True) if error.scale * slope > 0]
-    if len(pieces) == 1 and pieces[0][0].kind != "approximate":
+    if len(pieces) == 1 and pieces[0][0].kind in ON_INTEGERS:
         (error, slope), = pieces
         return slope * _integer(error, confidence)
+    units = sum(slope for error, slope in pieces if error.kind in ON_INTEGERS)
+    if any(error.kind == "laplaces" for error, _ in pieces):
+        return math.hypot(*(math.sqrt(error.variance) * slope for error, slope in pieces)) * laplaces(confidence) + units / 2
     widths = sorted((error.scale * slope for error, slope in pieces if error.kind == "laplace"), reverse=True)
     spread = math.hypot(*(error.scale * slope for error, slope in pieces if error.kind != "laplace"))
     largest = max([spread, *widths])
     if largest == 0:
         return 0.0
     relative = tuple(_up(width / largest) for width in widths)
-    units = sum(slope for error, slope in pieces if error.kind != "approximate")
     return largest * _quantile(relative, _up(spread / largest) if widths else 1.0, confidence) + units / 2
 
 
@@ -230,3 +233,36 @@ def _tail_bound(widths: tuple[float, ...], spread: float, chance: float) -> floa
     s = np.concatenate((parts, 1 - parts)) / max(widths)
     exponents = (spread * s) ** 2 / 2 - sum(np.log1p(-((width * s) ** 2)) for width in widths)
     return float(np.min((exponents + math.log(2 / chance)) / s))
+
+
+def normal(confidence: float) -> float:
+    """The z with P(|Z| <= z) = confidence for a standard normal Z."""
+    from scipy.special import ndtri
+    return float(-ndtri((1 - confidence) / 2))
+
+
+@lru_cache(maxsize=2**10)
+def laplaces(confidence: float) -> float:
+    """A z with P(|X| <= z) >= confidence for every weighted sum X of independent Laplace variables, of variance 1 together (and
+    of a normal one among them, or of normal ones alone).
+
+    Proof. A Laplace variable of variance u is sqrt(u E) Z, with E exponential of mean 1 and Z normal, so X is sqrt(Q) Z with
+    Q = sum of u_i E_i (and a constant), the u_i adding up to 1. P(|X| > x) = E g(Q), with g(q) = P(|Z| > x / sqrt(q)), which is
+    convex up to q = x^2 / 3 and concave from there on. Let G be g up to there and its tangent from there on: G is convex and
+    nowhere below g. Q is a mean of copies of one E with the weights u_i (a constant is the mean of E), so E G(Q) <= E G(E) for
+    every convex G (Jensen). E G(E) falls with x, and is worked out below. It is little above the tail of one Laplace variable,
+    which is one of these sums.
+    """
+    from scipy.optimize import brentq
+    return float(brentq(lambda x: _heaviest(x) - (1 - confidence), 0.1, 5 - math.log(1 - confidence), xtol=1e-10)) + 1e-9
+
+
+def _heaviest(x: float) -> float:
+    """E G(E), by the points of Gauss and Legendre in the root of q: the integrand is smooth there."""
+    from scipy.special import ndtr
+    points, weights = np.polynomial.legendre.leggauss(200)
+    bend = x * x / 3
+    r = (points + 1) / 2 * math.sqrt(bend)
+    inside = float((weights * 2 * ndtr(-x / r) * np.exp(-(r**2)) * 2 * r).sum() * math.sqrt(bend) / 2)
+    height, slope = 2 * float(ndtr(-math.sqrt(3))), math.exp(-1.5) / math.sqrt(2 * math.pi) * x * bend**-1.5
+    return float(inside + math.exp(-bend) * (height + slope))

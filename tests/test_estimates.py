@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from dpsql.estimates import Error, Estimate, _quantile, constant, margin, released
+from dpsql.estimates import Error, Estimate, _quantile, constant, laplaces, margin, normal, released
 
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
 
@@ -224,3 +224,27 @@ def test_first_order_errors_against_draws(combine: Callable[[Estimate, Estimate]
     for level in (0.8, 0.95):
         share = float((np.abs(drawn - made.values[0]) <= made.margins(level)[0]).mean())
         assert level - 0.01 <= share <= level + 0.02  # half a unit of each integer noise is added
+
+
+# -- sums of Laplace noise in unknown parts
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("parts", [(1,), (1, 1), (1, 0.5), (1,) * 5, (1, 0.1, 0.1, 0.1), (1,) * 40], ids=str)
+def test_no_sum_of_laplace_noise_is_heavier(parts: tuple[float, ...], confidence: float) -> None:
+    """Against the exact quantile of a sum, by inversion of its characteristic function; and it is not far above the worst."""
+    deviation = math.sqrt(2 * sum(part**2 for part in parts))
+    assert _quantile(tuple(map(float, parts)), 0.0, confidence) / deviation <= laplaces(confidence)
+    worst = max(normal(confidence), -math.log(1 - confidence) / math.sqrt(2))
+    assert worst <= laplaces(confidence) <= worst * (1.35 if confidence < 0.7 else 1.1)
+
+
+def test_noise_in_unknown_parts_has_honest_intervals() -> None:
+    alone = Estimate(values=np.zeros(1), slopes={(0,): (Error(kind="laplaces", scale=2.0), np.ones(1))})
+    assert alone.margins(0.99)[0] == pytest.approx(2 * laplaces(0.99)) and alone.deviations[0] == 2
+    both = alone + Estimate(values=np.zeros(1), slopes={(1,): (Error(kind="normal", scale=1.5), np.ones(1))})
+    assert both.margins(0.99)[0] == pytest.approx(2.5 * laplaces(0.99))
+    plain = Estimate(values=np.zeros(1), slopes={(0,): (Error(kind="normal", scale=2.0), np.full(1, 3.0))})
+    for confidence in (0.6, 0.9, 0.99, 0.999):
+        assert plain.margins(confidence)[0] == pytest.approx(6 * normal(confidence))
+    assert not (both.approximate or plain.approximate)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from dpsql.errors import Unsupported
 from dpsql.strategies import ca, fitness, hierarchy, oblique, p_identity, plain, residual_planner
 from dpsql.strategies.base import Refusal, Strategy
+from dpsql.strategies.cache import remembered
 from dpsql.strategies.certificate import Certificate
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
@@ -71,10 +71,7 @@ class Verdict:
 
 def best(workload: Workload, targets: Array | None = None,
          plans: dict[str, Plan] | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name.
-
-    Raises Unsupported where none takes it.
-    """
+    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
     certificate: Certificate | None = None
@@ -86,7 +83,7 @@ def best(workload: Workload, targets: Array | None = None,
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
             continue
-        made = plan(workload, targets)
+        made = remembered(name, workload, targets, plan)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue
@@ -94,8 +91,5 @@ def best(workload: Workload, targets: Array | None = None,
         if made.certificate is not None and (certificate is None or made.certificate.value < certificate.value):
             found, certificate = made, made.certificate
     if found is None:
-        cells = f"{workload.domain.size}" if workload.domain.size < 10**9 else f"{float(workload.domain.size):.3g}"
-        raise Unsupported(f"no strategy takes {workload.rows} numbers over {cells} cells: " + "; ".join(
-            f"{v.name}: {v.because}" for v in verdicts), code="workload",
-            try_="fewer keys, fewer conditions, coarser bins, or several workloads")
+        raise ValueError("no strategy takes this workload: " + "; ".join(f"{v.name}: {v.because}" for v in verdicts))
     return found, verdicts

@@ -1,0 +1,179 @@
+"""Strategies that took long to find, kept on disk for the next process.
+
+A file holds matrices made of a workload, which is public: never an answer, never anything of the data. It is arrays of numbers
+and a JSON text, read without pickle. Privacy does not rest on it: a strategy that was read is one like any other, whose
+sensitivity is computed from its integers, here and again in the kernel. What does not fit, or does not measure the workload, is
+found anew; its value is worked out again, and only the bound that the value is compared with is believed.
+
+Files lie in the folder that DPSQL_CACHE names (empty: nothing is kept), else in dpsql below XDG_CACHE_HOME, or where the system
+keeps such things. A folder that cannot be read or written is no cache, without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dpsql.strategies.base import Block, Refusal, Strategy
+from dpsql.strategies.certificate import Certificate, Noise
+from dpsql.strategies.least_squares import LeastSquares
+from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.workload import Workload
+
+KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace",
+                          "weighted-hierarchy": "laplace"}
+"""The searches that may take long, and the noise of what they find."""
+VERSION = 1  # of what is kept: another one is another file
+WORTH = 0.2  # seconds that a search takes before its result is kept
+TOTAL = "total variance"  # the objective of some; the largest variance over target is that of the others
+LARGEST = 2**26  # bytes of a file
+MOST_FILES = 300
+
+
+def remembered(name: str, workload: Workload, targets: Array | None,
+               search: Callable[[Workload, Array | None], Strategy | Refusal]) -> Strategy | Refusal:
+    """What a search finds, from the cache if it is there."""
+    folder = cache_folder()
+    if folder is None or name not in KEPT:
+        return search(workload, targets)
+    path = folder / (key_of(name, workload, targets) + ".npz")
+    found = _read(path, KEPT[name], workload, targets)
+    if found is not None:
+        return found
+    begun = time.perf_counter()
+    made = search(workload, targets)
+    if isinstance(made, LeastSquares) and time.perf_counter() - begun >= WORTH:
+        _write(path, made)
+    return made
+
+
+def cache_folder() -> Path | None:
+    """Where strategies are kept; None for nowhere."""
+    named = os.environ.get("DPSQL_CACHE")
+    if named is not None:
+        return Path(named) / "strategies" if named else None
+    with contextlib.suppress(RuntimeError):  # there may be no home
+        return _usual() / "dpsql" / "strategies"
+    return None
+
+
+def _usual() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+def key_of(name: str, workload: Workload, targets: Array | None) -> str:
+    """Equal for equal searches."""
+    goals = b"" if targets is None else np.asarray(targets, dtype="<f8").tobytes()
+    return hashlib.sha256(f"{VERSION}\n{name}\n{workload.fingerprint}\n".encode() + goals).hexdigest()
+
+
+# -- files
+
+
+def _write(path: Path, strategy: LeastSquares) -> None:
+    arrays: dict[str, Any] = {}
+    known = strategy.certificate
+    told = {"name": strategy.name, "domain": [[a.name, a.size] for a in strategy.domain.attributes],
+            "blocks": [{"axes": block.axes, "scale": block.scale, "factors": [_told(factor, arrays) for factor in block.factors]}
+                       for block in strategy.measured],
+            "certificate": None if known is None else [known.objective, known.value, known.bound, known.covers]}
+    if any(factor is None for block in cast(Any, told["blocks"]) for factor in block["factors"]):
+        return  # a kind of factor that is found fast
+    if sum(array.nbytes for array in arrays.values()) > LARGEST:
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, told=np.frombuffer(json.dumps(told).encode(), dtype=np.uint8), **arrays)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _forget_old(path.parent)
+
+
+def _told(factor: Factor, arrays: dict[str, Any]) -> list[object] | None:
+    match factor:
+        case Identity() | Total() | Prefix():
+            return [type(factor).__name__, factor.size]
+        case Ranges():
+            return ["Ranges", factor.size, factor.lows, factor.highs]
+        case Dense() if factor.matrix.dtype == np.int64:
+            name = f"m{len(arrays)}"
+            arrays[name] = factor.matrix
+            return ["Dense", name]
+    return None
+
+
+def _forget_old(folder: Path) -> None:
+    files = sorted(folder.glob("*.npz"), key=lambda file: file.stat().st_mtime)
+    for file in files[: max(0, len(files) - MOST_FILES)]:
+        file.unlink(missing_ok=True)
+
+
+def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -> Strategy | None:
+    """The strategy of a file; None where there is none, or where it does not answer the workload."""
+    try:
+        if path.stat().st_size > LARGEST:
+            return None
+        with np.load(path, allow_pickle=False) as file:
+            told = json.loads(bytes(file["told"]))
+            blocks = tuple(Block(axes=tuple(int(axis) for axis in block["axes"]), scale=float(block["scale"]),
+                                 factors=tuple(_factor(part, file) for part in block["factors"])) for block in told["blocks"])
+        domain = Domain(tuple(Attribute(str(name), int(size)) for name, size in told["domain"]))
+        return _checked(LeastSquares(name=str(told["name"]), domain=domain, noise=noise, measured=blocks),
+                        told["certificate"], workload, targets)
+    except Exception:  # whatever is wrong with a file, there is another way
+        return None
+
+
+def _factor(told: Any, file: Any) -> Factor:
+    kind, *rest = told
+    if kind == "Dense":
+        matrix = file[rest[0]]
+        if matrix.dtype != np.int64 or matrix.ndim != 2:
+            raise ValueError("only whole numbers are measured")
+        return Dense(matrix)
+    if kind == "Ranges":
+        size, lows, highs = rest
+        return Ranges(int(size), tuple(int(low) for low in lows), tuple(int(high) for high in highs))
+    plain: dict[str, Callable[[int], Factor]] = {"Identity": Identity, "Total": Total, "Prefix": Prefix}
+    return plain[kind](int(rest[0]))
+
+
+def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array | None) -> Strategy:
+    """The strategy with its value. Raises where it does not fit the workload or does not measure it."""
+    if found.domain.shape not in (workload.domain.shape, (workload.domain.size,)):
+        raise ValueError("another domain")
+    for block in found.measured:
+        fits = [found.domain.shape[axis] for axis in block.axes] == [factor.n for factor in block.factors]
+        if not fits or len(set(block.axes)) != len(block.axes) or not 0 < block.scale < math.inf:
+            raise ValueError("a block does not fit")
+    variances = found.variances(workload)  # raises where a query is no combination of what is measured
+    if told is None or not np.isfinite(variances).all():
+        raise ValueError("nothing is known of its errors")
+    objective, _, bound, covers = told
+    value = float(variances.sum() if objective == TOTAL else (variances if targets is None else variances / targets).max())
+    return replace(found, certificate=Certificate(objective=str(objective), value=value, bound=min(float(bound), value),
+                                                  covers=covers))
