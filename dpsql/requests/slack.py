@@ -81,7 +81,7 @@ def touched(tests: Sequence[Within], rows: int) -> int:
     Tests that a row adds to together overlap pairwise, and pairwise overlapping tests have different colours wherever
     overlapping tests do: so the number of colours of any such colouring bounds how many tests one row adds to.
     """
-    flats = {id(test.plan): flattened(test.plan) for test in tests}
+    flats = {key: flattened(plan) for key, plan in {id(test.plan): test.plan for test in tests}.items()}
     conditions = [_condition(test, flats[id(test.plan)]) for test in tests]
     colours: list[int] = []
     for i, mine in enumerate(conditions):

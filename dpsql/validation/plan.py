@@ -20,7 +20,7 @@ from dpsql.validation.deciders.base import Decider
 from dpsql.validation.deciders.catalogue import DECIDERS
 from dpsql.validation.prepare import Prepared, located
 from dpsql.validation.result import Finding, Validation, decided
-from dpsql.validation.suites import SUITES, shares
+from dpsql.validation.suites import SUITES, Together
 from dpsql.validation.terms import Terms
 
 FARTHEST = 2**40  # entities: beyond that nothing is certain
@@ -53,11 +53,15 @@ class Plan:
         return self.terms.failures or max(1, -(-len(self.checks) // 12))
 
     @cached_property
+    def together(self) -> Together:
+        """The checks as their suite decides them."""
+        return Together(cases=tuple(check.case for check in self.checks), deciders=self.deciders, purse=self.purse,
+                        failures=self.failures)
+
+    @property
     def shares(self) -> list[Cost]:
         """What each check spends."""
-        if self.suite == "independent":
-            return shares([check.case for check in self.checks], self.deciders, self.purse)
-        return [self.purse] * len(self.checks)
+        return self.together.shares if self.suite == "independent" else [self.purse] * len(self.checks)
 
     def findings(self) -> tuple[Finding, ...]:
         """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
@@ -86,7 +90,7 @@ class Plan:
 
     def steps(self) -> Generator[Request, Any, Validation]:
         """Ask and decide."""
-        outcomes = yield from SUITES[self.suite]([check.case for check in self.checks], self.deciders, self.purse, self.failures)
+        outcomes = yield from SUITES[self.suite](self.together)
         findings = decided(self.findings(), outcomes, self.terms.alpha)
         return Validation(findings=findings, suite=self.suite, alpha=float(self.terms.alpha), cost=str(self.price),
                           notes=self._notes())

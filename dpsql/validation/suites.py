@@ -8,8 +8,9 @@ sparse       only failures are paid for, up to a number of them that is fixed be
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost
@@ -23,53 +24,74 @@ from dpsql.validation.deciders.flip import FlipDistance, noise_of, outcome
 from dpsql.validation.forms import within
 
 Outcomes = Generator[Request, Any, list[Outcome | None]]
-Suite = Callable[[Sequence[Case], Sequence[Decider], Cost, int], Outcomes]
 
 
-def independent(cases: Sequence[Case], deciders: Sequence[Decider], purse: Cost, failures: int) -> Outcomes:
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """Checks that are decided together: each with its decider, at this price, up to so many failures that are told."""
+
+    cases: tuple[Case, ...]
+    deciders: tuple[Decider, ...]
+    purse: Cost
+    failures: int
+
+    @cached_property
+    def flips(self) -> tuple[int, ...]:
+        """Which checks are decided by their flip distances."""
+        return tuple(i for i, decider in enumerate(self.deciders) if isinstance(decider, FlipDistance))
+
+    @cached_property
+    def tests(self) -> tuple[Within, ...]:
+        """The tests of these, over as few scans as possible."""
+        return merged([within(self.cases[i].asked) for i in self.flips])
+
+    @cached_property
+    def shares(self) -> list[Cost]:
+        """What each check spends where all are independent.
+
+        A row adds to few of disjoint checks, which together pay for those few.
+        """
+        many = touched(self.tests, max(self.cases[i].rows for i in self.flips)) if self.flips else 1
+        apart = self.purse.part(Fraction(len(self.flips), len(self.cases) * many))
+        return [apart if i in self.flips else self.purse.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
+
+
+Suite = Callable[[Together], Outcomes]
+
+
+def independent(checks: Together) -> Outcomes:
     """Flip distances are asked for together, so that checks of disjoint rows share a price; other deciders have equal shares."""
-    flips = [i for i, decider in enumerate(deciders) if isinstance(decider, FlipDistance)]
-    found: list[Outcome | None] = [None] * len(cases)
-    share = shares(cases, deciders, purse)
-    if flips:
-        noise = noise_of(share[flips[0]])
-        told: Slackened = yield Slack(tests=merged([within(cases[i].asked) for i in flips]), noise=noise)
-        for i, slack in zip(flips, told.slacks, strict=True):
+    found: list[Outcome | None] = [None] * len(checks.cases)
+    if checks.flips:
+        noise = noise_of(checks.shares[checks.flips[0]])
+        told: Slackened = yield Slack(tests=checks.tests, noise=noise)
+        for i, slack in zip(checks.flips, told.slacks, strict=True):
             found[i] = outcome(slack, noise)
-    for i, (case, decider) in enumerate(zip(cases, deciders, strict=True)):
-        if i not in flips:
-            found[i] = yield from decider.decide(case, share[i])
+    for i, (case, decider) in enumerate(zip(checks.cases, checks.deciders, strict=True)):
+        if i not in checks.flips:
+            found[i] = yield from decider.decide(case, checks.shares[i])
     return found
 
 
-def shares(cases: Sequence[Case], deciders: Sequence[Decider], purse: Cost) -> list[Cost]:
-    """What each case spends in an independent suite. A row adds to few of disjoint checks, which together pay for those few."""
-    flips = [i for i, decider in enumerate(deciders) if isinstance(decider, FlipDistance)]
-    tests = merged([within(cases[i].asked) for i in flips])
-    many = touched(tests, max((cases[i].rows for i in flips), default=1)) if flips else 1
-    apart = purse.part(Fraction(len(flips), len(cases) * many))
-    return [apart if i in flips else purse.part(Fraction(1, len(cases))) for i in range(len(cases))]
-
-
-def conjunction(cases: Sequence[Case], deciders: Sequence[Decider], purse: Cost, failures: int) -> Outcomes:
+def conjunction(checks: Together) -> Outcomes:
     """The one outcome of all cases together, told for each."""
-    noise = noise_of(purse)
-    found: Slackened = yield Slack(tests=merged([within(case.asked) for case in cases]), noise=noise, together=True)
-    return [outcome(found.slacks[0], noise)] * len(cases)
+    noise = noise_of(checks.purse)
+    found: Slackened = yield Slack(tests=checks.tests, noise=noise, together=True)
+    return [outcome(found.slacks[0], noise)] * len(checks.cases)
 
 
-def sparse(cases: Sequence[Case], deciders: Sequence[Decider], purse: Cost, failures: int) -> Outcomes:
+def sparse(checks: Together) -> Outcomes:
     """Each check passes or fails by its noisy slack, until as many failed as may be told.
 
     The threshold lies between 0 and 1, where the truth changes. Its noise and that of the checks share the price as 1 to
     (2 c)^(2/3), which makes the noise of a comparison least (Lyu, Su and Li 2017, section 4.2).
     """
-    epsilon, part = purse.as_epsilon, Fraction(1 / (1 + (2 * failures) ** (2 / 3))).limit_denominator(1000)
-    found: Failed = yield Failing(
-        tests=merged([within(case.asked) for case in cases]), most=failures, limit=0,
-        scale_limit=scale_of(1 / (epsilon * part)), scale_query=scale_of(2 * failures / (epsilon * (1 - part))))
+    epsilon, many = checks.purse.as_epsilon, checks.failures
+    part = Fraction(1 / (1 + (2 * many) ** (2 / 3))).limit_denominator(1000)
+    found: Failed = yield Failing(tests=checks.tests, most=many, limit=0, scale_limit=scale_of(1 / (epsilon * part)),
+                                  scale_query=scale_of(2 * many / (epsilon * (1 - part))))
     told: list[Outcome | None] = [Outcome(within=not failed) for failed in found.failed]
-    return told + [None] * (len(cases) - len(told))
+    return told + [None] * (len(checks.cases) - len(told))
 
 
 def merged(tests: Sequence[Within]) -> tuple[Within, ...]:

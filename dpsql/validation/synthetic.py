@@ -17,6 +17,7 @@ from dpsql.backends.brought import Brought, open_brought
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics
+from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.scan import Scan
 from dpsql.sql.statement import Query, Standing
 from dpsql.sql.world import PublicTables
@@ -153,11 +154,9 @@ def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Stand) ->
             domain = catalog.tables[name].columns[column.name].domain
             if domain is None:
                 continue
-            scan = Scan(table=table, columns=(("c0", column.name),), owners=())
-            known, odd = set(domain.values), []
-            for (value,) in made.public.public_rows(scan):
-                if value is not None and value not in known and value not in odd:
-                    odd.append(value)
+            known = {None, *domain.values}
+            values = made.public.public_rows(Distinct(input=Scan(table=table, columns=(("c0", column.name),), owners=())))
+            odd = sorted((value for value, in values if value not in known), key=str)
             if odd:
                 shown = ", ".join(repr(value) for value in odd[:MOST_SHOWN]) + (", ..." if len(odd) > MOST_SHOWN else "")
                 raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared: {shown}",

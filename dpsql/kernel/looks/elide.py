@@ -13,8 +13,11 @@ from dpsql.backends.reader import Reader
 from dpsql.catalog.model import OwnerPath
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.two_steps import in_two_steps
 
 
 class MostRows:
@@ -38,7 +41,7 @@ class MostRows:
         """The statement of a plan without the truncations that change nothing.
 
         They are left out of the text, not of the plan: which rows a truncation above keeps rests on what the plan knows of its
-        input, and would be another choice, for everybody, without the limit.
+        input, and would be another choice, for everybody, without the limit. Many sums are printed in two steps.
         """
         def printed(node: Node, below: tuple[str, ...]) -> str:
             if isinstance(node, Truncate) and self._idle(node):
@@ -47,6 +50,9 @@ class MostRows:
                 return replace(node, input=node.input.input).render(below, printing)  # where the table is read
             return node.render(below, printing)
 
+        if isinstance(plan, Tally) and isinstance(plan.input, Project):
+            rows = fold(plan.input.input, printed)
+            return in_two_steps(plan, rows) or plan.render((plan.input.render((rows,), printing),), printing)
         return fold(plan, printed)
 
     def _idle(self, node: Truncate) -> bool:
