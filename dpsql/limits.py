@@ -26,12 +26,14 @@ FREQUENCY = "frequency"
 class Unknown:
     """A limit that nobody gives, so that it is learned: on the rows of each entity, or of each value of `keys`, of a relation.
 
-    Limits below it are enforced in the relation.
+    Limits below it are enforced in the relation. `mutual` says that the rows it meets are limited alike, so that each row that is
+    left out would have met as many.
     """
 
     relation: Node
     keys: tuple[str, ...]
     of: str
+    mutual: bool = False
 
 
 def unknown_limits(question: Question, options: Options, public: PublicFacts) -> int:
@@ -68,7 +70,8 @@ def with_limits(question: Question, options: Options, public: PublicFacts,
             return min(known, default=None)
         if stability(meeting.side, public).rows is None:
             return None  # it cannot be learned, and there is no bound anyway
-        return ask(Unknown(relation=meeting.side, keys=meeting.keys, of=f"each {meeting.label} in {meeting.at}"))
+        return ask(Unknown(relation=meeting.side, keys=meeting.keys, of=f"each {meeting.label} in {meeting.at}",
+                           mutual=meeting.mutual))
 
     return limit_keys(limit_rows(push_filters(prune_columns(question.view)), of_entity), public, of_key), unknown
 

@@ -39,6 +39,7 @@ from dpsql.types import Interval, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
+FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
 USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
@@ -99,15 +100,22 @@ class Program:
         return 1 if self.purse.epsilon is not None else 2
 
     @property
+    def learn_share(self) -> Fraction:
+        """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them."""
+        if self.learn == "frequencies":
+            return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
+        return LEARN_SHARE if self.learn is not None else Fraction(0)
+
+    @property
     def stages(self) -> dict[str, Cost]:
         """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
         found: dict[str, Cost] = {}
         if self.learn is not None:
-            found["limits"] = self.purse.part(LEARN_SHARE)
+            found["limits"] = self.purse.part(self.learn_share)
         if self.searched:
             found["bounds"] = self.purse.part(BOUNDS_SHARE)
         if self.hidden:
-            share = KEYS_SHARE if self.decomposition.parts else 1 - (LEARN_SHARE if "limits" in found else 0)
+            share = KEYS_SHARE if self.decomposition.parts else 1 - self.learn_share
             found["keys"] = self.purse.part(Fraction(share), delta=self.purse.delta / self.delta_takers)
         return found
 
@@ -123,7 +131,7 @@ class Program:
 
     @property
     def _left(self) -> Fraction:
-        taken = (LEARN_SHARE if self.learn is not None else 0) + (BOUNDS_SHARE if self.searched else 0) + (
+        taken = self.learn_share + (BOUNDS_SHARE if self.searched else 0) + (
             KEYS_SHARE if self.hidden else 0)
         return 1 - Fraction(taken)
 

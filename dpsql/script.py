@@ -6,6 +6,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -132,9 +133,9 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
     price, noise_of = program.stages["limits"].part(Fraction(1, program.unknown)), _deviation(program, cells_declared(
         program.question))
 
-    def deviation(limit: float) -> float:
-        """With this limit, and the least ones for what is not yet learned."""
-        view, _ = with_limits(program.question, program.options, public, [*found, math.ceil(limit)])
+    def deviation(limit: float, times: int) -> float:
+        """With this limit, so many times, and the least ones for what is not yet learned."""
+        view, _ = with_limits(program.question, program.options, public, [*found, *[math.ceil(limit)] * times])
         return noise_of(stability(view, public).rows or 0)
 
     while True:
@@ -144,12 +145,23 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
         place = unknown[len(found)]
         known = stability(place.relation, public)
         if place.keys:
-            limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, deviation)
+            noise = partial(deviation, times=program.unknown - len(found))  # limits of keys will be alike
+            lost = _alike if place.mutual else _one
+            limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, noise, lost)
         else:
             assert known.owner is not None
-            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, deviation)) or 1
+            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))) or 1
         found.append(limit)
         notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
+
+
+def _alike(limit: float) -> float:
+    """A row that is left out would have met as many rows as are kept of its value on the other side."""
+    return limit
+
+
+def _one(limit: float) -> float:
+    return 1.0
 
 
 def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:

@@ -280,19 +280,19 @@ def test_the_size_of_the_noise_tells_no_more_than_it_costs() -> None:
 # -- the ladder
 
 
-def test_a_ladder_costs_both_of_its_noises(people: Node) -> None:
-    plan = tally(people, "a")
-    request = Threshold(plan=plan, rungs=5, limit=3, scale_limit=4.0, scale_query=8.0)
-    assert request.cost(certified(plan)) == pure(Fraction(1, 4) + Fraction(1, 8))
+def test_a_ladder_costs_both_of_its_noises(people: Node, visits: Node) -> None:
+    for plan, rows in ((tally(people, "a"), 1), (tally(Truncate(input=visits, rows=2, owner="p", order=("v",)), "y"), 2)):
+        request = Threshold(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0)
+        assert request.cost(certified(plan)) == pure(rows * (Fraction(1, 4) + Fraction(1, 8)))
 
 
-def test_a_ladder_that_counts_an_entity_twice_is_refused(people: Node, visits: Node, clinics: Node) -> None:
+def test_a_ladder_of_anything_but_limited_rows_is_refused(people: Node, visits: Node, clinics: Node) -> None:
     def ladder(plan: Tally) -> Cost:
-        return Threshold(plan=plan, rungs=5, limit=3, scale_limit=4.0, scale_query=8.0).cost(certified(plan))
+        return Threshold(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0).cost(certified(plan))
 
-    two_rows = Truncate(input=visits, rows=2, owner="p", order=("v",))
     weighty = Tally(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),))
-    for plan in (tally(visits, "y"), tally(two_rows, "y"), weighty, tally(people), tally(people, "a", "s")):
+    twice = Tally(input=people, keys=("a",), summands=(Count(), Count()))
+    for plan in (weighty, twice, tally(people), tally(people, "a", "s")):
         with pytest.raises(ValueError, match="once"):
             ladder(plan)
     assert ladder(tally(clinics, "b")) == FREE
@@ -388,8 +388,9 @@ def planted(people: Node, visits: Node) -> dict[str, tuple[Any, Cost]]:
         "a cell twice": (Select(plan=by_sex, cells=(("f",), ("f",)), segments=(whole, whole), scale=4.0), DEAR),
         "a smooth cell twice": (Smooth(plan=by_sex, cells=(("f",), ("f",)), **paid), DEAR),
         "smooth cells of several rows": (Smooth(plan=years, cells=(("a",), ("b",)), **paid), DEAR),
-        "a ladder of several rows": (
-            Threshold(plan=tally(visits, "y"), rungs=5, limit=2, scale_limit=4.0, scale_query=4.0), DEAR),
+        "a ladder of sums": (
+            Threshold(plan=Tally(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),)), limits=(2,) * 5,
+                      scale_limit=4.0, scale_query=4.0), DEAR),
         "keys counted thrice": (Keys(plan=tally(visits, "c"), rule=rule), DEAR),
         "no noise": (count(people, DiscreteLaplace(scale=0.0)), DEAR),
         "noise below zero": (count(people, DiscreteLaplace(scale=-1.0)), DEAR),

@@ -1,4 +1,4 @@
-"""The first rung of a ladder that few entities exceed: the sparse vector technique."""
+"""The first rung of a ladder that few rows exceed: the sparse vector technique."""
 
 from __future__ import annotations
 
@@ -7,36 +7,39 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """The first rung of a ladder that few entities exceed: the sparse vector technique with one answer.
+    """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
 
-    The plan counts entities by an integer key 0 .. `rungs`; q_j counts those with a key above j. Asked are q_0, q_1, ... in
-    order, until q_j + noise <= `limit` + j * `rise` + noise'; the answer is that j, or `rungs`. The limit rises, so that a noise'
-    far below zero, which all rungs share, does not send the answer to the top.
+    The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
+    q_0, q_1, ... in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits. Limits that
+    rise keep a noise' far below zero, which all rungs share, from sending the answer to the top.
 
-    Cost. One entity adds 0 or 1 to every q_j, all in one direction. For the larger of two neighbours shift noise' by one (a
-    factor exp(1 / scale_limit)) and the noise of the answer that stops by at most one (exp(1 / scale_query)); for the smaller
-    one only the latter moves. So epsilon = 1 / scale_limit + 1 / scale_query (Dwork et al. 2009; Lyu, Su and Li 2017 for
-    queries that move together). Answers before the stop are a prefix of the output and cost nothing more.
+    Cost. Let u rows leave and w rows come with an entity, u + w <= r. Then q_j moves to between q_j - u and q_j + w, for all j.
+    Take the noises at which the answer is k, and shift noise' down by u: what went on before k goes on still, as q_j falls by u
+    at most. Shift the noise of q_k down by u + w: it stops at k still, as q_k rises by w at most and the limit has fallen by u.
+    So the probabilities of k differ by a factor exp(u / scale_limit + (u + w) / scale_query) at most, and epsilon =
+    r / scale_limit + r / scale_query. (Where an entity moves one count of the ladder, r = 1, that is Dwork et al. 2009, with the
+    halved noise of queries that move one way of Lyu, Su and Li 2017; here rows may come and go at once, and it
+    still is not doubled.) Answers before the stop are a prefix of the output and cost nothing more.
     """
 
     plan: Tally
-    rungs: int
-    limit: int
-    rise: int = 0
+    limits: tuple[int, ...]
     scale_limit: float
     scale_query: float
 
     def cost(self, certificate: Certificate) -> Cost:
-        if certificate.below.rows == 0:
+        rows = certificate.below.rows
+        if rows == 0:
             return FREE
-        if certificate.below.rows != 1 or certificate.summands[0].l1 != 1 or len(self.plan.keys) != 1:
-            raise ValueError("a ladder counts each entity once")
-        return pure(1 / Fraction(self.scale_limit) + 1 / Fraction(self.scale_query))
+        if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
+            raise ValueError("a ladder counts rows that are limited, once")
+        return pure(rows * (1 / Fraction(self.scale_limit) + 1 / Fraction(self.scale_query)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

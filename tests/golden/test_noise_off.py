@@ -219,7 +219,7 @@ def too_few(*given: Any) -> Iterator[Any]:
     return 2
 
 
-LEFT_OUT = re.compile(r"\b(max_rows|clip|max_groups|LIMIT|OFFSET|EXPLAIN|SHOW|DESCRIBE|bin_floor)\b", re.IGNORECASE)
+LEFT_OUT = re.compile(r"\b(max_rows|clip|max_groups|bands|LIMIT|OFFSET|EXPLAIN|SHOW|DESCRIBE|bin_floor)\b", re.IGNORECASE)
 
 
 def accepted() -> list[str]:

@@ -602,7 +602,7 @@ class Scripted:
 
 
 def ladder(people: Scan, rungs: int, limit: int) -> Threshold:
-    return Threshold(plan=counted(people, "a"), rungs=rungs, limit=limit, scale_limit=2.0, scale_query=3.0)
+    return Threshold(plan=counted(people, "a"), limits=(limit,) * rungs, scale_limit=2.0, scale_query=3.0)
 
 
 @pytest.mark.parametrize("noise, rung", [
@@ -615,7 +615,7 @@ def test_a_ladder_is_climbed_until_few_are_above(people: Scan, noise: tuple[int,
     assert source.scales == [2.0, *[3.0] * (len(source.scales) - 1)]
 
 
-def stops(above: Sequence[int], limit: int, scale_limit: float, scale_query: float) -> list[float]:
+def stops(above: Sequence[int], limits: Sequence[int], scale_limit: float, scale_query: float) -> list[float]:
     """The exact distribution of the rung."""
     def mass(z: int, scale: float) -> float:
         return math.tanh(1 / (2 * scale)) * math.exp(-abs(z) / scale)
@@ -627,7 +627,7 @@ def stops(above: Sequence[int], limit: int, scale_limit: float, scale_query: flo
     chances = [0.0] * (len(above) + 1)
     for moved in range(-120, 121):
         still = mass(moved, scale_limit)
-        for j, count in enumerate(above):
+        for j, (count, limit) in enumerate(zip(above, limits, strict=True)):
             stop = at_most(limit + moved - count, scale_query)
             chances[j] += still * stop
             still *= 1 - stop
@@ -636,23 +636,30 @@ def stops(above: Sequence[int], limit: int, scale_limit: float, scale_query: flo
 
 
 def test_a_ladder_tells_no_more_than_it_costs(effort: float) -> None:
-    draw = random.Random(50)
-    for _ in range(round(60 * effort)):
-        counts, rungs = [draw.randint(0, 3) for _ in range(5)], 4
-        more = list(counts)
-        more[draw.randrange(5)] += 1
-        scales = draw.uniform(0.4, 4), draw.uniform(0.4, 4)
-        limit = draw.randint(0, 4)
-        one, two = (stops([sum(found[j + 1:]) for j in range(rungs)], limit, *scales) for found in (counts, more))
+    """Rows of an entity come and go at several keys at once; limits are any numbers."""
+    draw, reached = random.Random(50), [0.0] * 4
+    for _ in range(round(90 * effort)):
+        counts, rungs, moved = [draw.randint(0, 3) for _ in range(5)], 4, draw.randint(1, 3)
+        other = list(counts)
+        for _ in range(moved):
+            at = draw.randrange(5)
+            other[at] += draw.choice([1, -1]) if other[at] else 1
+        scales = moved * draw.uniform(0.4, 4), moved * draw.uniform(0.4, 4)
+        limits = [draw.randint(0, 4) for _ in range(rungs)]
+        one, two = (stops([sum(found[j + 1:]) for j in range(rungs)], limits, *scales) for found in (counts, other))
         assert math.fsum(one) == pytest.approx(1)
-        assert max(abs(math.log(a / b)) for a, b in zip(one, two, strict=True)) <= 1 / scales[0] + 1 / scales[1] + 1e-9
+        told = max(abs(math.log(a / b)) for a, b in zip(one, two, strict=True))
+        claimed = moved * (1 / scales[0] + 1 / scales[1])
+        assert told <= claimed + 1e-9
+        reached[moved] = max(reached[moved], told / claimed)
+    assert min(reached[1:]) > 0.6, reached
 
 
 def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> None:
     rows, n = [(0, 4), (1, 3), (2, 2), (3, 1)], round(3000 * effort)
-    request = Threshold(plan=counted(people, "a"), rungs=3, limit=2, scale_limit=1.5, scale_query=2.0)
+    request = Threshold(plan=counted(people, "a"), limits=(2, 2, 2), scale_limit=1.5, scale_query=2.0)
     found = Counter(threshold.look(request, Stub(rows, Secure())).rung for _ in range(n))  # type: ignore[arg-type]
-    for rung, chance in enumerate(stops([6, 3, 1], 2, 1.5, 2.0)):
+    for rung, chance in enumerate(stops([6, 3, 1], [2, 2, 2], 1.5, 2.0)):
         assert not too_few(found[rung], n, chance) and not too_many(found[rung], n, chance)
 
 

@@ -7,15 +7,16 @@ from dpsql.requests import Rung, Threshold
 
 
 def look(request: Threshold, context: Context) -> Rung:
-    """Climb until the noisy number of entities above a rung falls to the noisy limit; see `Threshold`."""
-    counts = [0] * (request.rungs + 1)
+    """Climb until the noisy number of rows above a rung falls to the noisy limit; see `Threshold`."""
+    rungs = len(request.limits)
+    counts = [0] * (rungs + 1)
     for key, count in context.reader.rows(context.sql(request.plan)):
-        if key is not None and 0 <= key <= request.rungs:
+        if key is not None and 0 <= key <= rungs:
             counts[key] += count
-    limit = context.noise.laplace([request.limit], request.scale_limit)[0]
+    shared = context.noise.laplace([0], request.scale_limit)[0]
     above = sum(counts)
-    for rung in range(request.rungs):
+    for rung, limit in enumerate(request.limits):
         above -= counts[rung]
-        if context.noise.laplace([above], request.scale_query)[0] <= limit + rung * request.rise:
+        if context.noise.laplace([above], request.scale_query)[0] <= limit + shared:
             return Rung(rung=rung)
-    return Rung(rung=request.rungs)
+    return Rung(rung=rungs)

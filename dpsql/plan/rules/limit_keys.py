@@ -22,12 +22,14 @@ class Meeting:
     """Rows of `side` that many others may meet by `keys`, at the operator `at`.
 
     declared  how many rows agree on the keys, if values of the tables below have no more rows than the policy declares
+    mutual    whether it is so of both sides
     """
 
     side: Node
     keys: tuple[str, ...]
     at: str
     declared: int | None
+    mutual: bool = False
 
     @property
     def label(self) -> str:
@@ -48,9 +50,11 @@ def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int 
             return node
         found = name_keys(node) if isinstance(node, Join | Lookup) else node
         limits: dict[str, Node] = {}
-        for name, keys in _meetings(found, public):
+        sides = list(_meetings(found, public))
+        for name, keys in sides:
             side: Node = getattr(found, name)
-            most = choose(Meeting(side=side, keys=keys, at=_told(node), declared=_declared(side, keys)))
+            most = choose(Meeting(side=side, keys=keys, at=_told(node), declared=_declared(side, keys),
+                                  mutual=len(sides) > 1))
             limits |= {name: keep_keys(side, keys, most)} if most is not None else {}
         return _shown(replace(found, **limits), node) if limits else node  # type: ignore[arg-type]
 
