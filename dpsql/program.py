@@ -234,7 +234,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
-    return "rows" if found.bound.mechanism is None and known.rows is None and not counted else None
+    limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
+    return "rows" if limits_rows and known.rows is None and not counted else None
 
 
 def _check_clip(program: Program) -> None:
