@@ -52,6 +52,7 @@ class Case:
         return f"SELECT COUNT(*), SUM(t.s) FROM (SELECT {self.entity}, SUM(points) AS s FROM {source} GROUP BY {self.entity}) t"
 
 
+BY_SEX = "SELECT p.sex, {} FROM visits v JOIN people p ON v.person_id = p.person_id GROUP BY p.sex"
 PERSON, MEMBER = "person_id", "member_code"
 CASES = (
     Case(name="count", sql="SELECT COUNT(*) FROM visits", aim=1.5),
@@ -100,8 +101,12 @@ CASES = (
     Case(name="median by clinic", sql="SELECT clinic, MEDIAN(cost) FROM visits GROUP BY clinic"),
     Case(name="three quantiles", sql="SELECT quantile_cont(cost, 0.1), MEDIAN(cost), quantile_cont(cost, 0.9) FROM visits"),
     Case(name="least and greatest", sql="SELECT MIN(year), MAX(year) FROM visits"),
-    Case(name="join along the foreign key", sql="SELECT p.sex, COUNT(*) FROM visits v JOIN people p ON v.person_id = p.person_id "
-         "GROUP BY p.sex", aim=1.5),
+    Case(name="join along the foreign key", sql=BY_SEX.format("COUNT(*)"), aim=1.5),
+    Case(name="join, rows limited: count", sql=BY_SEX.format("COUNT(*)"), options=f"max_rows = {TIGHT}", limit=None),
+    Case(name="join, rows limited: sum", sql=BY_SEX.format("SUM(v.points)"), options=f"max_rows = {TIGHT}", limit=None),
+    Case(name="join, clipped: count", sql=BY_SEX.format("COUNT(*)"), options="clip = 20", limit=None),
+    Case(name="join, clipped: sum", sql=BY_SEX.format("SUM(v.points)"), options="clip = 100", limit=None),
+    Case(name="join, clip learned: sum", sql=BY_SEX.format("SUM(v.points)"), options="bound = 'clip'", limit=None),
     Case(name="join with a public table", sql="SELECT v.year, COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic "
          "WHERE c.city = 'city 3' GROUP BY v.year", aim=1.5),
     Case(name="undeclared keys", sql="SELECT note, COUNT(*) FROM visits GROUP BY note", entity=f"{PERSON}, note"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.expr.nodes import Ref, columns, conjuncts
 from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
@@ -32,13 +34,50 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
 def keep_rows(view: Node, rows: int, owner: str) -> Node:
     """The view with at most so many rows of each entity.
 
-    The rows are chosen below what only computes columns, where the key of the table still tells them apart.
+    The rows are chosen as far below as the same rows would be: below what only computes columns, where the key of the table
+    still tells them apart; and below joins and filters that all rows of an entity pass, or none. (A table can be limited in
+    much less time than a join, and where the kernel has counted that nobody has more rows, it takes none.)
     """
-    if isinstance(view, Project):
-        inner = next(expr for column, _, expr in view.columns if column == owner)
-        if isinstance(inner, Ref):
-            return replace(view, input=keep_rows(view.input, rows, inner.column))
+    match view:
+        case Project():
+            inner = next(expr for column, _, expr in view.columns if column == owner)
+            if isinstance(inner, Ref):
+                return replace(view, input=keep_rows(view.input, rows, inner.column))
+        case Filter() if columns(view.condition) <= alike(view.input, owner):
+            return replace(view, input=keep_rows(view.input, rows, owner))
+        case Join() if (below := _looking_up(view, owner)) is not None:
+            side, column = below
+            limited = keep_rows(getattr(view, side), rows, column)
+            return replace(view, left=limited) if side == "left" else replace(view, right=limited)
     return Truncate(input=view, rows=rows, owner=owner, order=row_order(view, owner))
+
+
+def alike(node: Node, owner: str) -> frozenset[str]:
+    """Columns on which all rows of an entity agree, as far as the plan shows."""
+    if node.cap([owner]) == 1:
+        return frozenset(field.id for field in node.fields)
+    if isinstance(node, Filter):
+        return alike(node.input, owner)
+    if isinstance(node, Join) and (below := _looking_up(node, owner)) is not None:
+        side, column = below
+        other = node.right if side == "left" else node.left
+        return alike(getattr(node, side), column) | frozenset(field.id for field in other.fields)
+    return frozenset([owner])
+
+
+def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
+    """The side each of whose rows meets at most one row of the other, the same one for all rows of an entity; and the column
+    that names the entity there."""
+    if join.merged or join.bare or len(conjuncts(join.condition)) != len(join.equated):
+        return None
+    for place, (name, side, other, other_kept) in enumerate((("left", join.left, join.right, join.keep_right),
+                                                             ("right", join.right, join.left, join.keep_left))):
+        mine, theirs = ([pair[at] for pair in join.equated] for at in (place, 1 - place))
+        column = owner if owner in side.env else dict(zip(theirs, mine, strict=True)).get(owner)
+        own = owner in side.env or not (join.keep_left or join.keep_right)  # a padded row names nobody
+        if column is not None and own and not other_kept and other.cap(theirs) == 1 and set(mine) <= alike(side, column):
+            return name, column
+    return None
 
 
 def row_order(node: Node, owner: str) -> tuple[str, ...]:
