@@ -217,7 +217,7 @@ def _validation(statement: Validate, session: Session, parameters: Parameters,
             return declared(statement.standing, checked, session.catalog, session.kernel)
 
         checks = prepared(statement.checks, side, stand, shared_out(parameters, queries))
-        return planned(checks, terms, session.budget)
+        return planned(checks, terms, session.budget, session.kernel)
 
 
 def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:

@@ -42,6 +42,7 @@ from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.tally import Tally
@@ -135,7 +136,7 @@ class Kernel:
         known = {id(plan): self._certify(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 
-    def _certify(self, plan: Tally | Ranks | Shares | Arcs | JoinSum) -> Certificate:
+    def _certify(self, plan: Tally | Multiplicities | Ranks | Shares | Arcs | JoinSum) -> Certificate:
         if isinstance(plan, Tally):
             return certify(plan, self)
         _ = plan.fields

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.cells import Cells
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node
+from dpsql.plan.operators.largest import Largest
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.rules.disjoint import Known, disjoint, known
 from dpsql.plan.rules.flatten import Flat, flattened
 from dpsql.requests.noise import Noise
+
+NEVER = 2**50  # entities: more than there are
+LISTED = 2**12  # largest values of a sum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,31 +34,126 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell."""
+    """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
+
+    With `exact` the forms are the two ends of one sum, without groups, and its flip distance is worked out from its values.
+    """
 
     plan: Tally
     cells: Cells
     forms: tuple[Form, ...]
+    exact: bool = False
 
-    def slack(self, totals: Sequence[Sequence[int]], rows: int) -> int:
-        """The slack of `totals[at][cell]` where an entity moves at most `rows` rows; see `Slack`."""
-        reach = [summand.l1 for summand in self.plan.summands]
-        cells = [min(-(-(form.sign * totals[form.at][g] + form.constants[g]) // max(1, reach[form.at])) for form in self.forms)
-                 for g in range(len(self.cells))]
-        inside = min(cells, default=1)
-        here = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
-        return -(-here // max(1, rows))
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """For each form, 1 where rows that come can only raise it, -1 where they can only lower it, 0 elsewhere."""
+        parts = [self.plan.summands[form.at] for form in self.forms]
+        return tuple(form.sign if isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) else 0
+                     for form, part in zip(self.forms, parts, strict=True))
+
+    def sides(self, totals: Sequence[Sequence[int]], values: Callable[[Largest], Sequence[int]]) -> Sides:
+        """For each form, the rows of each cell that would have to come or go until it changes: 1 - d or d, or nearer to 0.
+
+        Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by 1 at most with a row, is 1 or more
+        where F is, and never further from the border than the flip distance. For one sum that distance is known from the
+        largest values: F falls as rows with large values leave (or, where values may be negative, as rows with the least one
+        come), and the fewest that lower it by F are the largest of these. A distance moves by 1 at most with a row; so does the
+        smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l).
+        """
+        found = []
+        for form in self.forms:
+            reach = max(1, self.plan.summands[form.at].l1)
+            numbers = [form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))]
+            plain = [-(-number // reach) for number in numbers]
+            if self.exact:
+                plain = [self._exact(form.sign, number, slack, values) for number, slack in zip(numbers, plain, strict=True)]
+            found.append(plain)
+        return found
+
+    def _exact(self, sign: int, number: int, slack: int, values: Callable[[Largest], Sequence[int]]) -> int:
+        """The slack of a form of one sum, no nearer to 0 than `slack`."""
+        part = self.plan.summands[self.forms[0].at]
+        assert isinstance(part, GridSum)
+        inside = number >= 1
+        plain, need = (slack, number) if inside else (1 - slack, 1 - number)
+        down = (sign == 1) == inside  # the sum has to fall
+        come = max(0, -part.grid.least if down else part.grid.most)
+        leave = Largest(input=self.plan.input, summand=part, sign=1 if down else -1, most=LISTED)
+        far = max(plain, min(LISTED, fewest(need, come, values(leave)))) if leave.any else plain
+        return far if inside else 1 - far
+
+
+def fewest(need: int, come: int, leave: Iterable[int]) -> int:
+    """How few amounts add up to `need`: any number of times `come`, and each of `leave`, which fall, once."""
+    many = 0
+    for amount in leave:
+        if need <= 0 or amount <= come:
+            break
+        need, many = need - amount, many + 1
+    return many if need <= 0 else many + -(-need // come) if come else NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scarce:
+    """Whether the numbers of different values in all cells lie between `first` and `last`, both inside.
+
+    The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so the
+    number falls by k as the k scarcest values go. (A column of few possible values may leave none to come: the distance is
+    then larger than what is counted here.)
+    """
+
+    plan: Multiplicities
+    cells: Cells
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """Rows that come can only raise the distance to fewer values, and lower that to more."""
+        return (1, -1)
+
+    def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:
+        """For either end, the rows that would have to come or go: `counts[cell][n]` values have n rows each."""
+        low, high = [], []
+        for g, found in enumerate(counts):
+            many = sum(found.values())
+            above, left = many - self.first[g] + 1, self.last[g] - many + 1
+            low.append(above if above < 1 else scarcest(found, above))
+            high.append(left if left >= 1 else 1 - scarcest(found, 1 - left))
+        return low, high
+
+
+def scarcest(counts: Mapping[int, int], many: int) -> int:
+    """The rows of so many values, those with the fewest rows; NEVER where there are not so many values."""
+    rows = 0
+    for times, values in sorted(counts.items()):
+        taken = min(many, values)
+        rows, many = rows + taken * times, many - taken
+    return rows if many <= 0 else NEVER
+
+
+Test: TypeAlias = Within | Scarce
+Sides: TypeAlias = Sequence[Sequence[int]]
+"""For each side of the intervals the slack of every cell."""
+
+
+def slack_of(sides: Sides, rows: int) -> int:
+    """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `Slack`."""
+    cells = [min(slacks) for slacks in zip(*sides, strict=True)]
+    inside = min(cells, default=1)
+    here = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
+    return -(-here // max(1, rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slack:
     """The slack of every test, or with `together` of the tightest, plus noise: 1 or more where a test is true, else 0 or less.
 
-    The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* Write l_f for the
-    most that a row moves the total of form f (the summand's l1), so a row of cell g moves each ceil(form / l_f) there by at
-    most 1, and their minimum s_g too. Let S = min s_g where that is 1 or more, else 1 - sum over g of max(0, 1 - s_g). A row
-    of cell g moves only s_g: within either case S moves by at most 1; and where S passes from one case to the other, s_g
-    passes between 1 and 0 while all others are at least 1, so S passes between 1 and 0. An entity that moves k rows moves S
+    The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* A row of cell g moves
+    each side of its interval by at most 1 (`Within`, `Scarce`), and their minimum s_g too. Let S = min s_g where that is 1 or
+    more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1; and
+    where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between 1
+    and 0. An entity that moves k rows moves S
     by k, and ceil(S / k) by 1; k is the certificate's. The minimum over tests moves by 1 at most, and so does the slack of
     each test that a row of the entity adds to: at most k t of them, t the most tests that one row adds to (`touched`). Noise
     on so many numbers that move by 1 costs so many times what it costs on one (in l1, and in the square of l2).
@@ -62,7 +164,7 @@ class Slack:
     at least exp(-epsilon (d - 1)) times that at the border.
     """
 
-    tests: tuple[Within, ...]
+    tests: tuple[Test, ...]
     noise: Noise
     together: bool = False
 
@@ -75,13 +177,14 @@ class Slack:
         return Cost(epsilon=None if once.epsilon is None else once.epsilon * many, rho=once.rho * many)
 
 
-def touched(tests: Sequence[Within], rows: int) -> int:
+def touched(tests: Sequence[Test], rows: int) -> int:
     """A bound on how many tests an entity of so many rows can add to.
 
     Tests that a row adds to together overlap pairwise, and pairwise overlapping tests have different colours wherever
     overlapping tests do: so the number of colours of any such colouring bounds how many tests one row adds to.
     """
-    flats = {key: flattened(plan) for key, plan in {id(test.plan): test.plan for test in tests}.items()}
+    plans = {id(test.plan): test.plan for test in tests}
+    flats = {key: flattened(_counted(plan) if isinstance(plan, Multiplicities) else plan) for key, plan in plans.items()}
     conditions = [_condition(test, flats[id(test.plan)]) for test in tests]
     colours: list[int] = []
     for i, mine in enumerate(conditions):
@@ -93,11 +196,16 @@ def touched(tests: Sequence[Within], rows: int) -> int:
 Condition = tuple[Node, Known]
 
 
-def _condition(test: Within, flat: Flat | None) -> Condition | None:
+def _counted(plan: Multiplicities) -> Tally:
+    """A tally of the rows whose values are counted."""
+    return Tally(input=plan.input, keys=plan.keys, summands=(Count(column=plan.column, when=plan.when),))
+
+
+def _condition(test: Test, flat: Flat | None) -> Condition | None:
     """The rows that a test reads, and what is true of those that it counts; None where that is not known."""
     if flat is None:
         return None
-    own = {flat.parts[form.at].when for form in test.forms}
+    own = {flat.parts[form.at].when for form in test.forms} if isinstance(test, Within) else {flat.parts[0].when}
     when = own.pop() if len(own) == 1 else None
     return flat.source, known((*flat.common, *(() if when is None else (when,))))
 
@@ -106,15 +214,23 @@ def _never_together(first: Condition | None, second: Condition | None) -> bool:
     return first is not None and second is not None and disjoint(first[1], second[1]) and first[0] == second[0]
 
 
-def check_slacks(tests: Sequence[Within], certificates: Sequence[Certificate]) -> None:
+def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
     """Raises ValueError where the slack of a test is not bounded by the proof of `Slack`."""
     for test, certificate in zip(tests, certificates, strict=True):
         if certificate.below.rows is None:
             raise ValueError("the rows that an entity moves are not bounded")
+        if isinstance(test, Scarce):
+            if not len(test.first) == len(test.last) == len(test.cells):
+                raise ValueError("every cell has an interval")
+            continue
         if any(form.sign not in (1, -1) or len(form.constants) != len(test.cells) for form in test.forms):
             raise ValueError("a form has a sign and a constant for each cell")
         if any(summand.components != 1 for summand in test.plan.summands):
             raise ValueError("a form reads one total")
+        ends = {(test.plan.summands[form.at], form.sign) for form in test.forms}
+        if test.exact and (test.plan.keys or len(test.cells) != 1 or len(ends) != 2 or len({part for part, _ in ends}) != 1
+                           or not all(isinstance(part, GridSum) for part, _ in ends)):
+            raise ValueError("values are listed of the two ends of one sum, without groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

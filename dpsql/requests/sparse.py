@@ -7,9 +7,10 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests.slack import Within, check_slacks
+from dpsql.requests.slack import Test, check_slacks
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
 
@@ -65,26 +66,51 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """Which of some tests fail, until `most` of them were found; the rest stay untested.
+    """Which of some tests fail, until what may be spent on failures is spent; the rest stay untested.
 
-    Asked in order is whether slack_i + noise_i <= `limit` + noise', with the slack of `Slack` for each test by itself.
+    Asked in order is whether slack_i + z <= noise_i + `limits[j]`, for noise_i whose scale is 2^j `scale_query`, the widest
+    first: the first yes is told, as a failure that costs 1 / 2^j of what one at the narrowest noise costs, of which `most` may
+    be spent. All noise is one-sided: whole numbers n >= 0 with probability proportional to exp(-n / scale). The slack is that
+    of `Slack` for each test by itself; `split` asks of the sides of a test one after the other.
 
-    Cost. An entity moves each slack by 1 at most, either way. Keep all noise of the tests that pass, shift noise' by 1 and
-    the noise of each of at most `most` failures by 2: epsilon = 1 / scale_limit + 2 most / scale_query (Lyu, Su and Li 2017,
-    Theorem 4).
+    Cost. Let S be a slack on one database and S' on the neighbour, and keep all noise but z, to which 1 is added, and the noise
+    of each yes, to which 2 is added. As S' + 1 >= S a no stays a no, and as S' + 1 <= S + 2 a yes stays a yes. Noise is only
+    added to, so one-sided noise is enough, and changes its probability by exp(-1 / scale) for each 1: epsilon =
+    1 / scale_limit + 2 most / scale_query. What may still be spent is a function of what was told.
+
+    With `split` each test is parted into what rows that come can only raise, and what they can only lower, and either kind has
+    a z of its own. Let an entity come. For slacks that rise (S <= S' <= S + 1) z stays: a no stays one, and a yes does if 1 is
+    added to its noise. For those that fall (S - 1 <= S' <= S) 1 is added to z: a no stays one, and so does a yes if 1 is added
+    to its noise. If an entity leaves, the kinds change places. So epsilon = 1 / scale_limit + most / scale_query.
+
+    Sources: Lyu, Su and Li, Understanding the Sparse Vector Technique, PVLDB 2017 (monotone queries); Liu, Wang, Liu, Li and
+    Chen, Accuracy-enhanced Sparse Vector Technique with Exponential Noise, PVLDB 2024; Ding, Wang, Zhang and Kifer, Free Gap
+    Information, PVLDB 2019 (adaptive prices).
     """
 
-    tests: tuple[Within, ...]
+    tests: tuple[Test, ...]
     most: int
-    limit: int
+    limits: tuple[int, ...]
     scale_limit: float
     scale_query: float
+    split: bool = False
 
     def cost(self, *certificates: Certificate) -> Cost:
         check_slacks(self.tests, certificates)
         if all(certificate.below.rows == 0 for certificate in certificates):
             return FREE
-        return pure(1 / Fraction(self.scale_limit) + 2 * self.most / Fraction(self.scale_query))
+        pairs = zip(self.tests, certificates, strict=True)
+        if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):
+            raise ValueError("a row that comes may raise or lower one side of a test")
+        if not self.limits or self.most < 1:
+            raise ValueError("a failure is told at some noise")
+        steps = 1 if self.split else 2
+        return pure(1 / Fraction(self.scale_limit) + steps * self.most / Fraction(self.scale_query))
+
+
+def splits(test: Test, below: Stability) -> bool:
+    """Whether an entity that comes can only raise some sides of a test, and only lower the others: it only brings rows."""
+    return bool(below.owners) and 0 not in test.ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

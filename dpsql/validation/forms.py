@@ -7,7 +7,8 @@ An aggregate lies strictly between l and r where two sums over the rows of its g
     AVG         sum(A - l) and sum(r - A): no division, and no noise in a denominator
     quantile p  sum(p - [A <= l]) and sum([A < r] - p), the latter 0 or more: the ceil(p n)-th smallest value lies between
 
-All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `requests.Slack` has the rest.
+All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `requests.Slack` has the rest. The number
+of different values is no such sum, but how many rows must go until it has fallen is known too: `requests.Scarce`.
 The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never said of an average outside.
 """
 
@@ -23,13 +24,14 @@ from dpsql.cells import Cells
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import AggregateCall
-from dpsql.requests import Form, Within
+from dpsql.requests import Form, Scarce, Test, Within
 from dpsql.tasks import distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range
@@ -40,24 +42,23 @@ AVERAGE_STEPS = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One aggregate over the cells of a view, and the interval of each cell."""
+    """One aggregate over the cells of a view, the interval of each cell, and the column that names entities, if one does."""
 
     call: AggregateCall
     view: Node
     keys: tuple[str, ...]
     cells: Cells
     ranges: tuple[Range, ...]
+    owner: str | None = None
 
 
-def within(asked: Asked) -> Within:
+def within(asked: Asked) -> Test:
     """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
     match asked.call.function:
         case "count":
             return _counted(asked, asked.view, Count(column=next(iter(asked.call.columns), None), when=asked.call.when))
         case "count_distinct":
-            column = asked.call.columns[0]
-            values = distinct_values(asked.view, Distincts(column=column, when=asked.call.when, entities=False), asked.keys)
-            return _counted(asked, values, Count(column=column))
+            return _distinct(asked)
         case "sum":
             return _summed(asked)
         case "avg":
@@ -75,13 +76,24 @@ def _counted(asked: Asked, rows: Node, summand: Summand) -> Within:
     return Within(plan=Tally(input=rows, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
 
 
+def _distinct(asked: Asked) -> Test:
+    """Values that go with their scarcest rows; those that name entities, which are one row each, as any count."""
+    column = asked.call.columns[0]
+    if column == asked.owner:
+        values = distinct_values(asked.view, Distincts(column=column, when=asked.call.when, entities=False), asked.keys)
+        return _counted(asked, values, Count(column=column))
+    return Scarce(plan=Multiplicities(input=asked.view, keys=asked.keys, column=column, when=asked.call.when), cells=asked.cells,
+                  first=tuple(part.first for part in asked.ranges), last=tuple(part.last for part in asked.ranges))
+
+
 def _summed(asked: Asked) -> Within:
     column = column_of(asked)
     grid = bounded(column, asked.call)
     forms = (Form(at=0, sign=1, constants=tuple(-math.floor(part.low / grid.step) for part in asked.ranges)),
              Form(at=0, sign=-1, constants=tuple(math.ceil(part.high / grid.step) for part in asked.ranges)))
     summand = GridSum(column=column.id, when=asked.call.when, grid=grid)
-    return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
+    return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms,
+                  exact=not asked.keys)
 
 
 def column_of(asked: Asked) -> Field:

@@ -13,6 +13,7 @@ from dpsql.accounting.filter import purse
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.plan.node import PublicFacts
 from dpsql.program import priced
 from dpsql.requests import Request
 from dpsql.sql.places import span_of
@@ -35,6 +36,7 @@ class Plan:
     terms: Terms
     suite: str
     purse: Cost
+    public: PublicFacts
 
     @property
     def price(self) -> Price:
@@ -56,7 +58,7 @@ class Plan:
     def together(self) -> Together:
         """The checks as their suite decides them."""
         return Together(cases=tuple(check.case for check in self.checks), deciders=self.deciders, purse=self.purse,
-                        failures=self.failures)
+                        failures=self.failures, alpha=self.terms.alpha, public=self.public)
 
     @property
     def shares(self) -> list[Cost]:
@@ -66,8 +68,8 @@ class Plan:
     def findings(self) -> tuple[Finding, ...]:
         """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
         found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, self.deciders, strict=True)]
-        if self.suite == "sparse":  # which has no share for each: see `suites.sparse`
-            return tuple(found)
+        if self.suite == "sparse":  # which has no share for each
+            return tuple(replace(finding, certain=self.together.terms.certain) for finding in found)
         return tuple(replace(finding, certain=self._certain(check, decider, share), price=amount(share))
                      for finding, check, decider, share in zip(found, self.checks, self.deciders, self.shares, strict=True))
 
@@ -99,15 +101,15 @@ class Plan:
         if self.suite == "conjunction" and len(self.checks) > 1:
             return ("one decision for all checks together: yes means that every one of them holds",)
         if self.suite == "sparse":
-            return (f"up to {self.failures} failures are reported; after these nothing is tested",)
+            return (f"up to {self.failures} failures are reported, or more where they are clear; after these nothing is tested",)
         return ()
 
 
-def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget) -> Plan:
+def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: PublicFacts) -> Plan:
     """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
     price = priced(terms.options.price, budget)
     suite = "independent" if terms.suite == "auto" else terms.suite
-    found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite,
+    found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite, public=public,
                  terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))
     if suite != "independent" and terms.decider not in ("auto", "flip_distance"):
         raise OptionError(f"suite = '{suite}' is decided by flip_distance, not by {terms.decider}", subject="decider")

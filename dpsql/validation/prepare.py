@@ -14,7 +14,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
 from dpsql.options import Options
 from dpsql.plan.expr.nodes import Ref, Value
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Key, Question
 from dpsql.public import exact
 from dpsql.sql.bind import bind
@@ -64,9 +64,9 @@ def prepared(checks: Sequence[Checked], side: Side, stand: Callable[[Sequence[Qu
             bound.append(_bound(check.query, side, given))
     here = stand([check.query for check in checks])
     found = []
-    for check, given, (question, view, rows) in zip(checks, parameters, bound, strict=True):
+    for check, given, (question, view, known) in zip(checks, parameters, bound, strict=True):
         with located(check.query):
-            found.append(_prepared(check, side, here, given, question, view, rows))
+            found.append(_prepared(check, side, here, given, question, view, known))
     return found
 
 
@@ -81,8 +81,8 @@ def located(query: Query) -> Iterator[None]:
         raise fault.located(query.text) from None
 
 
-def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Question, Node, int]:
-    """The question, its limited view, and how many rows of it an entity moves."""
+def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Question, Node, Stability]:
+    """The question, its limited view, and how an entity moves its rows."""
     question = bind(query, side.catalog, side.public, side.scratch, parameters)
     _check_shape(question, query)
     view, known = limited_view(question, side.options, side.public, span_of(query.tree))
@@ -92,11 +92,11 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
     if known.rows is None:
         raise Unsupported(f"the number of rows that one {side.catalog.entity.name} has here is not limited", code="validate",
                           span=span_of(query.tree), try_="OPTIONS (max_rows = 10), or rows_per_entity in the policy")
-    return question, view, known.rows
+    return question, view, known
 
 
 def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
-              rows: int) -> Prepared:
+              known: Stability) -> Prepared:
     cells = tuple(product(*map(_values, question.keys)))
     if len(cells) > MOST_CELLS:
         raise Unsupported(f"the declared values of the keys make {len(cells)} groups, more than {MOST_CELLS}",
@@ -105,9 +105,10 @@ def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str,
     assert check.width is not None
     ranges = tuple(around(value, check.width) for value in values)
     asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
-                  ranges=ranges)
-    finding = _finding(check.query, values, cells, ranges, _unit(asked, rows))
-    return Prepared(case=Case(asked=asked, rows=rows), query=check.query, finding=finding)
+                  ranges=ranges, owner=known.owner)
+    assert known.rows is not None
+    finding = _finding(check.query, values, cells, ranges, _unit(asked, known.rows))
+    return Prepared(case=Case(asked=asked, rows=known.rows), query=check.query, finding=finding)
 
 
 def _unit(asked: Asked, rows: int) -> float | None:

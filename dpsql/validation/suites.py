@@ -7,6 +7,7 @@ sparse       only failures are paid for, up to a number of them that is fixed be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,9 +16,10 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.node import Node
+from dpsql.plan.certificate import stability
+from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.rules.flatten import Flat, flattened, gathered
-from dpsql.requests import Failed, Failing, Request, Slack, Slackened, Within
+from dpsql.requests import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
 from dpsql.requests.slack import touched
 from dpsql.validation.deciders.base import Case, Decider, Outcome
 from dpsql.validation.deciders.flip import FlipDistance, noise_of, outcome
@@ -34,6 +36,8 @@ class Together:
     deciders: tuple[Decider, ...]
     purse: Cost
     failures: int
+    alpha: Fraction
+    public: PublicFacts
 
     @cached_property
     def flips(self) -> tuple[int, ...]:
@@ -41,7 +45,7 @@ class Together:
         return tuple(i for i, decider in enumerate(self.deciders) if isinstance(decider, FlipDistance))
 
     @cached_property
-    def tests(self) -> tuple[Within, ...]:
+    def tests(self) -> tuple[Test, ...]:
         """The tests of these, over as few scans as possible."""
         return merged([within(self.cases[i].asked) for i in self.flips])
 
@@ -54,6 +58,17 @@ class Together:
         many = touched(self.tests, max(self.cases[i].rows for i in self.flips)) if self.flips else 1
         apart = self.purse.part(Fraction(len(self.flips), len(self.cases) * many))
         return [apart if i in self.flips else self.purse.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
+
+
+    @cached_property
+    def terms(self) -> Sparse:
+        """How a sparse suite compares slacks: so that of all its decisions one is wrong, far enough from the border, with a
+        chance of alpha at most. Where entities only bring rows, either side of an interval is asked about by itself."""
+        plans = {id(test.plan): test.plan for test in self.tests}
+        below = {key: stability(plan.input, self.public) for key, plan in plans.items()}
+        split = all(splits(test, below[id(test.plan)]) for test in self.tests)
+        comparisons = len(self.tests) * (WIDER + 1) * (2 if split else 1)
+        return Sparse.of(self.purse, self.failures, split=split, rare=float(self.alpha) / comparisons)
 
 
 Suite = Callable[[Together], Outcomes]
@@ -81,22 +96,62 @@ def conjunction(checks: Together) -> Outcomes:
 
 
 def sparse(checks: Together) -> Outcomes:
-    """Each check passes or fails by its noisy slack, until as many failed as may be told.
-
-    The threshold lies between 0 and 1, where the truth changes. Its noise and that of the checks share the price as 1 to
-    (2 c)^(2/3), which makes the noise of a comparison least (Lyu, Su and Li 2017, section 4.2).
-    """
-    epsilon, many = checks.purse.as_epsilon, checks.failures
-    part = Fraction(1 / (1 + (2 * many) ** (2 / 3))).limit_denominator(1000)
-    found: Failed = yield Failing(tests=checks.tests, most=many, limit=0, scale_limit=scale_of(1 / (epsilon * part)),
-                                  scale_query=scale_of(2 * many / (epsilon * (1 - part))))
+    """Each check passes or fails by its noisy slack, as long as failures may be told."""
+    terms = checks.terms
+    found: Failed = yield Failing(tests=checks.tests, most=checks.failures, limits=terms.limits, scale_limit=terms.scale_limit,
+                                  scale_query=terms.scale_query, split=terms.split)
     told: list[Outcome | None] = [Outcome(within=not failed) for failed in found.failed]
     return told + [None] * (len(checks.cases) - len(told))
 
 
-def merged(tests: Sequence[Within]) -> tuple[Within, ...]:
+WIDER = 3  # how often noise is doubled, to tell clear failures for a part of the price
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse:
+    """How a sparse suite compares slacks; see `requests.Failing`.
+
+    A check with a slack s is told as a failure where n - z >= s - limit, n and z being the noise of the check and of the limit.
+    So the ends of n - z, beyond which it is with a chance of `rare` each, say how far from the border decisions are reliable;
+    the limit is in their middle. The sum of the two scales is least where these are as 1 to the root of what failures cost.
+    Wider noise tells only what is that far from passing, so that it adds no false failures.
+    """
+
+    split: bool
+    scale_limit: float
+    scale_query: float
+    rare: float
+
+    @classmethod
+    def of(cls, purse: Cost, failures: int, *, split: bool, rare: float) -> Sparse:
+        weight = failures if split else 2 * failures
+        part = Fraction(1 / (1 + math.sqrt(weight))).limit_denominator(1000)
+        return cls(split=split, rare=rare, scale_limit=scale_of(1 / (purse.as_epsilon * part)),
+                   scale_query=scale_of(weight / (purse.as_epsilon * (1 - part))))
+
+    def _ends(self, j: int) -> tuple[float, float]:
+        """How far n - z is above 0, and below 0, with a chance of `rare` at most, n being 2^j times as wide."""
+        n, z = self.scale_query * 2**j, self.scale_limit
+        either = -math.expm1(-1 / n - 1 / z)  # P(n - z >= t) = (1 - exp(-1 / z)) / either * exp(-t / n) for whole t >= 0
+        above, below = (-math.expm1(-1 / other) / either / self.rare for other in (z, n))
+        return n * math.log(max(1.0, above)), z * math.log(max(1.0, below))
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """For each width of the noise what is added to it, the narrowest first."""
+        above, below = self._ends(0)
+        wide = (-math.ceil(self._ends(j)[0]) for j in range(1, WIDER + 1))
+        return (math.floor((below - above) / 2), *wide)
+
+    @property
+    def certain(self) -> int:
+        """The distance from which a check that is asked is decided wrongly with a chance of `rare` for each comparison."""
+        return math.ceil(sum(self._ends(0)) / 2) + 1
+
+
+def merged(tests: Sequence[Test]) -> tuple[Test, ...]:
     """Tests with the same meaning and the same sensitivity, of which those over the same rows share a plan: one scan for all."""
-    flats = [flattened(test.plan) for test in tests]
+    flats = [flattened(test.plan) if isinstance(test, Within) else None for test in tests]
     found = list(tests)
     waiting = [i for i, flat in enumerate(flats) if flat is not None]
     while waiting:
@@ -105,8 +160,10 @@ def merged(tests: Sequence[Within]) -> tuple[Within, ...]:
         if len(same) > 1:
             plan, start = gathered([flat for i in same if (flat := flats[i]) is not None]), 0
             for i in same:
-                found[i] = replace(tests[i], plan=plan, forms=tuple(replace(form, at=start + form.at) for form in tests[i].forms))
-                start += len(tests[i].plan.summands)
+                test = tests[i]
+                assert isinstance(test, Within)
+                found[i] = replace(test, plan=plan, forms=tuple(replace(form, at=start + form.at) for form in test.forms))
+                start += len(test.plan.summands)
     return tuple(found)
 
 

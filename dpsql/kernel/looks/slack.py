@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from dpsql.cells import cell_of
+from dpsql.kernel.looks.balance import patience
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.measure import dense
 from dpsql.kernel.looks.race import drawn
 from dpsql.plan.certificate import Certificate
-from dpsql.requests import Failed, Failing, Slack, Slackened, Within
+from dpsql.plan.operators.largest import Largest
+from dpsql.requests import Failed, Failing, Scarce, Sides, Slack, Slackened, Test, slack_of
 
 
 def look(request: Slack, certificates: Sequence[Certificate], context: Context) -> Slackened:
     """The slacks of the tests, or the least of them, each with noise."""
-    exact = slacks(request.tests, certificates, context)
+    exact = [slack_of(sides, certificate.below.rows or 1)
+             for sides, certificate in zip(read(request.tests, context), certificates, strict=True)]
     told = [min(exact)] if request.together else exact
     return Slackened(slacks=tuple(slack + drawn(request.noise, context) for slack in told))
 
 
 def failing(request: Failing, certificates: Sequence[Certificate], context: Context) -> Failed:
-    """Which tests fail, up to the most that may be told."""
-    limit = request.limit + context.noise.laplace([0], request.scale_limit)[0]
-    found: list[bool] = []
-    for slack in slacks(request.tests, certificates, context):
-        if sum(found) == request.most:
+    """Which tests fail, as long as failures may be told."""
+    slacks = []
+    for test, sides, certificate in zip(request.tests, read(request.tests, context), certificates, strict=True):
+        rows = certificate.below.rows or 1
+        ways = dict.fromkeys(test.ways) if request.split else {0: None}
+        slacks.append({way: slack_of([side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)], rows)
+                       for way in ways})
+    return Failed(failed=tuple(told(request, slacks, context)))
+
+
+def told(request: Failing, slacks: Iterable[Mapping[int, int]], context: Context) -> list[bool]:
+    """Whether each test fails, from its slacks by the way in which rows that come move them; see `Failing`."""
+    limits = {way: patience(request.scale_limit, context) for way in (-1, 0, 1)}
+    finest = 2 ** (len(request.limits) - 1)
+    left, found = request.most * finest, []
+    for ways in slacks:
+        if left < finest:
             break
-        found.append(slack + context.noise.laplace([0], request.scale_query)[0] <= limit)
-    return Failed(failed=tuple(found))
+        price = next((finest >> j for way, slack in ways.items() for j in reversed(range(len(request.limits)))
+                      if slack + limits[way] <= patience(request.scale_query * 2**j, context) + request.limits[j]), 0)
+        left -= price
+        found.append(price > 0)
+    return found
 
 
-def slacks(tests: Sequence[Within], certificates: Sequence[Certificate], context: Context) -> list[int]:
-    """The exact slack of every test; a plan that several share is read once."""
-    read: dict[int, list[list[int]]] = {}
-    found = []
-    for test, certificate in zip(tests, certificates, strict=True):
+def read(tests: Sequence[Test], context: Context) -> list[Sides]:
+    """What is left to each side of every test; a plan that several share is read once."""
+    totals: dict[int, list[list[int]]] = {}
+    found: list[Sides] = []
+
+    def values(listed: Largest) -> list[int]:
+        return [int(value) for value in context.reader.arrays(context.sql(listed))[0]]
+
+    for test in tests:
         plan = test.plan
-        if plan.keys or id(plan) not in read:
-            read[id(plan)] = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), test.cells)
-        found.append(test.slack(read[id(plan)], certificate.below.rows or 1))
+        if isinstance(test, Scarce):
+            found.append(test.sides(_counts(test, context)))
+            continue
+        if plan.keys or id(plan) not in totals:
+            totals[id(plan)] = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(test.plan.totals), test.cells)
+        found.append(test.sides(totals[id(plan)], values))
+    return found
+
+
+def _counts(test: Scarce, context: Context) -> list[dict[int, int]]:
+    """For each cell, how many values have so many rows."""
+    found: list[dict[int, int]] = [{} for _ in test.cells]
+    place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
+    for *cell, times, values in context.reader.rows(context.sql(test.plan)):
+        at = place.get(cell_of(tuple(cell)))
+        if at is not None:
+            found[at][times] = found[at].get(times, 0) + values
     return found

@@ -101,6 +101,12 @@ def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
     return replace(node, input=whole, owner=ids[node.owner], order=tuple(ids[column] for column in node.order)), names
 
 
+def _owners(source: Node) -> tuple[str, ...]:
+    """The columns that name the entities of a table's rows."""
+    scan = source.input if isinstance(source, Truncate) else source
+    return scan.owners if isinstance(scan, Scan) else ()
+
+
 def gathered(flat: Sequence[Flat]) -> Tally:
     """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions.
 
@@ -125,5 +131,6 @@ def gathered(flat: Sequence[Flat]) -> Tally:
                 summands.append(replace(part.summand, column=column, when=when))
     if not shown:
         return Tally(input=source, keys=(), summands=tuple(summands))
-    view = Project(input=source, columns=tuple((name, name, expr) for expr, name in shown.items()))
+    kept = tuple((owner, owner, source.field(owner).ref) for owner in _owners(source))
+    view = Project(input=source, columns=(*kept, *((name, name, expr) for expr, name in shown.items())))
     return Tally(input=view, keys=(), summands=tuple(summands))

@@ -1,7 +1,8 @@
 """The flip distance: decide by how many entities would have to come or go until the truth changes.
 
-For COUNT, SUM, AVG and quantiles where an entity has one row, the slack is that distance exactly, and no decider of the same
-epsilon and the same worst case is better on any database (`requests.Slack`). One price holds for all groups of a GROUP BY.
+For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
+no decider of the same epsilon and the same worst case is better on any database (`requests.Slack`). For a SUM outside an
+interval that one row can jump over, for AVG and for other quantiles it may be smaller. One price holds for all groups.
 """
 
 from __future__ import annotations

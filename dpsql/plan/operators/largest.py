@@ -1,0 +1,57 @@
+"""The largest values of a column: how few rows need leave until a sum has fallen by so much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.operators.summands import GridSum
+from dpsql.plan.operators.tally import check_summands
+from dpsql.types import Type
+
+SIZE = "size"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Largest(Node):
+    """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
+
+    Proof. Like a tally it carries no stability as a relation; what is worked out from it is bounded in `requests.Within`.
+    """
+
+    input: Node
+    summand: GridSum
+    sign: int
+    most: int
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        check_summands(self.input, (self.summand,))
+        if self.sign not in (1, -1) or self.most < 1:
+            raise InvalidPlan("some largest values are listed, of numbers or of negated ones")
+        return (Field(id=SIZE, name=SIZE, facts=Facts(type=Type.BIGINT, nullable=False)),)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="the values of all entities")
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        names = {field.id: f"t0.{quote(field.id)}" for field in self.input.fields}
+        cell, = self.summand.cells(names, dict(self.input.env))
+        value = cell if self.sign == 1 else f"(- {cell})"
+        return (f"SELECT t1.{quote(SIZE)} FROM (SELECT {value} AS {quote(SIZE)} FROM ({below[0]}) AS t0) AS t1 "
+                f"WHERE t1.{quote(SIZE)} > 0 ORDER BY t1.{quote(SIZE)} DESC LIMIT {self.most}")
+
+    @property
+    def any(self) -> bool:
+        """Whether there can be such values at all."""
+        return (self.summand.grid.most if self.sign == 1 else -self.summand.grid.least) > 0
+
+    def label(self) -> str:
+        return f"List the largest {'' if self.sign == 1 else 'negated '}{self.summand.label(dict(self.input.names))}"
