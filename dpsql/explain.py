@@ -287,5 +287,8 @@ def _groups(program: Program) -> str:
         return f"{declared}, all that the policy declares; those without rows are shown too"
     names = ", ".join(key.name for key in program.hidden)
     times = f", each with the {declared} declared groups" if declared > 1 else ""
+    if program.known.owner is None:
+        least = "" if program.learn is not None else f" of about {program.rule.half:.0f} rows or more"
+        return f"{names}{least} ({program.rule.name}; all rows that one entity moves tell){times}"
     return (f"{names} of about {program.rule.half:.0f} entities or more ({program.rule.name}; each entity tells of at most "
             f"{program.groups}){times}")

@@ -19,7 +19,7 @@ from dpsql.limits import unknown_limits
 from dpsql.mechanisms.base import Linear, No, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
-from dpsql.mechanisms.select.keys import RULES, KeyChoice, key_choices
+from dpsql.mechanisms.select.keys import RULES, KeyChoice, choices_for_rows, key_choices
 from dpsql.options import Options
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
@@ -313,13 +313,14 @@ def _with_rule(program: Program) -> Program:
     if not program.hidden:
         return program
     name, span = program.hidden[0].name, program.hidden[0].span
-    if program.known.owner is None:
+    if program.known.rows is None and program.known.owner is None:
         between = f"WHERE {name} BETWEEN 1 AND 100, " if program.hidden[0].type is Type.BIGINT else ""
-        raise Unsupported(f"the values of {name} are not declared, and how many entities have each is not known, as rows here "
-                          "are not owned by one entity each", code="no-owner", span=span, subject=name, try_=f"{between}values = "
-                          "[...] for the column in the policy, or the entity's key among the columns of the subquery")
+        raise Unsupported(f"the values of {name} are not declared, and rows here belong to several entities each, so that one of "
+                          "them could tell of any number of groups", code="no-owner", span=span, subject=name,
+                          try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
+                          "max_frequency = 10)")
     for key in program.hidden:
-        if key.column == program.owner:
+        if key.column in (program.known.owner, *program.known.owners):
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
                               span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
                               f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
@@ -327,11 +328,17 @@ def _with_rule(program: Program) -> Program:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,
                           try_="OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
-    found = key_choices(program.stages["keys"], program.groups)
+    found = rules_of(program, program.known)
     named = [choice for choice in found if choice.name in program.options.mechanisms]
     if not found:
         raise Unsupported("the price is too small to select groups", code="price", span=span, try_="a larger epsilon or delta")
     return replace(program, rule=(named or list(found))[0])
+
+
+def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
+    """The rules that may select undeclared keys of such rows, the best one first; none where the price is too small."""
+    price = program.stages["keys"]
+    return key_choices(price, program.groups) if known.owner is not None else choices_for_rows(price, known.rows or 1)
 
 
 def expected_size(program: Program, public: PublicFacts) -> float:

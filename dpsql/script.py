@@ -30,7 +30,7 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Sums
 from dpsql.plan.question import Key, Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.program import Program, assign, cells_declared, parts_of, tasks_of, with_values
+from dpsql.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.public import exact
 from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
@@ -90,7 +90,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     program = yield from _with_degrees(program, notes)
     program, view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
-    cells = yield from _cells(program, view, notes)
+    cells = yield from _cells(program, view, public, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.apart else UNCOVERED
@@ -177,17 +177,23 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
     return parts_of(program.question, known.owner, found, program.bound)
 
 
-def _cells(program: Program, view: Node, notes: list[str]) -> Generator[Request, Any, Cells]:
+def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Cells]:
     """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
     keys = program.question.keys
     if program.degrees is not None:
         return program.degrees.cells(keys)
     if not program.hidden:
         return declared_cells(program)
-    hidden = [key.column for key in program.hidden]
-    assert program.rule is not None
-    found = yield from found_keys(view, program.owner, hidden, program.groups, program.rule.rule)
-    notes.append(f"groups of about {program.rule.half:.0f} entities or more are shown; each told of {program.groups} at most")
+    hidden, owner = [key.column for key in program.hidden], program.known.owner
+    rules = rules_of(program, stability(view, public)) if owner is None else ()
+    if owner is None and not rules:
+        notes.append("one entity may move so many rows here that the price is too small to show any group")
+        return ()
+    rule = rules[0] if rules else program.rule
+    assert rule is not None
+    found = yield from found_keys(view, owner, hidden, program.groups, rule.rule)
+    notes.append(f"groups of about {rule.half:.0f} entities or more are shown; each told of {program.groups} at most"
+                 if owner is not None else f"groups of about {rule.half:.0f} rows or more are shown")
     declared = [[None] if key.domain is None else _values(key) for key in keys]
     cells = []
     for values in found.keys:

@@ -45,6 +45,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups = 2) year, COUNT(*) FROM visits GROUP BY year;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'reservoir', clip = 400, max_groups = 2) year, SUM(cost) FROM visits GROUP BY year;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'bands') SUM(points), COUNT(*) FROM scores;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, delta = 1e-6, bound = 'frequency', max_frequency = 9) a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'r2t', clip = 1000) COUNT(*) FROM people a JOIN people b USING (household_id);
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'extension', clip = 20) COUNT(*) FROM people a JOIN people b USING (household_id);
 WITH t AS (SELECT * FROM people) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM t;

@@ -180,10 +180,38 @@ def test_explain_tells_why_rows_are_left_out(exact: Session) -> None:
     assert "frequency: what each person adds comes from a limited number of its rows" in shown
 
 
+GROUPED = "a.nickname, b.sex, COUNT(*) FROM people a JOIN people b USING (household_id) WHERE b.sex IN ('f', 'm') GROUP BY a.nickname, b.sex"
+
+
+def test_undeclared_groups_of_rows_of_several_entities(tmp_path: Path) -> None:
+    """Without noise every key is shown, each with all values of the declared one, as plain SQL counts them."""
+    made = session_of(tmp_path, big(), noise=Exact())
+    found = answer(f"SELECT {options(bound='frequency', max_frequency=50, epsilon=100, delta=1e-6)} {GROUPED}", made)
+    assert isinstance(found, Answer) and "rows or more are shown" in " ".join(found.notes)
+    plain = {row[:2]: row[2] for row in made.kernel._reader.rows(f"SELECT {GROUPED}")}
+    names = {name for name, _ in plain}
+    assert {row[:2]: row[2] for row in found.rows if row[1] is not None} == {  # type: ignore[misc]
+        (name, sex): plain.get((name, sex), 0) for name in names for sex in "fm"}
+    assert len(names) > 3
+
+
+def test_groups_are_shown_from_so_many_rows_on(tmp_path: Path) -> None:
+    """With noise: a key of many rows is shown, and one of few is not; a limit that is learned decides from how many."""
+    crowd = worlds.World({**worlds.world().rows, "people": [
+        (i, i // 2, "f", 30, None, None, None, None, "many" if i < 3000 else f"few {i}", None) for i in range(3040)]})
+    made = session_of(tmp_path, crowd)
+    for limits in ({"max_frequency": 2}, {}):
+        text = (f"SELECT {options(bound='frequency', epsilon=4, delta=1e-6, **limits)} a.nickname, COUNT(*) FROM people a "
+                "JOIN people b USING (household_id) GROUP BY a.nickname")
+        assert "rows that one entity moves tell" in told(made, text)
+        found = answer(text, made)
+        assert isinstance(found, Answer) and [row[0] for row in found.rows] == ["many"]
+
+
 @pytest.mark.parametrize(("text", "code"), [
     (f"SELECT {options(bound='frequency', max_frequency=4)} COUNT(*) FROM people p, people q WHERE p.age < q.age", "many-to-many"),
     (f"SELECT {options(bound='frequency', max_frequency=0)} COUNT(*) FROM {MEET}", "option"),
-    (f"SELECT {options(bound='frequency', max_frequency=4)} COUNT(*) FROM {MEET} GROUP BY v.note", "no-owner"),
+    (f"SELECT {options(bound='frequency', max_frequency=4)} COUNT(*) FROM {MEET} GROUP BY v.note", "no-delta"),
     ("SELECT COUNT(*) FROM visits v LEFT JOIN visits w ON v.clinic = w.clinic", "outer-private"),
 ])
 def test_what_is_refused_still(exact: Session, text: str, code: str) -> None:

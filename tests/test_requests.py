@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.looks.keys import BITS, selection_weights
 from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
@@ -38,7 +40,6 @@ from dpsql.requests import (
     DiscreteGaussian,
     DiscreteLaplace,
     GaussianThreshold,
-    KeyRule,
     Keys,
     Measure,
     Segment,
@@ -317,19 +318,46 @@ def test_keys_cost_as_many_times_as_an_entity_has_them(visits: Node, groups: int
     assert float(noisy.delta) == pytest.approx(groups * 0.5 * math.erfc(28 / (4 * math.sqrt(2))), rel=1e-8)
 
 
-def test_keys_that_are_not_counted_once_are_refused(people: Node, visits: Node, clinics: Node) -> None:
-    rules: Sequence[KeyRule] = (TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**6)),
-                                GaussianThreshold(sigma=4.0, threshold=30))
+def test_keys_that_are_not_counted_once_cost_as_many_moves(people: Node, visits: Node, clinics: Node) -> None:
+    coins, noisy = (TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**6)), GaussianThreshold(sigma=4.0, threshold=30))
     pairs = told(visits, 2)
     heavy = Tally(input=pairs, keys=("c",), summands=(GridSum(column="p", grid=Quantizer(low=0, high=7, step=Fraction(1),
                                                                                           from_low=False)),))
-    for rule in rules:
-        # rows of visits: three of them may have one clinic; all keys but one; a key that is left out; more than one each
-        for plan in (tally(visits, "c"), tally(visits, "y", "c"), tally(pairs), heavy):
-            with pytest.raises(ValueError, match="once"):
-                Keys(plan=plan, rule=rule).cost(certified(plan))
+    # rows of visits: three of them may have one clinic; all keys but one; a key that is left out
+    for plan, rows in ((tally(visits, "c"), 3), (tally(visits, "y", "c"), 3), (tally(pairs), 2)):
+        moved = Keys(plan=plan, rule=coins).cost(certified(plan))
+        assert moved.epsilon == rows and float(moved.delta) == pytest.approx(rows * math.exp(rows - 1) / 10**6, rel=1e-6)
+        with pytest.raises(ValueError, match="counts of entities"):
+            Keys(plan=plan, rule=noisy).cost(certified(plan))
+    for rule in (coins, noisy):
+        with pytest.raises(ValueError, match="limited"):
+            Keys(plan=heavy, rule=rule).cost(certified(heavy))
         assert Keys(plan=tally(people, "s"), rule=rule).cost(certified(tally(people, "s"))) == rule.cost(1)
         assert Keys(plan=tally(clinics, "c"), rule=rule).cost(certified(tally(clinics, "c"))) == FREE
+
+
+def test_moves_of_counts_tell_no_more_than_they_cost() -> None:
+    """The exact distributions of which of three keys are shown, where an entity's rows come and go at any of them."""
+    draw, reached = random.Random(7), 0.0
+    for _ in range(300):
+        rule = TruncatedGeometric(epsilon=Fraction(draw.randint(2, 20), 20), delta=Fraction(draw.randint(1, 60), 1000))
+        rows, chances = draw.randint(1, 5), [weight / 2**BITS for weight in selection_weights(rule.epsilon, rule.delta)]
+        first = [draw.choice((0, 0, 1, 2, 6)) for _ in range(3)]
+        second = list(first)
+        for _ in range(rows):
+            at = draw.choice((0, 0, 0, 1, 2))
+            second[at] = max(0, second[at] + draw.choice((1, 1, -1)))
+        claimed = rule.cost_of_moves(rows)
+        assert claimed.epsilon is not None
+        for one, two in ((first, second), (second, first)):
+            apart = 0.0
+            for shown in product((False, True), repeat=3):
+                p, q = (math.prod(there if kept else 1 - there for kept, count in zip(shown, counts, strict=True)
+                                  for there in [chances[min(count, len(chances) - 1)]]) for counts in (one, two))
+                apart += max(0.0, p - math.exp(claimed.epsilon) * q)
+            assert apart <= float(claimed.delta) + 1e-12
+            reached = max(reached, apart / float(claimed.delta) if rows > 1 else 0.0)
+    assert reached > 0.5, reached
 
 
 def test_the_failure_of_a_noisy_threshold_is_a_bound_of_the_exact_one() -> None:
@@ -391,7 +419,8 @@ def planted(people: Node, visits: Node) -> dict[str, tuple[Any, Cost]]:
         "a ladder of sums": (
             Threshold(plan=Tally(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),)), limits=(2,) * 5,
                       scale_limit=4.0, scale_query=4.0), DEAR),
-        "keys counted thrice": (Keys(plan=tally(visits, "c"), rule=rule), DEAR),
+        "keys counted thrice": (Keys(plan=tally(visits, "c"), rule=GaussianThreshold(sigma=4.0, threshold=30)), DEAR),
+        "keys moved thrice at the price of once": (Keys(plan=tally(visits, "c"), rule=rule), pure(Fraction(3), Fraction(1, 10**3))),
         "no noise": (count(people, DiscreteLaplace(scale=0.0)), DEAR),
         "noise below zero": (count(people, DiscreteLaplace(scale=-1.0)), DEAR),
         "more than was paid": (count(people, DiscreteLaplace(scale=1.0)), pure(Fraction(99, 100))),

@@ -26,6 +26,19 @@ class TruncatedGeometric:
     def cost(self, keys: int) -> Cost:
         return pure(self.epsilon * keys, self.delta * keys)
 
+    def cost_of_moves(self, rows: int) -> Cost:
+        """Where the counts of an entity's keys move by so many together, one key's perhaps by all of them.
+
+        Proof. Go from one database to its neighbour by one row at a time: each step moves the count n of one key by one, at a
+        cost of (epsilon, delta) for whether that key is shown. Along the c steps of one key that is (c epsilon, delta times the
+        sum of e^(i epsilon) over i < c), and keys add up. With the c adding up to `rows` at most, the sums add up to at most
+        rows e^((rows - 1) epsilon). (Group privacy: Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2.)
+        """
+        exponent = float(self.epsilon) * (rows - 1)
+        if exponent > 700:
+            return pure(self.epsilon * rows, Fraction(1))
+        return pure(self.epsilon * rows, min(self.delta * rows * Fraction(math.exp(exponent) * (1 + 1e-9)), Fraction(1)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianThreshold:
@@ -43,6 +56,9 @@ class GaussianThreshold:
         tail = max(0.5 * math.erfc((self.threshold - 2) / (self.sigma * math.sqrt(2))), LEAST_TAIL)
         return concentrated(Fraction(keys) / (2 * Fraction(self.sigma) ** 2), Fraction(keys) * Fraction(tail * (1 + 1e-9)))
 
+    def cost_of_moves(self, rows: int) -> Cost:
+        raise ValueError("this rule is for counts of entities")
+
 
 LEAST_TAIL = 1e-300  # erfc of more is 0 in floats, and the tail is not
 KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
@@ -50,10 +66,11 @@ KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it.
+    """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it, or, where rows
+    rest on several entities, rows.
 
-    Cost: an entity adds one to the count of at most c keys, c the certificate's stability, as its rows have different keys;
-    see the rules.
+    Cost: let c be the certificate's stability. If an entity's rows have different keys, it adds one to the count of at most c
+    keys; else it moves all counts by c together. See the rules.
     """
 
     plan: Tally
@@ -63,9 +80,9 @@ class Keys:
         rows = certificate.below.rows
         if rows == 0:
             return FREE
-        if rows is None or not certificate.apart or certificate.summands[0].l1 != rows:
-            raise ValueError("keys are counted once for each entity")
-        return self.rule.cost(rows)
+        if rows is None or certificate.summands[0].l1 != rows:
+            raise ValueError("keys are counted by rows that are limited")
+        return self.rule.cost(rows) if certificate.apart else self.rule.cost_of_moves(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
