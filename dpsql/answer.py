@@ -192,6 +192,9 @@ class _Table:
             if found.estimate is not None}
         self.columns: dict[str, tuple[Type, Sequence[Value]]] = {
             key.column: (key.type, [cell[i] for cell in cells]) for i, key in enumerate(question.keys)}
+        levels: list[tuple[Type, Sequence[Value]]] = [
+            (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
+        self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
         for call in question.aggregates:
             self.columns[call.id] = (call.type, values_of(call, aggregates[call.id]))
         self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}

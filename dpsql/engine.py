@@ -13,7 +13,7 @@ from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
 from dpsql.batch.explaining import explained_batch
 from dpsql.batch.linear import Linear, linear
-from dpsql.batch.plan import Batch, check_fitting, identity_of, least, notes_of
+from dpsql.batch.plan import Batch, cells_of, check_fitting, identity_of, least, notes_of
 from dpsql.batch.plans import NAMES as STRATEGIES
 from dpsql.batch.result import Answers
 from dpsql.batch.result import of_json as answers_of
@@ -117,10 +117,13 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
         if known.public and not question.scalars:
             cells, aggregates = exact(question, view, session.kernel)
             return _finish(question, options, Released(cells=cells, aggregates=aggregates), session)
-        if options.strategy is None:
+        if options.strategy is None and not question.together:
             program = compiled(question, options, view, known, session)
             return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
-        made, chosen = _batch([_linear(query, question, options, session)], options, session)
+        asked = _linear(query, question, options, session)
+        if not question.aggregates:  # declared groups alone
+            return _finish(question, options, Released(cells=cells_of(question), aggregates={}), session)
+        made, chosen = _batch([asked], options, session)
     return _answered(made, chosen, query.text, session)[0]
 
 
@@ -294,7 +297,7 @@ def explain(query: Query | Validate, session: Session, parameters: Parameters = 
         entity = session.catalog.entity.name
         if known.public and not question.scalars:
             return explained_public(question, view, session.kernel, entity=entity)
-        if options.strategy is not None:
+        if options.strategy is not None or question.together:
             made, chosen = _batch([_linear(query, question, options, session)], options, session)
             return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=_left(session))
         program = compiled(question, options, view, known, session)

@@ -174,6 +174,10 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
     """What does not depend on the price: parts, and what must be learned."""
+    if question.together:
+        span = next((call.span for call in question.aggregates if call.over is not None), None)
+        raise Unsupported("this is answered as a workload only, not beside subqueries that are released first", code="workload",
+                          span=span, try_="the aggregate without OVER, in a statement of its own")
     if known.public:
         return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
                        searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(

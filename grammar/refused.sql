@@ -482,14 +482,29 @@ SELECT COUNT(*) FROM people TABLESAMPLE 10%
 -- Unsupported not-accepted: samples are not answered
 SELECT COUNT(*) FROM people USING SAMPLE 10
 
--- Unsupported not-accepted: ROLLUP is not answered
-SELECT sex, COUNT(*) FROM people GROUP BY ROLLUP (sex)
+-- Unsupported not-accepted: WITH ROLLUP is not answered
+SELECT sex, COUNT(*) FROM people GROUP BY sex WITH ROLLUP
 
--- Unsupported not-accepted: CUBE is not answered
-SELECT sex, COUNT(*) FROM people GROUP BY CUBE (sex, active)
+-- Unsupported group-by: grouping sets inside a query are not answered
+SELECT COUNT(*) FROM (SELECT sex, COUNT(*) AS n FROM visits JOIN people USING (person_id) GROUP BY CUBE (sex)) AS t
 
--- Unsupported not-accepted: GROUPING SETS are not answered
-SELECT sex, COUNT(*) FROM people GROUP BY GROUPING SETS ((sex), ())
+-- SqlError group-by: GROUPING tells of groups
+SELECT COUNT(*) FROM people WHERE GROUPING(sex) = 1 GROUP BY CUBE (sex)
+
+-- SqlError group-by: this is no key of GROUP BY
+SELECT COUNT(*), GROUPING(age) FROM people GROUP BY CUBE (sex)
+
+-- Unsupported window-here: an aggregate over groups of several grouping sets is not answered
+SELECT sex, SUM(COUNT(*)) OVER () FROM people GROUP BY ROLLUP (sex)
+
+-- Unsupported window-order: running totals are in the order of one key
+SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY sex, age) FROM people GROUP BY sex, age
+
+-- SqlError group-by: this is no key of GROUP BY
+SELECT sex, SUM(COUNT(*)) OVER (ORDER BY age) FROM people GROUP BY sex
+
+-- Unsupported window-frame: ROWS counts groups one by one, and several groups have the same place in this order
+SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY age ROWS 3 PRECEDING) FROM people GROUP BY sex, age
 
 -- Unsupported group-by: GROUP BY takes a list of keys without brackets
 SELECT sex, active, COUNT(*) FROM people GROUP BY (sex, active)

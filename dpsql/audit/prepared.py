@@ -95,6 +95,8 @@ class Prepared:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             raise ValueError("a statement over public tables has no noise to look at")
+        if question.together:
+            raise ValueError("a statement that is a workload of one is not one program")
         self.session = session
         self.program: Program = engine.compiled(question, options, view, known, session)
 

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from dpsql.batch.linear import Linear, column_of
+from dpsql.batch.linear import column_of
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, walk
+from dpsql.plan.node import Node
 from dpsql.sql.domains import Scratch
 from dpsql.types import Type
-from dpsql.workload.factors import Dense, Factor, Identity, Total
 
 MOST_VALUES = 100_000
+AT_ONCE = 100  # expressions that are evaluated by one statement
 COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinct from", "in", "is null", "is not null")
 
 
@@ -43,23 +41,25 @@ class Column:
     values: tuple[Value, ...]
     stands: tuple[Value, ...]
 
-    def results(self, exprs: Sequence[Expr], scratch: Scratch) -> list[tuple[Any, ...]]:
-        """For each value what expressions of the column are there."""
-        return scratch.evaluate(exprs, {self.ref.column: (self.ref.type, list(self.stands))})
+    def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
+        """What expressions of the column are, for each of its values."""
+        found: dict[Expr, list[Value]] = {}
+        for first in range(0, len(exprs), AT_ONCE):
+            part = exprs[first : first + AT_ONCE]
+            rows = scratch.evaluate(part, {self.ref.column: (self.ref.type, list(self.stands))})
+            found |= {expr: [row[i] for row in rows] for i, expr in enumerate(part)}
+        return found
 
 
-def attributes(asked: Sequence[Linear]) -> tuple[Column, ...]:
-    """The attributes of questions over one source, in the order in which they are first named. Raises Unsupported, located."""
-    read: dict[str, list[Expr]] = {}
-    for question in asked:
-        for expr in [*question.keys, *(test for part in question.sums for test in part.tests)]:
-            ref = column_of(expr)
-            if ref is not None:
-                read.setdefault(ref.column, []).append(expr)
-    source = asked[0].source if asked else None
-    assert source is not None
-    return tuple(_attribute(source.field(name).ref, source.field(name).facts, source.field(name).name, exprs)
-                 for name, exprs in read.items())
+def attributes(source: Node, exprs: Sequence[Expr]) -> tuple[Column, ...]:
+    """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported."""
+    read: dict[str, dict[Expr, None]] = {}
+    for expr in exprs:
+        ref = column_of(expr)
+        if ref is not None:
+            read.setdefault(ref.column, {})[expr] = None
+    return tuple(_attribute(source.field(name).ref, source.field(name).facts, source.field(name).name, list(own))
+                 for name, own in read.items())
 
 
 def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Column:
@@ -127,22 +127,3 @@ def _call(function: str, *args: Expr) -> Call:
 
 def _whole(number: int) -> Literal:
     return Literal(value=number, type=Type.BIGINT)
-
-
-def factor(column: Column, groups: Sequence[tuple[Value, ...]] | None, keys: Sequence[Expr], tests: Sequence[Expr],
-           scratch: Scratch) -> Factor:
-    """The queries of one attribute: for each combination of key values a row (one row, without keys), counting the values that
-    have it and fulfil all tests."""
-    results = column.results([*keys, *tests], scratch) if keys or tests else [() for _ in column.values]
-    kept = np.array([all(value is True for value in row[len(keys):]) for row in results], dtype=bool)
-    if groups is None:
-        return Total(len(kept)) if kept.all() else Dense(kept.astype(np.int64)[None, :])
-    place = {group: i for i, group in enumerate(groups)}
-    matrix = np.zeros((len(groups), len(kept)), dtype=np.int64)
-    for j, row in enumerate(results):
-        at = place.get(tuple(row[: len(keys)]))
-        if at is not None and kept[j]:
-            matrix[at, j] = 1
-    if matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(groups), dtype=np.int64)).all():
-        return Identity(len(groups))
-    return Dense(matrix)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsql.accounting.cost import amount
 from dpsql.batch.group import Group, Plan
-from dpsql.batch.plan import Batch, cells_of
+from dpsql.batch.plan import Batch, cells_count
 from dpsql.canonical import canonical
 from dpsql.explain import Expected, Explanation, Measurement, Step, steps
 from dpsql.plan.certificate import stabilities
@@ -26,7 +26,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
     found = [_measurement(made, at, group, plan) for at, (group, plan) in enumerate(zip(made.groups, made.plans, strict=True))]
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
-    cells = [len(cells_of(one.question.keys)) for one in made.asked]
+    cells = [cells_count(one.question) for one in made.asked]
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
                        groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too")
@@ -39,8 +39,8 @@ def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:
 
 
 def _measurement(made: Batch, at: int, group: Group, plan: Plan) -> Measurement:
-    texts = dict.fromkeys(part.call.text or part.call.function for one, places in zip(made.asked, made.places, strict=True)
-                          for part, place in zip(one.sums, places, strict=True) if place.group == at)
+    texts = dict.fromkeys(recipe.call.text or recipe.call.function for one, places in zip(made.asked, made.places, strict=True)
+                          for recipe in one.recipes if any(places[part].group == at for part in recipe.sums))
     kind = "counts" if isinstance(group.summand, Count) else "sums"
     shown = _shortened(list(texts))
     against = {verdict.name: _why(verdict, plan) for verdict in plan.verdicts if verdict.name != plan.name}

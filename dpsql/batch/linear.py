@@ -2,42 +2,61 @@
 
 A cell of the view's data vector is a combination of values of a few columns. A query is linear in it where all that decides
 which rows count looks at one column each: keys that are a column or computed from one, and conditions that are conjunctions of
-such tests. COUNT and SUM are answered; everything else is refused, with its place.
+such tests. COUNT, SUM and AVG are answered; everything else is refused, with its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts, walk
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
 from dpsql.plan.node import Node
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import AggregateCall, Over, Question
 from dpsql.plan.rules.flatten import lowered
-from dpsql.types import Span
+from dpsql.types import Interval, Span
+
+MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million stays in 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """An aggregate: the sum of `expr` (rows, for None) over the rows that fulfil every test. `summand` bounds what one adds."""
+    """`times` the sum of `expr` (rows, for None) over the rows that fulfil every test. `summand` bounds what one row adds.
 
-    call: AggregateCall
+    over   the groups that it is added up over; None: its own
+    """
+
     summand: Count | GridSum
     expr: Expr | None
     tests: tuple[Expr, ...]
+    times: float = 1.0
+    over: Over | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """An aggregate from sums: the sum itself, or for a mean the first over the second, in the range that it must lie in."""
+
+    call: AggregateCall
+    sums: tuple[int, ...]
+    among: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """A statement as sums over the rows of `source`, for each value of its keys."""
+    """A statement as sums over the rows of `source`, for each value of its keys, and what is made of them."""
 
     question: Question
     source: Node
     keys: tuple[Expr, ...]
     sums: tuple[Sum, ...]
+    recipes: tuple[Recipe, ...]
 
 
 def linear(question: Question, view: Node) -> Linear:
@@ -56,8 +75,9 @@ def linear(question: Question, view: Node) -> Linear:
     keys = tuple(_known(exprs[key.column]) for key in question.keys)
     for key, expr in zip(question.keys, keys, strict=True):
         _one_column(expr, f"key {key.name}", key.span)
-    return Linear(question=question, source=below.source, keys=keys,
-                  sums=tuple(_sum(call, view, exprs, below.common) for call in calls))
+    reader = _Reader(view=view, exprs=exprs, common=below.common, env=below.source.env)
+    recipes = tuple(reader.read(call) for call in calls)
+    return Linear(question=question, source=below.source, keys=keys, sums=tuple(reader.sums), recipes=recipes)
 
 
 def _known(expr: Expr | None) -> Expr:
@@ -65,24 +85,73 @@ def _known(expr: Expr | None) -> Expr:
     return expr
 
 
-def _sum(call: AggregateCall, view: Node, exprs: dict[str, Expr | None], common: Sequence[Expr]) -> Sum:
-    tests = [*common, *(conjuncts(_known(exprs[call.when])) if call.when is not None else ())]
-    tests = [test for test in tests if not (isinstance(test, Literal) and test.value is True)]
-    for test in tests:
-        _one_column(test, "condition", test.span or call.span)
-    if call.function == "count" and not call.columns:
-        return Sum(call=call, summand=Count(), expr=None, tests=tuple(tests))
-    if call.function == "count":
-        return Sum(call=call, summand=Count(column="value"), expr=_known(exprs[call.columns[0]]), tests=tuple(tests))
-    if call.function != "sum":
+@dataclass
+class _Reader:
+    """Reads aggregates as sums; one that is needed twice is one."""
+
+    view: Node
+    exprs: dict[str, Expr | None]
+    common: Sequence[Expr]
+    env: Mapping[str, Facts]
+    sums: list[Sum] = field(default_factory=list)
+
+    def read(self, call: AggregateCall) -> Recipe:
+        value = _known(self.exprs[call.columns[0]]) if call.columns else None
+        match call.function:
+            case "count":
+                return Recipe(call=call, sums=(self._count(call, value),))
+            case "sum":
+                assert value is not None
+                return Recipe(call=call, sums=(self._sum(call, value),))
+            case "avg":
+                assert value is not None
+                ends = self.view.field(call.columns[0]).facts.declared
+                return Recipe(call=call, sums=(self._sum(call, value), self._count(call, value)), among=ends)
         raise _not_linear(call.text or call.function.upper(), call.span)
-    field = view.field(call.columns[0])
-    grid = quantizer(field.facts, from_low=False) if field.facts.type.numeric else None
-    if grid is None or not grid.largest:
-        raise Unsupported(f"{field.name} has no declared bounds, so one row could change the answer without limit",
-                          code="no-bounds", subject=field.name, span=call.span,
-                          try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
-    return Sum(call=call, summand=GridSum(column="value", grid=grid), expr=_known(exprs[call.columns[0]]), tests=tuple(tests))
+
+    def _count(self, call: AggregateCall, value: Expr | None) -> int:
+        """Rows; those where a value is not NULL."""
+        if value is None or not facts(value, self.env).nullable:
+            return self._add(call, Count(), None)
+        chosen = _chosen(value, or_zero=False)
+        if chosen is not None and not facts(chosen[1], self.env).nullable:
+            return self._add(call, Count(), None, chosen[0])
+        return self._add(call, Count(column="value"), value)
+
+    def _sum(self, call: AggregateCall, value: Expr) -> int:
+        """A sum of values; of a constant where a condition holds, that many times a count of rows."""
+        chosen = _chosen(value, or_zero=True)
+        test, value = chosen if chosen is not None else (None, value)
+        if isinstance(value, Literal) and isinstance(value.value, int | float) and math.isfinite(value.value):
+            return self._add(call, Count(), None, test, times=float(value.value))
+        known = facts(value, self.env) if chosen is not None else self.view.field(call.columns[0]).facts
+        grid = quantizer(known, from_low=False, most_steps=MOST_STEPS) if known.type.numeric else None
+        if grid is None or not grid.largest:
+            name = self.view.field(call.columns[0]).name
+            raise Unsupported(f"{name} has no declared bounds, so one row could change the answer without limit",
+                              code="no-bounds", subject=name, span=call.span,
+                              try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
+        return self._add(call, GridSum(column="value", grid=grid), value, test)
+
+    def _add(self, call: AggregateCall, summand: Count | GridSum, expr: Expr | None, *more: Expr | None, times: float = 1) -> int:
+        when = conjuncts(_known(self.exprs[call.when])) if call.when is not None else ()
+        conditions = (*self.common, *when, *(part for part in more if part is not None))
+        tests = [test for whole in conditions for test in conjuncts(whole)]
+        tests = [test for test in dict.fromkeys(tests) if not (isinstance(test, Literal) and test.value is True)]
+        for test in tests:
+            _one_column(test, "condition", test.span or call.span)
+        found = Sum(summand=summand, expr=expr, tests=tuple(tests), times=times, over=call.over, span=call.span)
+        if found not in self.sums:
+            self.sums.append(found)
+        return self.sums.index(found)
+
+
+def _chosen(value: Expr, *, or_zero: bool) -> tuple[Expr, Expr] | None:
+    """CASE WHEN test THEN value END, with ELSE NULL (or 0) only: the test and the value."""
+    if not isinstance(value, Case) or len(value.branches) != 1 or not isinstance(value.otherwise, Literal):
+        return None
+    otherwise = value.otherwise.value
+    return value.branches[0] if otherwise is None or (or_zero and otherwise == 0) else None
 
 
 def _one_column(expr: Expr, what: str, span: Span | None) -> None:
@@ -97,7 +166,7 @@ def _one_column(expr: Expr, what: str, span: Span | None) -> None:
 
 def _not_linear(what: str, span: Span | None) -> Unsupported:
     return Unsupported(f"{what} is not linear", code="workload", span=span, subject=what,
-                       try_="COUNT and SUM, also with FILTER; other aggregates in a statement of their own")
+                       try_="COUNT, SUM and AVG, also with FILTER; other aggregates in a statement of their own")
 
 
 def column_of(expr: Expr) -> Ref | None:

@@ -75,7 +75,7 @@ class Measured:
         else:
             stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
         axes = tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(group.columns))
-        line = strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute there
+        line = not axes or strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute there
         places = [_in_line(group.smaller)] if line else list(group.smaller.classes)
         blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
             widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))

@@ -7,47 +7,45 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import purse
-from dpsql.batch.attributes import Column, attributes, factor
+from dpsql.batch.compiling import Asked, group_of
 from dpsql.batch.group import Group, Plan, Told
-from dpsql.batch.linear import Linear, Sum, column_of
+from dpsql.batch.linear import Linear, Recipe
+from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
+from dpsql.canonical import canonical
 from dpsql.catalog.price import Price
-from dpsql.cells import Cells
+from dpsql.cells import Cells, cells_over, kept_keys
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
 from dpsql.options import Options
-from dpsql.plan.certificate import certify
-from dpsql.plan.expr.nodes import Expr, Value
-from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.tally import Tally
-from dpsql.plan.question import Key
+from dpsql.plan.node import PublicFacts
+from dpsql.plan.question import Over, Question
 from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
 from dpsql.types import Span
-from dpsql.workload.domain import Attribute, Domain
-from dpsql.workload.factors import Array, Factor, Total
-from dpsql.workload.workload import Product, Workload
+from dpsql.workload.factors import Array
 
 MOST_ANSWERS = 2_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the answers of an aggregate lie: in which group of sums, in which part, and how they become cells in order."""
+    """Where a sum is found: in which group, and for each cell of the statement the number of its query there; -1 where no row can
+    be in the cell, so that the sum is 0, and -2 where there is nothing to add up."""
 
     group: int
-    part: int
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
+    queries: NDArray[np.int64]
+
+    def of(self, numbers: Array) -> Array:
+        """Of the numbers of a group those of the cells; NaN where there is none."""
+        return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,24 +107,45 @@ class Batch:
         return [{name: estimate.deviations for name, estimate in found.items()} for _, found in made]
 
     def _cells(self, number: int, told: Sequence[Told]) -> tuple[Cells, dict[str, Estimate]]:
-        asked, found = self.asked[number], {}
-        for at, (part, place) in enumerate(zip(asked.sums, self.places[number], strict=True)):
-            at_ = self.groups[place.group].workload.slices[place.part]
+        one = self.asked[number]
+        sums = []
+        for at, (part, place) in enumerate(zip(one.sums, self.places[number], strict=True)):
             group = told[place.group]
-            values, spread = (np.asarray(whole[at_]).reshape(place.shape).transpose(place.order).reshape(-1)
-                              for whole in (group.values, group.variances))
-            found[part.call.id] = Estimate(values=values, slopes={(at, place.part): (
-                Error(kind=group.kind, scale=1.0), np.sqrt(np.maximum(spread, 0)))})
-        return cells_of(asked.question.keys), found
+            spread = np.sqrt(np.maximum(place.of(group.variances), 0))
+            known = Estimate(values=place.of(group.values), slopes={
+                (at, place.group): (Error(kind=group.kind, scale=1.0), spread)})
+            sums.append(known.scaled(part.times))
+        return cells_of(one.question), {recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes}
 
 
-def cells_of(keys: Sequence[Key]) -> Cells:
-    """All combinations of declared values."""
-    return tuple(product(*map(_values, keys)))
+def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Estimate:
+    """An aggregate from its sums, over the cells of a statement."""
+    found = sums[recipe.sums[0]]
+    if len(recipe.sums) > 1:
+        rows = sums[recipe.sums[1]]
+        found = (found / rows).where(rows.values > 0)
+        found = found.within(recipe.among.low, recipe.among.high) if recipe.among is not None else found
+    over = recipe.call.over
+    return found.scaled(1 / counted(question, over)) if over is not None and over.mean else found
 
 
-def _values(key: Key) -> list[Value]:
-    return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
+def counted(question: Question, over: Over) -> Array:
+    """Over how many groups an aggregate over groups adds up, for each cell."""
+    each, others = np.ones(1), 1.0
+    for key in question.keys:
+        values = key.values
+        if key.column == over.order:
+            each = np.multiply.outer(each, frame_sizes(values, over))
+        else:
+            others *= 1 if key.column in over.within else len(values)
+            each = np.multiply.outer(each, np.ones(len(values)))
+    return np.maximum(each.reshape(-1) * others, 1)
+
+
+def cells_of(question: Question) -> Cells:
+    """The groups of a statement: all combinations of declared values, for each grouping set. Raises Unsupported for too many."""
+    _check_count(cells_count(question))
+    return cells_over([key.values for key in question.keys], question)
 
 
 def identity_of(made: Batch) -> tuple[object, ...]:
@@ -171,85 +190,29 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
 
 def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
-    answers = sum(math.prod(len(_values(key)) for key in one.question.keys) * len(one.sums) for one in asked)
-    if answers > MOST_ANSWERS:
-        raise Unsupported(f"these statements ask for {answers} numbers together, more than {MOST_ANSWERS}", code="workload",
-                          try_="fewer groups, or several workloads")
-    kinds: list[list[tuple[int, int, Sum]]] = []  # sums of one expression over one source
+    answers = sum(cells_count(one.question) * len(one.sums) for one in asked)
+    _check_count(answers)
+    if not answers:
+        raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
+    kinds: dict[str, list[Asked]] = {}  # sums of one expression over one source
     for number, one in enumerate(asked):
+        source = canonical(one.source)
         for at, part in enumerate(one.sums):
-            same = next((members for members in kinds if _alike(members[0], asked, one, part)), None)
-            if same is None:
-                kinds.append([(number, at, part)])
-            else:
-                same.append((number, at, part))
-    groups: list[Group] = []
-    places: dict[tuple[int, int], Place] = {}
-    for members in kinds:
-        group, found = _group(len(groups), asked, members, public, scratch, pure=purse_.epsilon is not None)
-        groups.append(group)
-        places |= found
-    return Batch(asked=tuple(asked), groups=tuple(groups), purse=purse_, places=tuple(
+            kinds.setdefault(canonical([part.summand, part.expr, source]), []).append(Asked(statement=one, number=number, at=at))
+    made = [group_of(members, public, scratch, pure=purse_.epsilon is not None) for members in kinds.values()]
+    places = {(member.number, member.at): Place(group=i, queries=queries) for i, (members, (_, found)) in enumerate(
+        zip(kinds.values(), made, strict=True)) for member, queries in zip(members, found, strict=True)}
+    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), purse=purse_, places=tuple(
         tuple(places[number, at] for at in range(len(one.sums))) for number, one in enumerate(asked)))
 
 
-def _alike(member: tuple[int, int, Sum], asked: Sequence[Linear], one: Linear, part: Sum) -> bool:
-    number, _, other = member
-    return (part.summand, part.expr) == (other.summand, other.expr) and one.source == asked[number].source
+def _check_count(answers: int) -> None:
+    if answers > MOST_ANSWERS:
+        raise Unsupported(f"these are {answers} numbers together, more than {MOST_ANSWERS}", code="too-large",
+                          try_="fewer keys or grouping sets, coarser keys, or several workloads")
 
 
-def _group(number: int, asked: Sequence[Linear], members: Sequence[tuple[int, int, Sum]], public: PublicFacts,
-           scratch: Scratch, *, pure: bool) -> tuple[Group, dict[tuple[int, int], Place]]:
-    source, part = asked[members[0][0]].source, members[0][2]
-    columns = attributes([Linear(question=asked[at].question, source=source, keys=asked[at].keys, sums=(sum_,))
-                          for at, _, sum_ in members])
-    parts: list[Product] = []
-    places: dict[tuple[int, int], Place] = {}
-    for at, place, sum_ in members:
-        made, shape, order = _part(asked[at], sum_, columns, scratch)
-        places[at, place] = Place(group=number, part=len(parts), shape=shape, order=order)
-        parts.append(made)
-    if not columns:  # nothing tells rows apart: one attribute of one value
-        parts, domain = [Product((Total(1),))] * len(parts), Domain((Attribute("all", 1),))
-    else:
-        domain = Domain(tuple(Attribute(column.ref.column, len(column.values)) for column in columns))
-    view = _view(source, columns, part.expr)
-    moved = certify(Tally(input=view, keys=(), summands=(part.summand,)), public).summands[0].l1
-    assert moved is not None
-    unit = float(part.summand.grid.step) if isinstance(part.summand, GridSum) else 1.0
-    return Group(view=view, columns=columns, summand=part.summand, workload=Workload(domain, tuple(parts)), moved=moved,
-                 unit=unit, pure=pure), places
-
-
-def _view(source: Node, columns: Sequence[Column], value: Expr | None) -> Node:
-    """The columns that cells are made of, and the value that is summed."""
-    shown = [(f"a{i}", column.ref.column, column.code) for i, column in enumerate(columns)]
-    if value is not None:
-        shown.append(("value", "value", value))
-    if not shown:
-        return source
-    return Project(input=source, columns=tuple(shown))
-
-
-def _part(one: Linear, part: Sum, columns: Sequence[Column],
-          scratch: Scratch) -> tuple[Product, tuple[int, ...], tuple[int, ...]]:
-    """The product of one aggregate's factors; the shape of its answers by key, as they lie; and the order that puts the keys
-    into that of the statement."""
-    factors: list[Factor] = []
-    shape: list[int] = []
-    lying: list[int] = []
-    for column in columns:
-        mine = [i for i, key in enumerate(one.keys) if (ref := column_of(key)) is not None and ref.column == column.ref.column]
-        tests = [test for test in part.tests if (ref := column_of(test)) is not None and ref.column == column.ref.column]
-        lists = [_values(one.question.keys[i]) for i in mine]
-        groups = list(product(*lists)) if mine else None
-        factors.append(factor(column, groups, [one.keys[i] for i in mine], tests, scratch))
-        shape += [len(values) for values in lists]
-        lying += mine
-    constant = [i for i in range(len(one.keys)) if i not in lying]
-    shape += [len(_values(one.question.keys[i])) for i in constant]
-    lying += constant
-    if any(not any(made.column_powers(1)) for made in factors):
-        raise Unsupported("no declared value fulfils these conditions", code="workload", span=part.call.span,
-                          try_="conditions that some values fulfil")
-    return Product(tuple(factors)), tuple(shape), tuple(int(i) for i in np.argsort(lying))
+def cells_count(question: Question) -> int:
+    """How many groups a statement has."""
+    sizes = [len(key.values) for key in question.keys]
+    return sum(math.prod(sizes[i] for i in kept) for kept in kept_keys(question))

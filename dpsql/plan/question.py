@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.model import Domain
-from dpsql.plan.expr.nodes import Awaited, Expr
+from dpsql.plan.expr.nodes import Awaited, Expr, Value
 from dpsql.plan.node import Node
 from dpsql.types import Span, Type
 
@@ -25,6 +25,39 @@ class Key:
     nullable: bool
     span: Span | None = None
 
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The declared values, NULL last."""
+        return (*(self.domain.values if self.domain is not None else ()), *((None,) if self.nullable else ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """GROUPING(keys): for each group a number whose bits, the last key's first, say which of the keys are summed out."""
+
+    id: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """Which groups an aggregate is added up over: those with the same values of the keys `within` whose value of the key `order`,
+    if there is one, lies in a frame.
+
+    rows         ends count groups in this order, and else distances from the group's own value, where 0 is that value
+    start, end   of the frame, after the group itself; None for no end
+    mean         divided by the number of these groups
+    """
+
+    within: tuple[str, ...]
+    order: str | None = None
+    descending: bool = False
+    nulls_first: bool = False
+    rows: bool = False
+    start: float | None = None
+    end: float | None = None
+    mean: bool = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateCall:
@@ -34,6 +67,7 @@ class AggregateCall:
     columns    the arguments; none for COUNT(*)
     fraction   of a quantile
     discrete   a quantile is one of the values
+    over       the groups that it is added up over; None: its own
     """
 
     id: str
@@ -42,6 +76,7 @@ class AggregateCall:
     when: str | None = None
     fraction: Fraction | None = None
     discrete: bool = False
+    over: Over | None = None
     type: Type = Type.DOUBLE
     span: Span | None = None
     text: str = ""
@@ -68,7 +103,8 @@ class Ordering:
 class Question:
     """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
 
-    `scalars` are released first, in this order; they have none of their own.
+    `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
+    have none of their own.
     """
 
     view: Node
@@ -81,6 +117,13 @@ class Question:
     offset: int = 0
     distinct: bool = False
     scalars: tuple[Scalar, ...] = ()
+    sets: tuple[tuple[int, ...], ...] | None = None
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether its answers are linear queries that only a workload answers: over several grouping sets, or over groups."""
+        return self.sets is not None or any(call.over is not None for call in self.aggregates)
 
     @property
     def read(self) -> frozenset[str]:

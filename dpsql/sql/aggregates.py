@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Case, Expr, Literal
+from dpsql.plan.question import Over
 from dpsql.sql import typing
 from dpsql.sql.expressions import Binder
 from dpsql.sql.places import span_of
@@ -33,10 +34,11 @@ class Aggregated:
     discrete: bool
     type: Type
     span: Span | None
+    over: Over | None = None
 
     def same(self, other: Aggregated) -> bool:
-        return (self.function, self.args, self.when, self.fraction, self.discrete) == (
-            other.function, other.args, other.when, other.fraction, other.discrete)
+        return (self.function, self.args, self.when, self.fraction, self.discrete, self.over) == (
+            other.function, other.args, other.when, other.fraction, other.discrete, other.over)
 
 
 class Reader:

@@ -182,6 +182,10 @@ class Body:
             raise not_here(node)
         return self.windows.read(node)
 
+    def level(self, node: exp.Expr) -> Expr:
+        raise SqlError("GROUPING tells of groups", code="group-by", span=span_of(node),
+                       try_="SELECT GROUPING(a) ... GROUP BY CUBE (a)")
+
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column): the lower end of the declared bin that a value lies in."""
         span = span_of(node)

@@ -30,6 +30,8 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
     exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Qualify: _UNARY, exp.Group: {"expressions", "all"},
+    exp.Cube: {"expressions"}, exp.Rollup: {"expressions"}, exp.GroupingSets: {"expressions"}, exp.Grouping: {"expressions"},
+    exp.GroupingId: {"expressions"},
     exp.Order: {"expressions"}, exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Limit: {"expression"}, exp.Offset: {"expression"}, exp.Distinct: {"expressions"},
     exp.Alias: {"this", "alias"}, exp.Star: set(), exp.Column: {"this", "table"}, exp.Identifier: {"this", "quoted"},
@@ -103,6 +105,8 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, exp.Window) and node.args.get("over") not in (None, "OVER"):
         raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
                           try_="OVER (...)")
+    if isinstance(node, exp.Tuple) and isinstance(node.parent, exp.Group | exp.GroupingSets):
+        return  # () is the set of no keys
     for kind, (names, what) in _NEEDED.items():
         if isinstance(node, kind) and not any(node.args.get(name) for name in names):
             raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node))
@@ -110,7 +114,9 @@ def _check_whole(node: exp.Expr) -> None:
 
 _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str]] = {
     exp.Select: (("expressions",), "what to SELECT"),
-    exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key"),
+    exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key"), exp.Cube: (("expressions",), "a key"),
+    exp.Rollup: (("expressions",), "a key"), exp.GroupingSets: (("expressions",), "a set of keys"),
+    exp.Grouping: (("expressions",), "a key"), exp.GroupingId: (("expressions",), "a key"),
     exp.Order: (("expressions",), "what to ORDER BY"), exp.In: (("expressions", "query", "unnest", "field"), "the list of IN"),
     exp.TableAlias: (("this",), "a name"), exp.Tuple: (("expressions",), "what stands in brackets"), exp.Case: (("ifs",), "WHEN"),
 }

@@ -55,6 +55,10 @@ class Host(Protocol):
         """A function with OVER"""
         ...
 
+    def level(self, node: exp.Expr) -> Expr:
+        """GROUPING(keys)"""
+        ...
+
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column)"""
         ...
@@ -344,6 +348,9 @@ class Binder:
     def _window(self, node: exp.Expr, span: Span | None) -> Expr:
         return self._host.window(node)
 
+    def _level(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.level(node)
+
     def _without_over(self, node: exp.Expr, span: Span | None) -> Expr:
         raise SqlError("this function needs OVER", code="window-function", span=span,
                        try_="ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)")
@@ -369,6 +376,7 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.TryCast: Binder._cast, exp.Coalesce: Binder._variadic, exp.Greatest: Binder._variadic, exp.Least: Binder._variadic,
     exp.Concat: Binder._concat, exp.Trim: Binder._trim, exp.Log: Binder._log, exp.Extract: Binder._extract,
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
+    exp.Grouping: Binder._level, exp.GroupingId: Binder._level,
     exp.Window: Binder._window, **dict.fromkeys(WINDOWED, Binder._without_over),
     exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
 }

@@ -12,13 +12,17 @@ from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
+from dpsql.plan.question import Level
 from dpsql.sql.aggregates import Aggregated, Reader
 from dpsql.sql.expressions import Binder, Host
+from dpsql.sql.grouping_sets import sets_of
 from dpsql.sql.places import span_of
+from dpsql.sql.running import inner_of_over, read_over
 from dpsql.sql.scope import Fresh
 from dpsql.sql.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
+MOST_GROUPING = 50  # so that their bits stay a whole number
 RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
 
 
@@ -47,6 +51,8 @@ class Grouping:
         self._known: dict[str, Facts] = {}
         self._clause = "SELECT"
         self.keys: list[GroupKey] = []
+        self.sets: list[tuple[int, ...]] | None = None
+        self.levels: list[Level] = []
         self.aggregates: list[Aggregated] = []
         self.binder = Binder(self)
 
@@ -83,7 +89,39 @@ class Grouping:
         return self._body.scalar(query, span)
 
     def window(self, node: exp.Expr) -> Expr:
-        raise not_here(node)
+        """An aggregate over groups; its inner aggregate is one of rows."""
+        if self._exact:
+            raise not_here(node)
+        if self.sets is not None:
+            raise Unsupported("an aggregate over groups of several grouping sets is not answered", code="window-here",
+                              span=span_of(node), try_="one statement for each grouping set")
+        read = Reader(self._rows, self._fresh.column(), exact=False).read(inner_of_over(node))
+        if read.function not in ("count", "sum"):
+            raise not_here(node)
+        over = read_over(node, self._key_of, self._rows.bind, len(self.keys))
+        return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
+
+    def level(self, node: exp.Expr) -> Expr:
+        """GROUPING(keys), in the column that tells it."""
+        keys = tuple(self._key_of(part)[0] for part in node.expressions)
+        if len(keys) > MOST_GROUPING:
+            raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
+        found = next((level for level in self.levels if level.keys == keys), None)
+        if found is None:
+            found = Level(id=self._fresh.column(), keys=keys)
+            self.levels.append(found)
+            ends = Interval(0, 2 ** len(keys) - 1)
+            self._known[found.id] = Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends, whole=True)
+        return Ref(column=found.id, type=Type.BIGINT, span=span_of(node))
+
+    def _key_of(self, node: exp.Expr) -> tuple[str, Type]:
+        """The column and type of the key that an expression is. Raises SqlError where it is none."""
+        expr = self._rows.bind(node)
+        found = next((key for key in self.keys if key.expr == expr), None)
+        if found is None:
+            raise SqlError("this is no key of GROUP BY", code="group-by", span=span_of(node), try_="one of " + ", ".join(
+                key.name or "the keys" for key in self.keys) if self.keys else "GROUP BY ...")
+        return found.id, found.expr.type
 
     def bins(self, node: exp.Expr) -> Expr:
         return self._body.bins(node)
@@ -92,8 +130,11 @@ class Grouping:
         return self._body.compiles(pattern)
 
     def aggregate(self, node: exp.Expr) -> Expr:
-        """Read an aggregate; one that was read before is the same one."""
-        read = Reader(self._rows, self._fresh.column(), exact=self._exact).read(node)
+        """Read an aggregate."""
+        return self._known_as(Reader(self._rows, self._fresh.column(), exact=self._exact).read(node))
+
+    def _known_as(self, read: Aggregated) -> Expr:
+        """The column of an aggregate; one that was read before is the same one."""
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
@@ -104,19 +145,34 @@ class Grouping:
     # -- clauses
 
     def read_keys(self, select: exp.Expr, *, all_items: bool = False) -> None:
-        """The keys of the GROUP BY of a SELECT: columns, expressions, positions, aliases or ALL (also meant by `all_items`)."""
+        """The keys of the GROUP BY of a SELECT: columns, expressions, positions, aliases or ALL (also meant by `all_items`); in
+        CUBE, ROLLUP or GROUPING SETS, where the groups are released."""
         group = select.args.get("group")
         if all_items or (group is not None and group.args.get("all")):
             for item in select.expressions:
                 if not has_aggregate(item):
                     self.add_key(item_name(item), self._rows.bind(inner_of(item)))
             return
-        for part in group.expressions if group is not None else ():
-            if isinstance(part, exp.Tuple) or (isinstance(part, exp.Paren) and isinstance(part.this, exp.Tuple)):
-                raise Unsupported("GROUP BY takes a list of keys without brackets", code="group-by", span=span_of(part),
-                                  try_="GROUP BY a, b")
-            item = self._item(part, select.expressions)
-            self.add_key(item_name(item), self._rows.bind(inner_of(item)))
+        parts = group.expressions if group is not None else []
+        sets = sets_of(parts)
+        if sets is not None and self._exact:
+            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
+                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
+        if sets is None:
+            for part in parts:
+                self._read_key(part, select)
+            return
+        self.sets = []
+        for keys in sets:
+            found = [self._read_key(part, select) for part in keys]
+            self.sets.append(tuple(sorted({self.keys.index(key) for key in found})))
+
+    def _read_key(self, part: exp.Expr, select: exp.Expr) -> GroupKey:
+        if isinstance(part, exp.Tuple) or (isinstance(part, exp.Paren) and isinstance(part.this, exp.Tuple)):
+            raise Unsupported("GROUP BY takes a list of keys without brackets", code="group-by", span=span_of(part),
+                              try_="GROUP BY a, b")
+        item = self._item(part, select.expressions)
+        return self.add_key(item_name(item), self._rows.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
         """The SELECT list. What it names may be used by what follows."""
@@ -158,14 +214,20 @@ class Grouping:
         if known is None:
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
             self.keys.append(known)
-            self._known[known.id] = facts(expr, self._body.env)
+            told = facts(expr, self._body.env)
+            if self.sets is not None:  # NULL where it is summed out
+                told = replace(told, nullable=True)
+                if isinstance(expr, Ref):
+                    self._known[expr.column] = told
+            self._known[known.id] = told
         return known
 
     # -- expressions over groups
 
     def output(self, expr: Expr, span: Span | None) -> Expr:
         """An expression with its keys replaced by their columns. Raises SqlError where a column is neither key nor aggregated."""
-        known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | self._around
+        known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | {
+            level.id for level in self.levels} | self._around
 
         def change(part: Expr) -> Expr | None:
             found = next((key for key in self.keys if key.expr == part and not isinstance(part, Literal)), None)

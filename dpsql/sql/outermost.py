@@ -42,7 +42,7 @@ class Outermost:
         grouping.read_keys(select, all_items=distinct and plain)  # SELECT DISTINCT of columns means GROUP BY all of them
         exprs = grouping.read_items(select)
         having, ordering = grouping.read_having(select), self._ordering(exprs)
-        if not grouping.keys and not grouping.aggregates and not self._one_row:
+        if not grouping.keys and not grouping.aggregates and grouping.sets is None and not self._one_row:
             raise self._rows_asked(select.expressions[0])
         view, slots = self._view()
         question = Question(
@@ -50,11 +50,12 @@ class Outermost:
             aggregates=tuple(AggregateCall(
                 id=found.id, function=found.function, columns=tuple(slots[arg] for arg in found.args),
                 when=slots[found.when] if found.when is not None else None, fraction=found.fraction, discrete=found.discrete,
-                type=found.type, span=found.span, text=self._text(found.span)) for found in grouping.aggregates),
+                over=found.over, type=found.type, span=found.span, text=self._text(found.span)) for found in grouping.aggregates),
             outputs=tuple(Output(name=item_name(item) or self._text(span_of(inner_of(item))), expr=expr)
                           for item, expr in zip(select.expressions, exprs, strict=True)),
             having=having, ordering=ordering, limit=self._count("limit"), offset=self._count("offset") or 0,
-            distinct=distinct and bool(grouping.aggregates))
+            distinct=distinct and bool(grouping.aggregates or grouping.sets),
+            sets=tuple(grouping.sets) if grouping.sets is not None else None, levels=tuple(grouping.levels))
         return question, facts(exprs[0], grouping.env)
 
     @property

@@ -8,7 +8,6 @@ _BITS = ("bit operators are not answered", "% and // for the digits of a number"
 _SOME_ROW = ("a value of some row is not answered", "MIN, MAX or MEDIAN")
 _NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
 _CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
-_LEVELS = "one statement for each level"
 _CHANGE = ("a statement cannot change data", "a SELECT")
 _LISTS = ("lists, structs and maps are not answered", "one column for each value")
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
@@ -19,8 +18,6 @@ _DURATION = ("intervals are a whole number of days, weeks, months or years", "IN
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
-    exp.Rollup: ("ROLLUP is not answered", _LEVELS), exp.Cube: ("CUBE is not answered", _LEVELS),
-    exp.GroupingSets: ("GROUPING SETS are not answered", _LEVELS),
     exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
     exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
@@ -107,8 +104,9 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Limit, "expressions"): ("LIMIT takes a number of rows", "LIMIT 10"),
     (exp.Limit, "offset"): ("LIMIT takes a number of rows", "LIMIT 10 OFFSET 5"),
     (exp.Limit, "limit_options"): ("LIMIT takes a number of rows", "LIMIT 10"),
-    (exp.Group, "rollup"): REASONS[exp.Rollup], (exp.Group, "cube"): REASONS[exp.Cube],
-    (exp.Group, "grouping_sets"): REASONS[exp.GroupingSets], (exp.Group, "totals"): ("WITH TOTALS is not answered", _LEVELS),
+    (exp.Group, "rollup"): ("WITH ROLLUP is not answered", "GROUP BY ROLLUP (a, b)"),
+    (exp.Group, "cube"): ("WITH CUBE is not answered", "GROUP BY CUBE (a, b)"),
+    (exp.Group, "totals"): ("WITH TOTALS is not answered", "GROUP BY GROUPING SETS ((a), ())"),
     (exp.Count, "expressions"): ("COUNT takes one expression", "COUNT(*), or COUNT(x)"),
     (exp.Trim, "expression"): ("trim takes off blanks only", "trim(x)"), (exp.Trim, "collation"): REASONS[exp.Collate],
     (exp.Trunc, "decimals"): ("trunc takes one number", "floor(x * 100) / 100"),

@@ -132,6 +132,9 @@ def _check_shape(question: Question, query: Query) -> None:
     if question.scalars:
         raise Unsupported("a subquery whose value would have to be released first is not answered in VALIDATE", code="validate",
                           span=question.scalars[0].span, try_="the value itself, or a parameter")
+    if question.together:
+        raise Unsupported("grouping sets and aggregates over groups are not answered in VALIDATE", code="validate",
+                          span=span_of(query.tree), try_="one query for each grouping set")
     aggregates = {call.id for call in question.aggregates}
     shown = [output.expr for output in question.outputs if isinstance(output.expr, Ref) and output.expr.column in aggregates]
     keys = {key.column for key in question.keys}

@@ -12,6 +12,7 @@ import re
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from sessions import reader_of, session_of
 from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared
+from dpsql.catalog.price import price
 from dpsql.engine import Session, answer
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.question import Question
@@ -78,11 +80,11 @@ def plain(text: str) -> str:
 
 
 def released(text: str, session: Session, parameters: Any = ()) -> tuple[Answer, Question | None]:
-    """The noise-free answer, uncharged; and the question, where it is about private rows."""
+    """The noise-free answer, uncharged unless it is that of a workload; and the question, where it is one program's."""
     try:
         prepared = Prepared(text, session, parameters)
     except ValueError:
-        made = answer(text, session, parameters)
+        made = answer(text, replace(session, price=price(epsilon=1)), parameters)
         assert isinstance(made, Answer)
         return made, None
     return prepared.release(), prepared.program.question

@@ -13,6 +13,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.rules.limit_rows import row_order
 from dpsql.plan.rules.push_equalities import all_of
 
 
@@ -98,7 +99,8 @@ def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
     names: dict[str, Expr] = {old: Ref(column=new, type=scan.env[old].type) for old, new in ids.items()}
     if not isinstance(node, Truncate):
         return whole, names
-    return replace(node, input=whole, owner=ids[node.owner], order=tuple(ids[column] for column in node.order)), names
+    owner = ids[node.owner]
+    return replace(node, input=whole, owner=owner, order=row_order(whole, owner)), names
 
 
 def _owners(source: Node) -> tuple[str, ...]:

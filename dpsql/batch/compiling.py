@@ -1,0 +1,190 @@
+"""From sums of one expression over one source to the matrix of their queries, as a union of products of one factor a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.batch.attributes import Column, attributes
+from dpsql.batch.group import Group
+from dpsql.batch.linear import Linear, Sum, column_of
+from dpsql.batch.matrices import Keyed, factor
+from dpsql.cells import kept_keys
+from dpsql.errors import Unsupported
+from dpsql.plan.certificate import certify
+from dpsql.plan.expr.nodes import Expr, Value
+from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import GridSum
+from dpsql.plan.operators.tally import Tally
+from dpsql.sql.domains import Scratch
+from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.factors import Factor, Ranges, Total
+from dpsql.workload.workload import Product, Workload
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A sum of a statement, and its number there."""
+
+    statement: Linear
+    number: int
+    at: int
+
+    @property
+    def sum(self) -> Sum:
+        return self.statement.sums[self.at]
+
+
+def group_of(members: Sequence[Asked], public: PublicFacts, scratch: Scratch, *, pure: bool) -> tuple[Group, list[Numbers]]:
+    """The group of some sums, and for each of them its query for every cell of its statement; -1 where no row can be in the
+    cell, and -2 where there is nothing to add up."""
+    source, part = members[0].statement.source, members[0].sum
+    exprs = [expr for member in members for expr in (*member.statement.keys, *member.sum.tests)]
+    columns = attributes(source, exprs)
+    builder = _Builder(columns=columns, told=[_results(column, exprs, scratch) for column in columns])
+    found = [builder.add(member) for member in members]
+    parts, offsets = merged(builder.parts)
+    sizes = [Attribute(column.ref.column, len(column.values)) for column in columns]
+    if not columns:  # nothing tells rows apart: one attribute of one value
+        parts, sizes = [Product((Total(1),))], [Attribute("all", 1)]
+    view = _view(source, columns, part.expr)
+    moved = certify(Tally(input=view, keys=(), summands=(part.summand,)), public).summands[0].l1
+    assert moved is not None
+    unit = float(part.summand.grid.step) if isinstance(part.summand, GridSum) else 1.0
+    whole = np.concatenate(offsets) if columns else np.zeros(1, dtype=np.int64)
+    group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(Domain(tuple(sizes)), tuple(parts)),
+                  moved=moved, unit=unit, pure=pure)
+    return group, [np.where(own >= 0, whole[own], own) for own in found]
+
+
+def _results(column: Column, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
+    return column.results([expr for expr in dict.fromkeys(exprs) if _reads(expr, column)], scratch)
+
+
+def _reads(expr: Expr, column: Column) -> bool:
+    ref = column_of(expr)
+    return ref is not None and ref.column == column.ref.column
+
+
+def _view(source: Node, columns: Sequence[Column], value: Expr | None) -> Node:
+    """The columns that cells are made of, and the value that is summed."""
+    shown = [(f"a{i}", column.ref.column, column.code) for i, column in enumerate(columns)]
+    if value is not None:
+        shown.append(("value", "value", value))
+    return Project(input=source, columns=tuple(shown)) if shown else source
+
+
+@dataclass
+class _Builder:
+    """Products of factors; equal ones are one. Their rows are numbered one product after the other."""
+
+    columns: Sequence[Column]
+    told: Sequence[dict[Expr, list[Value]]]
+    parts: list[Product] = field(default_factory=list)
+    rows: int = 0
+    _first: dict[Product, int] = field(default_factory=dict)
+    _factors: dict[object, tuple[Factor, Numbers]] = field(default_factory=dict)
+
+    def add(self, member: Asked) -> Numbers:
+        """The products of a sum, one for each grouping set; returns the query of each cell."""
+        return np.concatenate([self._of_set(member, kept) for kept in kept_keys(member.statement.question)])
+
+    def _of_set(self, member: Asked, kept: Sequence[int]) -> Numbers:
+        keys = member.statement.question.keys
+        values = {i: keys[i].values for i in kept}
+        shape = tuple(len(values[i]) for i in kept)
+        chosen, queries = [], np.zeros((1,) * len(kept), dtype=np.int64)
+        for at, column in enumerate(self.columns):
+            mine = [i for i in kept if _reads(member.statement.keys[i], column)]
+            made, own = self._factor(member, at, mine)
+            here = own.reshape([_told_apart(member, i, len(values[i])) if i in mine else 1 for i in kept])
+            lost = np.minimum(np.minimum(queries, 0), np.minimum(here, 0))
+            queries = np.where(lost < 0, lost, np.maximum(queries, 0) * made.rows + np.maximum(here, 0))
+            chosen.append(made)
+        if not any(queries.reshape(-1) >= 0):
+            raise Unsupported("no declared value fulfils these conditions", code="workload", span=member.sum.span,
+                              try_="conditions that some values fulfil")
+        product = Product(tuple(chosen))
+        if product not in self._first:
+            self._first[product] = self.rows
+            self.parts.append(product)
+            self.rows += product.rows
+        first = self._first[product]
+        return np.broadcast_to(np.where(queries >= 0, queries + first, queries), shape).reshape(-1)
+
+    def _factor(self, member: Asked, at: int, mine: Sequence[int]) -> tuple[Factor, Numbers]:
+        """The factor of a column, with the query of each combination of the keys that are made of it."""
+        statement, part, told = member.statement, member.sum, self.told[at]
+        tests = tuple(test for test in part.tests if test in told)
+        keys, over = statement.question.keys, part.over
+        known = tests, tuple((statement.keys[i], keys[i].values, keys[i].column) for i in mine), over
+        if (at, known) not in self._factors:
+            kept = np.ones(len(self.columns[at].values), dtype=bool)
+            for test in tests:
+                kept &= np.array([value is True for value in told[test]], dtype=bool)
+            names = [keys[i].column for i in mine]
+            each = tuple(place for place, name in enumerate(names) if over is None or name in over.within)
+            ordered = over is not None and over.order in names and over.order not in over.within
+            running = names.index(over.order) if over is not None and over.order is not None and ordered else None
+            self._factors[at, known] = factor(Keyed(
+                values=tuple(keys[i].values for i in mine), of=tuple(told[statement.keys[i]] for i in mine), each=each,
+                running=running, over=over), kept)
+        return self._factors[at, known]
+
+
+def _told_apart(member: Asked, key: int, size: int) -> int:
+    """How many of a key's values a sum tells apart: all of them, or one where it adds up over them."""
+    over, column = member.sum.over, member.statement.question.keys[key].column
+    return size if over is None or column in over.within or column == over.order else 1
+
+
+def merged(parts: Sequence[Product]) -> tuple[list[Product], list[Numbers]]:
+    """Products that differ only by the ranges of one attribute as one, and the new number of each row of every product.
+
+    Five hundred ranges by themselves are one matrix, which strategies see through, and not a union of five hundred.
+    """
+    rows = [np.arange(part.rows) for part in parts]  # within the product `owner` says
+    owner, kept = list(range(len(parts))), list(parts)
+    for axis in range(len(parts[0].factors) if parts else 0):
+        buckets: dict[object, list[int]] = {}
+        for at, part in enumerate(kept):
+            if isinstance(part.factors[axis], Ranges):
+                buckets.setdefault((part.factors[:axis], part.factors[axis + 1:]), []).append(at)
+        kept, owner, rows = _joined(kept, owner, rows, axis, [bucket for bucket in buckets.values() if len(bucket) > 1])
+    first = np.cumsum([0, *(part.rows for part in kept)])
+    return kept, [first[own] + here for own, here in zip(owner, rows, strict=True)]
+
+
+def _joined(parts: list[Product], owner: list[int], rows: list[Numbers], axis: int,
+            buckets: Sequence[Sequence[int]]) -> tuple[list[Product], list[int], list[Numbers]]:
+    """Each bucket of products as one product, with all of their ranges along an axis."""
+    made: dict[int, tuple[Product, dict[int, Numbers]]] = {}
+    for bucket in buckets:
+        ends: dict[tuple[int, int], int] = {}
+        places = {}
+        for at in bucket:
+            ranges = parts[at].factors[axis]
+            assert isinstance(ranges, Ranges)
+            places[at] = np.array([ends.setdefault(end, len(ends)) for end in zip(ranges.lows, ranges.highs, strict=True)])
+        lows, highs = zip(*ends, strict=True)
+        factors = list(parts[bucket[0]].factors)
+        factors[axis] = Ranges(factors[axis].n, lows, highs)
+        made[bucket[0]] = Product(tuple(factors)), places
+    home = {at: bucket[0] for bucket in buckets for at in bucket}
+    stays = [at for at in range(len(parts)) if home.get(at, at) == at]
+    number = {at: i for i, at in enumerate(stays)}
+    found = []
+    for own, here in zip(owner, rows, strict=True):
+        if own in home:
+            whole, places = made[home[own]]
+            where = list(np.unravel_index(here, parts[own].shape))
+            where[axis] = places[own][where[axis]]
+            here = np.ravel_multi_index(where, whole.shape)
+        found.append(here)
+    return [made[at][0] if at in made else parts[at] for at in stays], [number[home.get(own, own)] for own in owner], found
