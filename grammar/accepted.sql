@@ -146,7 +146,7 @@ SELECT 1 AS one, COUNT(*) FROM people GROUP BY ALL;
 SELECT sex, active, COUNT(*), AVG(income) FROM people GROUP BY CUBE (sex, active);
 SELECT year, clinic, SUM(cost), GROUPING(year, clinic) AS level FROM visits GROUP BY ROLLUP (year, clinic) ORDER BY level DESC, 3 LIMIT 10;
 SELECT sex, age // 20 AS band, COUNT(*) FROM people GROUP BY GROUPING SETS ((sex, band), ROLLUP (sex), ()) HAVING GROUPING_ID(sex) = 0;
-SELECT year, clinic, COUNT(*) FROM visits GROUP BY year, CUBE (2, (year, clinic));
+SELECT year, clinic, COUNT(*) FROM visits GROUP BY year, CUBE (clinic, (year, clinic));
 SELECT COUNT(*) FROM people GROUP BY ();
 SELECT year, COUNT(*), SUM(COUNT(*)) OVER (ORDER BY year) AS so_far FROM visits GROUP BY year;
 SELECT year, clinic, SUM(SUM(cost)) OVER (PARTITION BY clinic ORDER BY year DESC) FROM visits GROUP BY year, clinic;
