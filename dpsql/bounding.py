@@ -48,7 +48,10 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     known = stabilities(view, public)
     here = known[id(view)]
     if here.rows is None and (not here.owners or mixed(here, options)):
-        raise _unbounded(view, {at: _alone(found) for at, found in known.items()}, span)
+        alone = {at: _alone(found) for at, found in known.items()}
+        if isinstance(first_unbounded(view, alone)[0], Scan) and not here.owners:
+            raise _lost(view, known, span)
+        raise _unbounded(view, alone, span)
     return view, here
 
 
@@ -109,6 +112,19 @@ def _not_apart(fault: NotApart, bound: str, span: Span | None) -> Unsupported:
 def _alone(found: Stability) -> Stability:
     """What is known of rows, without owners that do not limit them."""
     return found if found.owner is not None else replace(found, owners=())
+
+
+def _lost(view: Node, known: dict[int, Stability], span: Span | None) -> Unsupported:
+    """Where rows of several entities each become rows that rest on those of others."""
+    node, _ = first_unbounded(view, known)
+    shared = sorted({scan.table.name for scan in _scans(node) if len(known[id(scan)].owners) > 1})
+    what = {Join: "a row that this join keeps or repeats", Lookup: "what this test says of a row",
+            GroupBy: "a group", Window: "what these windows say of a row"}.get(type(node), "a row here")
+    table = " and ".join(shared)
+    return Unsupported(f"a row of {table} belongs to several entities, and {what} rests on rows of others, so that one of them "
+                       "could change it for many", code="several-owners", span=getattr(node, "span", None) or span,
+                       subject=table, try_=f"inner joins, and COUNT, SUM or AVG of their rows; or an entity that owns each row "
+                       f"of {table} alone")
 
 
 def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Unsupported:

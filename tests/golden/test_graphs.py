@@ -12,6 +12,7 @@ from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine import answer, explain
+from dpsql.errors import Unsupported
 from dpsql.sql.parse import parse
 
 POLICY = """
@@ -72,3 +73,19 @@ def test_the_policy_decides_whom_a_row_belongs_to(reader: DuckReader, tmp_path: 
         session = session_of(tmp_path, reader=reader, policy=POLICY, budget=budget, at={"epsilon": 1})
         query = parse("SELECT COUNT(*) FROM friendships")
         assert owned in explain(query, session).steps[-1].stability  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "place"), [
+    ("SELECT COUNT(*) FROM friendships x LEFT JOIN friendships y ON x.b = y.a", "friendships y ON x.b = y.a"),
+    ("SELECT COUNT(*) FROM friendships WHERE a NOT IN (SELECT b FROM friendships)", ""),
+    ("SELECT SUM(n) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS n FROM friendships) AS t", "ROW_NUMBER"),
+    ("SELECT COUNT(*) FROM (SELECT DISTINCT a FROM friendships) AS t", ""),
+])
+def test_where_a_row_rests_on_those_of_others_nodes_are_refused(reader: DuckReader, tmp_path: Path, text: str, place: str) -> None:
+    session = session_of(tmp_path, reader=reader, policy=POLICY, budget="nodes", at={"epsilon": 1})
+    with pytest.raises(Unsupported) as caught:
+        answer(text, session)
+    fault = caught.value
+    assert fault.code == "several-owners" and fault.subject == "friendships" and "inner joins" in fault.try_
+    assert fault.span is not None and place in text[fault.span.start : fault.span.end]
+    assert session.ledger.entries("nodes") == []
