@@ -18,7 +18,7 @@ from dpsql.requests.measure import Measure, Measured
 from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.requests.removals import Recursive, Removed
 from dpsql.requests.select import ROUNDING, Segment, Select, Selected, Target, reach
-from dpsql.requests.slack import Form, Scarce, Sides, Slack, Slackened, Test, Within, slack_of
+from dpsql.requests.slack import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
 from dpsql.requests.smooth import Smooth, Smoothed
 from dpsql.requests.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Stopped, splits
 from dpsql.requests.threshold import Rung, Threshold
@@ -32,8 +32,8 @@ Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Sla
 __all__ = [
     "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance", "Blocked", "Blocks",
     "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held",
-    "Histogram", "KeyRule", "Keys", "Level", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
+    "Histogram", "Joined", "KeyRule", "Keys", "Level", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
     "Request", "Rising", "Rung", "Scarce", "Segment", "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth",
     "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Threshold", "TruncatedGeometric", "Vote", "Voted", "Way",
-    "Within", "reach", "score_range", "slack_of", "splits", "spread_of",
+    "Within", "moved", "reach", "score_range", "slack_of", "splits", "spread_of",
 ]

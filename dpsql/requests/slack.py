@@ -12,10 +12,12 @@ from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node
 from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.shares import Shares, pull, slack
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.rules.disjoint import Known, disjoint, known
 from dpsql.plan.rules.flatten import Flat, flattened
+from dpsql.requests.levels import are_bounded
 from dpsql.requests.noise import Noise
 
 NEVER = 2**50  # entities: more than there are
@@ -123,6 +125,30 @@ class Scarce:
         return low, high
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Whether a sum over rows that may belong to several entities each, held to `level` for each of them, lies between `first`
+    and `last`, both inside, in units of 1 / UNIT.
+
+    An entity moves the held sum F by at most `pull` units (`kernel.extensions.value`), so ceil((F - first + 1) / pull) and
+    ceil((last - F + 1) / pull) by 1. Where F is no approximation, an entity that comes can only raise it.
+    """
+
+    plan: Shares
+    level: int
+    first: int
+    last: int
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        return (0, 0) if slack(self.level, len(self.plan.owners)) else (1, -1)
+
+    def sides(self, held: int) -> Sides:
+        """For either end, the entities that would have to come or go, from the held sum."""
+        moved = pull(self.level, len(self.plan.owners))
+        return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
+
+
 def scarcest(counts: Mapping[int, int], many: int) -> int:
     """The rows of so many values, those with the fewest rows; NEVER where there are not so many values."""
     rows = 0
@@ -132,7 +158,7 @@ def scarcest(counts: Mapping[int, int], many: int) -> int:
     return rows if many <= 0 else NEVER
 
 
-Test: TypeAlias = Within | Scarce
+Test: TypeAlias = Within | Scarce | Joined
 Sides: TypeAlias = Sequence[Sequence[int]]
 """For each side of the intervals the slack of every cell."""
 
@@ -173,7 +199,8 @@ class Slack:
         if all(certificate.below.rows == 0 for certificate in certificates):
             return FREE
         once = self.noise.cost(Sensitivity(l1=1, l2=1))
-        many = 1 if self.together else touched(self.tests, max(certificate.below.rows or 0 for certificate in certificates))
+        rows = [moved(test, certificate) for test, certificate in zip(self.tests, certificates, strict=True)]
+        many = 1 if self.together else touched(self.tests, max(rows))
         return Cost(epsilon=None if once.epsilon is None else once.epsilon * many, rho=once.rho * many)
 
 
@@ -184,13 +211,19 @@ def touched(tests: Sequence[Test], rows: int) -> int:
     overlapping tests do: so the number of colours of any such colouring bounds how many tests one row adds to.
     """
     plans = {id(test.plan): test.plan for test in tests}
-    flats = {key: flattened(_counted(plan) if isinstance(plan, Multiplicities) else plan) for key, plan in plans.items()}
+    flats = {key: None if isinstance(plan, Shares) else flattened(
+        _counted(plan) if isinstance(plan, Multiplicities) else plan) for key, plan in plans.items()}
     conditions = [_condition(test, flats[id(test.plan)]) for test in tests]
     colours: list[int] = []
     for i, mine in enumerate(conditions):
         taken = {colours[j] for j in range(i) if not _never_together(mine, conditions[j])}
         colours.append(next(colour for colour in range(i + 1) if colour not in taken))
     return min(len(tests), rows * (max(colours) + 1))
+
+
+def moved(test: Test, certificate: Certificate) -> int:
+    """The most rows that an entity moves, by which a slack in rows is divided; a held sum is one in entities already."""
+    return 1 if isinstance(test, Joined) else certificate.below.rows or 1
 
 
 Condition = tuple[Node, Known]
@@ -203,7 +236,7 @@ def _counted(plan: Multiplicities) -> Tally:
 
 def _condition(test: Test, flat: Flat | None) -> Condition | None:
     """The rows that a test reads, and what is true of those that it counts; None where that is not known."""
-    if flat is None:
+    if flat is None or isinstance(test, Joined):
         return None
     own = {flat.parts[form.at].when for form in test.forms} if isinstance(test, Within) else {flat.parts[0].when}
     when = own.pop() if len(own) == 1 else None
@@ -217,6 +250,11 @@ def _never_together(first: Condition | None, second: Condition | None) -> bool:
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
     """Raises ValueError where the slack of a test is not bounded by the proof of `Slack`."""
     for test, certificate in zip(tests, certificates, strict=True):
+        if isinstance(test, Joined):
+            are_bounded(test.plan, (test.level,), 1, certificate)
+            if test.plan.signed or test.plan.cell is not None:
+                raise ValueError("one sum of what is not below zero is held")
+            continue
         if certificate.below.rows is None:
             raise ValueError("the rows that an entity moves are not bounded")
         if isinstance(test, Scarce):

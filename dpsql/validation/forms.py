@@ -27,12 +27,13 @@ from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.shares import LARGEST, UNIT, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import AggregateCall
-from dpsql.requests import Form, Scarce, Test, Within
-from dpsql.tasks import distinct_values
+from dpsql.requests import Form, Joined, Scarce, Test, Within
+from dpsql.tasks import clip_of, distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range
 
@@ -42,18 +43,34 @@ AVERAGE_STEPS = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One aggregate over the cells of a view, the interval of each cell, and the column that names entities, if one does."""
+    """One aggregate over the cells of a view, and the interval of each cell.
+
+    rows    the most rows that an entity moves; None where that is not limited
+    owners  the columns that name the entities of a row
+    clip    the most that one entity adds, in the unit of the aggregate, where rows are not limited; None: it is learned
+    """
 
     call: AggregateCall
     view: Node
     keys: tuple[str, ...]
     cells: Cells
     ranges: tuple[Range, ...]
-    owner: str | None = None
+    rows: int | None = 1
+    owners: tuple[str, ...] = ()
+    clip: Fraction | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether what each entity adds has to be held to a level: its rows are not limited, and it is not entities that are
+        counted."""
+        counts = self.call.function == "count_distinct" and self.call.columns == self.owners and not self.keys
+        return self.rows is None and not counts
 
 
 def within(asked: Asked) -> Test:
     """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
+    if asked.held:
+        return held_to(asked, _level(asked))
     match asked.call.function:
         case "count":
             return _counted(asked, asked.view, Count(column=next(iter(asked.call.columns), None), when=asked.call.when))
@@ -76,10 +93,45 @@ def _counted(asked: Asked, rows: Node, summand: Summand) -> Within:
     return Within(plan=Tally(input=rows, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
 
 
+def shares_of(asked: Asked) -> Shares:
+    """The rows of a held sum, by the entities that they name. Raises Unsupported, located, where it is not held."""
+    call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
+    name = call.text or call.function.upper()
+    if call.function not in ("count", "sum"):
+        raise Unsupported(f"{name} is checked where the rows of an entity are limited, and here they are not", code="no-limit",
+                          span=call.span, subject=name, try_=limit)
+    if asked.keys:
+        raise Unsupported("groups are checked where the rows of an entity are limited, and here they are not", code="no-limit",
+                          span=call.span, subject=name, try_=f"a query for each group, or {limit}")
+    if call.function == "count":
+        return Shares(input=asked.view, owners=asked.owners, summand=Count(column=next(iter(call.columns), None), when=call.when))
+    column = column_of(asked)
+    grid = bounded(column, call)
+    if grid.least < 0 or grid.largest > LARGEST:
+        raise Unsupported(f"{name} is held to a level only where values are not negative, nor very large", code="no-limit",
+                          span=call.span, subject=name, try_=f"GREATEST({column.name}, 0), or {limit}")
+    return Shares(input=asked.view, owners=asked.owners, summand=GridSum(column=column.id, when=call.when, grid=grid))
+
+
+def held_to(asked: Asked, level: int) -> Test:
+    """The test of a sum that is held to a level, in integers of its summand."""
+    plan, part = shares_of(asked), asked.ranges[0]
+    unit = UNIT / (plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1))
+    return Joined(plan=plan, level=level, first=math.floor(part.low * unit) + 1, last=math.ceil(part.high * unit) - 1)
+
+
+def _level(asked: Asked) -> int:
+    plan = shares_of(asked)
+    if asked.clip is None:
+        raise Unsupported("the rows of an entity are not limited here, and a level to hold them to is learned for one check at a "
+                          "time", code="no-limit", span=asked.call.span, try_="OPTIONS (clip = 10), or suite = 'independent'")
+    return min(LARGEST, clip_of(plan.summand, asked.clip))
+
+
 def _distinct(asked: Asked) -> Test:
     """Values that go with their scarcest rows; those that name entities, which are one row each, as any count."""
     column = asked.call.columns[0]
-    if column == asked.owner:
+    if asked.call.columns == asked.owners:
         values = distinct_values(asked.view, Distincts(column=column, when=asked.call.when, entities=False), asked.keys)
         return _counted(asked, values, Count(column=column))
     return Scarce(plan=Multiplicities(input=asked.view, keys=asked.keys, column=column, when=asked.call.when), cells=asked.cells,

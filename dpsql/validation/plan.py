@@ -19,6 +19,7 @@ from dpsql.requests import Request
 from dpsql.sql.places import span_of
 from dpsql.validation.deciders.base import Decider
 from dpsql.validation.deciders.catalogue import DECIDERS
+from dpsql.validation.forms import within
 from dpsql.validation.prepare import Prepared, located
 from dpsql.validation.result import Finding, Validation, decided
 from dpsql.validation.suites import SUITES, Together
@@ -113,6 +114,10 @@ def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: Pu
                  terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))
     if suite != "independent" and terms.decider not in ("auto", "flip_distance"):
         raise OptionError(f"suite = '{suite}' is decided by flip_distance, not by {terms.decider}", subject="decider")
+    if suite != "independent":
+        for check in checks:
+            with located(check.query):
+                within(check.case.asked)
     if suite != "sparse" and terms.failures is not None:
         raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")
     return found

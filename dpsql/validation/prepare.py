@@ -89,9 +89,9 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
     if known.public:
         raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
                           span=span_of(query.tree), try_="a SELECT over both, which is exact and free")
-    if known.rows is None:
-        raise Unsupported(f"the number of rows that one {side.catalog.entity.name} has here is not limited", code="validate",
-                          span=span_of(query.tree), try_="OPTIONS (max_rows = 10), or rows_per_entity in the policy")
+    if side.options.clip is not None and known.rows is not None:
+        raise OptionError("clip is for rows that are not limited for each entity, and here they are", code="clip", subject="clip",
+                          span=side.options.span.get("clip"), try_="max_rows, or a query without it")
     return question, view, known
 
 
@@ -105,14 +105,15 @@ def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str,
     assert check.width is not None
     ranges = tuple(around(value, check.width) for value in values)
     asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
-                  ranges=ranges, owner=known.owner)
-    assert known.rows is not None
-    finding = _finding(check.query, values, cells, ranges, _unit(asked, known.rows))
-    return Prepared(case=Case(asked=asked, rows=known.rows), query=check.query, finding=finding)
+                  ranges=ranges, rows=known.rows, owners=known.owners, clip=side.options.clip)
+    held = float(asked.clip) if asked.held and asked.clip is not None else None
+    finding = replace(_finding(check.query, values, cells, ranges, held if asked.held else _unit(asked)), held=held)
+    return Prepared(case=Case(asked=asked, rows=known.rows or 1), query=check.query, finding=finding)
 
 
-def _unit(asked: Asked, rows: int) -> float | None:
+def _unit(asked: Asked) -> float | None:
     """The most that an entity moves the answer."""
+    rows = asked.rows or 1
     if asked.call.function == "sum":
         grid = bounded(column_of(asked), asked.call)
         return float(grid.largest * grid.step * rows)

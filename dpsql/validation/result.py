@@ -35,6 +35,7 @@ class Finding:
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha
     price      what this check took of the price
     unit       the most that an entity moves the answer, where that is known
+    held       what each entity's part of the private answer was held to, where that was done
     """
 
     query: str
@@ -51,6 +52,7 @@ class Finding:
     certain: int | None = None
     price: str = ""
     unit: float | None = None
+    held: float | None = None
 
     @property
     def truth(self) -> tuple[float, float] | None:
@@ -116,7 +118,9 @@ class Validation:
     def summary(self) -> tuple[str, ...]:
         """The counts in words, and the notes."""
         counted = ", ".join(f"{count} {word}" for word, count in self.counts.items())
-        return (f"{len(self.findings)} check{'s' if len(self.findings) != 1 else ''}: {counted}", *self.notes)
+        held = dict.fromkeys(f"what each entity adds is held to {found.held:,.6g} at most" for found in self.findings
+                             if found.held is not None)
+        return (f"{len(self.findings)} check{'s' if len(self.findings) != 1 else ''}: {counted}", *held, *self.notes)
 
 
 def of_json(text: str) -> Validation:
@@ -155,7 +159,9 @@ def decided(findings: Sequence[Finding], outcomes: Sequence[Outcome | None], alp
             sure = YES if i in yes else NO if i in no else INCONCLUSIVE
             own = YES if made.within else NO
             found.append(replace(finding, decision=own if made.p_outside is None else sure, p_outside=made.p_outside,
-                                 p_inside=made.p_inside, slack=made.slack, spread=made.spread))
+                                 p_inside=made.p_inside, slack=made.slack, spread=made.spread,
+                                 unit=finding.unit if made.held is None else made.held,
+                                 held=finding.held if made.held is None else made.held))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from dpsql.options import Options, read_options
 from dpsql.sql.statement import Option
 
 OWN = ("decider", "suite", "alpha", "failures")
-SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
+SHARED = ("epsilon", "delta", "rho", "max_rows", "clip")  # with SELECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,7 @@ def test_checks_of_disjoint_rows_share_a_price(connection: Connection) -> None:
     assert 1.9 * alone < spread(touching) < 2.2 * alone  # two of five meet at each end
 
 
+SCORES = {"scores": pd.DataFrame({"points": [1.0] * 40})}
 WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
     ("SELECT COUNT(*) FROM peple", {}, SqlError, "there is no table peple"),
     ("SELECT AVG(incom) FROM people", {}, SqlError, "there is no column incom"),
@@ -170,7 +171,11 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
     ("SELECT COUNT(*) FROM people HAVING COUNT(*) > 3", {}, Unsupported, "HAVING, LIMIT and OFFSET have no meaning"),
     ("SELECT nickname, COUNT(*) FROM people GROUP BY nickname", {}, Unsupported, "the values of nickname are not declared"),
     ("SELECT COUNT(*) FROM clinics", {}, Unsupported, "this query reads public tables only"),
-    ("SELECT COUNT(*) FROM scores", {"synthetic": {"scores": pd.DataFrame({"points": [1]})}}, Unsupported, "the number of rows"),
+    ("SELECT AVG(points) FROM scores", {"synthetic": SCORES}, Unsupported, "AVG(points) is checked where the rows of an entity"),
+    ("SELECT SUM(points) FROM scores", {"synthetic": SCORES}, Unsupported, "SUM(points) is held to a level only where values"),
+    ("SELECT COUNT(*) FROM scores", {"synthetic": SCORES, "suite": "conjunction"}, Unsupported, "the rows of an entity are not"),
+    ("SELECT COUNT(*) FROM scores", {"synthetic": SCORES, "decider": "additive"}, Unsupported, "additive: the rows of an entity"),
+    ("SELECT COUNT(*) FROM people", {"clip": 3}, OptionError, "clip is for rows that are not limited"),
     ("SELECT SUM(weight) FROM people", {}, Unsupported, "weight has no declared bounds"),
     ("SELECT 1", {}, Unsupported, ""),
     ("DELETE FROM people", {}, Unsupported, "only queries are answered"),

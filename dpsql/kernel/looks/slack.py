@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpsql.cells import cell_of
+from dpsql.kernel.looks import sets
 from dpsql.kernel.looks.balance import patience
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.measure import dense
 from dpsql.kernel.looks.race import drawn
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.largest import Largest
-from dpsql.requests import Failed, Failing, Scarce, Sides, Slack, Slackened, Test, slack_of
+from dpsql.requests import Failed, Failing, Joined, Scarce, Sides, Slack, Slackened, Test, moved, slack_of
 
 
 def look(request: Slack, certificates: Sequence[Certificate], context: Context) -> Slackened:
     """The slacks of the tests, or the least of them, each with noise."""
-    exact = [slack_of(sides, certificate.below.rows or 1)
-             for sides, certificate in zip(read(request.tests, context), certificates, strict=True)]
+    exact = [slack_of(sides, moved(test, certificate))
+             for test, sides, certificate in zip(request.tests, read(request.tests, context), certificates, strict=True)]
     told = [min(exact)] if request.together else exact
     return Slackened(slacks=tuple(slack + drawn(request.noise, context) for slack in told))
 
@@ -26,7 +27,7 @@ def failing(request: Failing, certificates: Sequence[Certificate], context: Cont
     """Which tests fail, as long as failures may be told."""
     slacks = []
     for test, sides, certificate in zip(request.tests, read(request.tests, context), certificates, strict=True):
-        rows = certificate.below.rows or 1
+        rows = moved(test, certificate)
         ways = dict.fromkeys(test.ways) if request.split else {0: None}
         slacks.append({way: slack_of([side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)], rows)
                        for way in ways})
@@ -57,10 +58,14 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
         return [int(value) for value in context.reader.arrays(context.sql(listed))[0]]
 
     for test in tests:
-        plan = test.plan
         if isinstance(test, Scarce):
             found.append(test.sides(_counts(test, context)))
             continue
+        if isinstance(test, Joined):
+            (held,), = sets.read(test.plan, (test.level,), 1, context)
+            found.append(test.sides(held.value(0)))
+            continue
+        plan = test.plan
         if plan.keys or id(plan) not in totals:
             totals[id(plan)] = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(test.plan.totals), test.cells)
         found.append(test.sides(totals[id(plan)], values))

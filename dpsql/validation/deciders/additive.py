@@ -26,6 +26,8 @@ class Additive:
     name = "additive"
 
     def judge(self, case: Case) -> str | None:
+        if case.asked.held:
+            return "the rows of an entity are not limited"
         if case.asked.call.function not in ("count", "sum", "avg"):
             return "it adds noise to COUNT, SUM and AVG"
         if case.asked.call.function != "count":

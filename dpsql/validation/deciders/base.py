@@ -28,6 +28,7 @@ class Outcome:
     p_inside   the same for "within" and a result as bad
     slack      the noisy number of entities until the truth changes (1 or more: within), where the method tells one
     spread     the standard deviation of that noise
+    held       what each entity's part was held to, in the unit of the aggregate, where it was
     """
 
     within: bool
@@ -35,6 +36,7 @@ class Outcome:
     p_inside: float | None = None
     slack: int | None = None
     spread: float | None = None
+    held: float | None = None
 
 
 Decision = Generator[Request, Any, Outcome]

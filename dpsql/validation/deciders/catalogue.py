@@ -6,10 +6,11 @@ from dpsql.validation.deciders.additive import Additive
 from dpsql.validation.deciders.base import Decider
 from dpsql.validation.deciders.coin import Coin
 from dpsql.validation.deciders.flip import FlipDistance
+from dpsql.validation.deciders.held import HeldDistance
 from dpsql.validation.deciders.ladder import RaceSum, SparseSum
 from dpsql.validation.deciders.ordered import DrawnValue, Sides
 
 DECIDERS: tuple[Decider, ...] = (
-    FlipDistance(), Additive(), Coin("coin", blunt=False), Coin("naive_coin", blunt=True), DrawnValue(), Sides(), RaceSum(),
-    SparseSum("svt", private_stop=True), SparseSum("svt_all_levels", private_stop=False))
+    FlipDistance(), HeldDistance(), Additive(), Coin("coin", blunt=False), Coin("naive_coin", blunt=True), DrawnValue(), Sides(),
+    RaceSum(), SparseSum("svt", private_stop=True), SparseSum("svt_all_levels", private_stop=False))
 NAMES = tuple(decider.name for decider in DECIDERS)

@@ -26,6 +26,8 @@ class Coin:
         self.name, self._blunt = name, blunt
 
     def judge(self, case: Case) -> str | None:
+        if case.asked.held:
+            return "the rows of an entity are not limited"
         if case.asked.call.function != "count" or case.asked.keys:
             return "it decides one COUNT, without groups"
         return None

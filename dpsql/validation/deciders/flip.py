@@ -15,7 +15,7 @@ from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
 from dpsql.validation.deciders.base import Case, Decision, Outcome
-from dpsql.validation.forms import within
+from dpsql.validation.forms import shares_of, within
 
 
 class FlipDistance:
@@ -24,6 +24,9 @@ class FlipDistance:
     name = "flip_distance"
 
     def judge(self, case: Case) -> str | None:
+        if case.asked.held and case.asked.clip is None:
+            shares_of(case.asked)  # raises, located
+            return "the rows of an entity are not limited"
         within(case.asked)  # raises, located
         return None
 
@@ -43,14 +46,14 @@ def noise_of(purse: Cost) -> Noise:
     return DiscreteGaussian(sigma=sigma_of(Fraction(1) / (2 * purse.rho)))
 
 
-def outcome(slack: int, noise: Noise) -> Outcome:
+def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:
     """The decision that a noisy slack stands for.
 
     If the truth is "outside" the slack is 0 or less, so P(noise >= slack) bounds the chance of a result as good; if it is
     "within", the slack is 1 or more, and P(1 + noise <= slack) that of one as bad. Both hold for any slack there.
     """
     return Outcome(within=slack >= 1, slack=slack, spread=math.sqrt(noise.variance), p_outside=tail(noise, slack),
-                   p_inside=tail(noise, 1 - slack))
+                   p_inside=tail(noise, 1 - slack), held=None if held is None else float(held))
 
 
 def tail(noise: Noise, least: int) -> float:

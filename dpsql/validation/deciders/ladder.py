@@ -71,6 +71,8 @@ def ladder_of(case: Case) -> Ladder:
 
 
 def _judge(case: Case) -> str | None:
+    if case.asked.held:
+        return "the rows of an entity are not limited"
     if case.asked.call.function != "sum" or case.asked.keys:
         return "it decides one SUM, without groups"
     if bounded(column_of(case.asked), case.asked.call).least < 0:
