@@ -78,3 +78,10 @@ def test_against_smartnoise() -> None:
     lines = run("against_smartnoise.py", "--rows", 2000, "--runs", 1, "--data", SMARTNOISE)
     assert [line[0] for line in lines].count("AVG(income)") == 2
     assert not any("refused" in cell for line in lines for cell in line)
+
+
+def test_deciders() -> None:
+    lines = run("deciders.py", "--runs", 3, "--rows", 3000, "--draws", 1)
+    errors = {line[0]: line for line in lines if len(line) == 6 and line[-1].isdigit()}
+    assert float(errors["flip, clip at most"][1]) < float(errors["additive (LM_sum)"][1]) and errors["bands"][-1] == "72"
+    assert {"sparse, failures = 5, counts and sums", "COUNT(DISTINCT educ)", "60 checks, sparse"} <= {line[0] for line in lines}
