@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.extensions.owned import signed
+from dpsql.kernel.extensions.owned import MOST_ROWS, signed
 from dpsql.kernel.extensions.removals import Sets, sets_of
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
@@ -25,7 +25,8 @@ def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) ->
 
 
 def columns_of(plan: Shares, context: Context) -> Columns:
-    return context.reader.arrays(context.sql(plan))
+    """The printed sets; of more than can be held only so many that this is found, before memory runs out."""
+    return context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
 
 
 def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Extension, ...]]:
