@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made.add_argument("--explain", action="store_true", help="tell what it would do and cost instead; spends nothing")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
     made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
     made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
@@ -253,8 +254,16 @@ def _explain(options: argparse.Namespace) -> None:
 
 
 def _workload(options: argparse.Namespace) -> None:
+    given = {} if options.strategy is None else {"strategy": options.strategy}
+    if options.explain:
+        from dpsql.sql.split import split
+
+        with _connected(options) as connection, _waiting():
+            told = connection.explain(split(_statements(options)), **given)
+        print(json.dumps(told.as_dict()) if options.json else told)
+        return
     with _connected(options) as connection, _waiting():
-        made = connection.workload(_statements(options), **({} if options.strategy is None else {"strategy": options.strategy}))
+        made = connection.workload(_statements(options), **given)
     for answer in made:
         _print_answer(answer, options)
     if not options.json and not options.csv:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dpsql.engine import Session
     from dpsql.explain import Explanation
     from dpsql.spending import Spending
+    from dpsql.sql.statement import Option, Query
     from dpsql.validation.result import Validation
 
 apilevel = "2.0"
@@ -88,12 +89,21 @@ class Connection:
         """A new cursor with the answer of a statement."""
         return self.cursor().execute(sql, parameters)
 
-    def explain(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Explanation:
-        """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it."""
-        from dpsql.engine import explain
+    def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
+                **options: Any) -> Explanation:
+        """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it.
+
+        A list of queries is explained as the workload that it would be, with its options.
+        """
+        from dpsql.engine import explain, explain_workload
         from dpsql.sql.parse import parse
         from dpsql.sql.statement import Explain, Query, Validate
 
+        if not isinstance(sql, str):
+            return explain_workload(_queries(sql), self.session, _options(options), parameters)
+        if options:
+            raise errors.ProgrammingError("the options of a statement stand in its text", code="options",
+                                          try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
         if not isinstance(query, Query | Validate):
@@ -111,18 +121,8 @@ class Connection:
         with each other. Raises located errors for whatever is wrong; then nothing was charged.
         """
         from dpsql.engine import workload
-        from dpsql.sql.parse import parse
-        from dpsql.sql.split import split
-        from dpsql.sql.statement import Option, Query
 
-        queries = []
-        for text in split(statements) if isinstance(statements, str) else map(_text, statements):
-            query = parse(text)
-            if not isinstance(query, Query):
-                raise errors.ProgrammingError("a workload is made of queries", code="workload", try_="SELECT ...")
-            queries.append(query)
-        chosen = [Option(name=name, value=value, span=None) for name, value in options.items()]
-        return workload(queries, self.session, chosen, parameters)
+        return workload(_queries(statements), self.session, _options(options), parameters)
 
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
         """Whether a synthetic table answers queries as the private one does.
@@ -337,6 +337,32 @@ class Cursor:
         if self.answer is None:
             raise InterfaceError("there is no answer", code="no-result", try_="execute(...) a query first")
         return self.answer
+
+
+def _queries(statements: str | Sequence[str]) -> list[Query]:
+    """The queries of a script, or of a list of texts. Errors name the statement."""
+    from dpsql.sql.parse import parse
+    from dpsql.sql.split import split
+    from dpsql.sql.statement import Query
+
+    queries, texts = [], split(statements) if isinstance(statements, str) else [_text(text) for text in statements]
+    for number, text in enumerate(texts):
+        try:
+            query = parse(text)
+        except errors.Error as fault:
+            fault.source = f"statement {number + 1}" if len(texts) > 1 else fault.source
+            raise
+        if not isinstance(query, Query):
+            raise errors.ProgrammingError(f"a workload is made of queries, and statement {number + 1} is none", code="workload",
+                                          try_="SELECT ...")
+        queries.append(query)
+    return queries
+
+
+def _options(given: Mapping[str, Any]) -> list[Option]:
+    from dpsql.sql.statement import Option
+
+    return [Option(name=name, value=value, span=None) for name, value in given.items()]
 
 
 def _text(sql: object) -> str:

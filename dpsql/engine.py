@@ -142,14 +142,16 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
 
 
 @contextlib.contextmanager
-def _located(text: str) -> Iterator[None]:
+def _located(text: str, source: str = "SQL") -> Iterator[None]:
     """Errors know the text they point into; a fault of dpsql's own planning, before any row is read, is told as one."""
     try:
         yield
     except Error as fault:
-        raise fault.located(text) from None
+        if fault.text == text:  # binding has told the place, and does not know which of several statements it is
+            fault.source = source
+        raise fault.located(text, source) from None
     except (InvalidPlan, Unbounded) as fault:
-        raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text) from None
+        raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
 def _idle(program: Program, session: Session) -> Answer:
@@ -234,8 +236,8 @@ def batched(queries: Sequence[Query], session: Session, options: Sequence[Option
     """What statements ask as workloads, and on which terms; nothing is spent. Raises what is wrong with one of them, located."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
     asked = []
-    for query, given in zip(queries, shared_out(parameters, queries), strict=True):
-        with _located(query.text):
+    for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
+        with _located(query.text, f"statement {number + 1}" if len(queries) > 1 else "SQL"):
             if query.options:
                 raise OptionError("the options of a workload are given once, for all of its statements", code="options",
                                   span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
@@ -245,6 +247,13 @@ def batched(queries: Sequence[Query], session: Session, options: Sequence[Option
         raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
     with _located(queries[0].text):
         return _batch(asked, chosen, session)
+
+
+def explain_workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
+                     parameters: Parameters = ()) -> Explanation:
+    """What a workload would do and cost; spends nothing."""
+    made, chosen = batched(queries, session, options, parameters)
+    return explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(chosen.price), left=_left(session))
 
 
 def _linear(query: Query, question: Question, options: Options, session: Session) -> Linear:

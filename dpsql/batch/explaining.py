@@ -9,8 +9,7 @@ import numpy as np
 
 from dpsql.accounting.cost import amount
 from dpsql.batch.group import Group, Plan
-from dpsql.batch.plan import Batch, cells_count
-from dpsql.canonical import canonical
+from dpsql.batch.plan import Batch, cells_count, different
 from dpsql.explain import Expected, Explanation, Measurement, Step, steps
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
@@ -34,7 +33,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
 
 def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:
     """The plan of every source once."""
-    for source in {canonical(one.source): one.source for one in made.asked}.values():
+    for source in different([one.source for one in made.asked])[0]:
         yield from steps(source, stabilities(source, public), 0, entity)
 
 

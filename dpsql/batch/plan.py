@@ -19,13 +19,12 @@ from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
-from dpsql.canonical import canonical
 from dpsql.catalog.price import Price
 from dpsql.cells import Cells, cells_over, kept_keys
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
 from dpsql.options import Options
-from dpsql.plan.node import PublicFacts
+from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import Over, Question
 from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
@@ -149,8 +148,23 @@ def cells_of(question: Question) -> Cells:
 
 
 def identity_of(made: Batch) -> tuple[object, ...]:
-    """What tells a workload from others."""
-    return "workload", [(one.question, one.source) for one in made.asked], made.purse
+    """What tells a workload from others: what is asked of which sources, each of which is told once."""
+    sources, places = different([one.source for one in made.asked])
+    asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
+              one.question.having, one.question.ordering, one.question.limit, one.question.offset, one.question.distinct,
+              one.question.sets, one.question.levels) for place, one in zip(places, made.asked, strict=True)]
+    return "workload", sources, asked, made.purse
+
+
+def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
+    """The different ones of some sources, and for each which one it is."""
+    found: list[Node] = []
+    places = []
+    for source in sources:
+        if source not in found:
+            found.append(source)
+        places.append(found.index(source))
+    return found, places
 
 
 def notes_of(made: Batch) -> tuple[str, ...]:
@@ -194,11 +208,11 @@ def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: S
     _check_count(answers)
     if not answers:
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
-    kinds: dict[str, list[Asked]] = {}  # sums of one expression over one source
-    for number, one in enumerate(asked):
-        source = canonical(one.source)
+    kinds: dict[object, list[Asked]] = {}  # sums of one expression over one source
+    _, places_of = different([one.source for one in asked])
+    for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):
         for at, part in enumerate(one.sums):
-            kinds.setdefault(canonical([part.summand, part.expr, source]), []).append(Asked(statement=one, number=number, at=at))
+            kinds.setdefault((part.summand, part.expr, source), []).append(Asked(statement=one, number=number, at=at))
     made = [group_of(members, public, scratch, pure=purse_.epsilon is not None) for members in kinds.values()]
     places = {(member.number, member.at): Place(group=i, queries=queries) for i, (members, (_, found)) in enumerate(
         zip(kinds.values(), made, strict=True)) for member, queries in zip(members, found, strict=True)}

@@ -189,6 +189,25 @@ def test_the_explanation_tells_of_the_strategy_and_spends_nothing(connection: Co
     assert not connection.session.ledger.entries("person")
 
 
+def test_a_workload_is_explained_without_spending(connection: Connection) -> None:
+    told = connection.explain(PEOPLE, epsilon=1)
+    assert "matrix: " in str(told) and "for COUNT(*)" in str(told) and told.cost == "ε = 1"
+    assert len(told.expected) == sum(len(text.split("COUNT(")) - 1 for text in PEOPLE) + 1  # and one SUM
+    assert not connection.session.ledger.entries("person")
+    with pytest.raises(ProgrammingError, match="options of a statement"):
+        connection.explain(PEOPLE[0], epsilon=1)
+
+
+def test_errors_name_the_statement(connection: Connection) -> None:
+    for wrong, place in (("SELECT COUNT(*) FROM peple", "column 22 of statement 2"), ("SELECT COUNT( FROM people", "of statement 2"),
+                         ("SELECT MEDIAN(age) FROM people", "column 8 of statement 2")):
+        with pytest.raises(Error) as caught:
+            connection.workload(f"SELECT COUNT(*) FROM people;\n-- a comment\n{wrong};", epsilon=1)
+        assert place in str(caught.value), caught.value
+    with pytest.raises(ProgrammingError, match="statement 2 is none"):
+        connection.workload("SELECT COUNT(*) FROM people; SHOW BUDGET", epsilon=1)
+
+
 @pytest.mark.parametrize(("options", "reason", "try_"), [
     ({"strategy": "p-identiti"}, "there is no strategy 'p-identiti'", "'p-identity'"),
     ({"strategy": 3}, "there is no strategy 3", "one of 'auto'"),
