@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from dpsql.strategies import ca, fitness, hierarchy, oblique, p_identity, plain, residual_planner
+from dpsql.strategies import (
+    ca,
+    fitness,
+    haar,
+    hierarchy,
+    kronecker,
+    marginals,
+    matrix_mechanism,
+    oblique,
+    p_identity,
+    plain,
+    residual_planner,
+    square_root,
+    union,
+)
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.cache import remembered
 from dpsql.strategies.certificate import Certificate
@@ -36,8 +50,13 @@ GAUSSIAN: dict[str, Plan] = {
     "convex": _total,
     "fitness-for-use": fitness.plan,
     "oblique-residual-planner": oblique.plan,
+    "weighted-hierarchy": partial(hierarchy.plan, noise="gaussian"),
     "identity": plain.plan_cells,
     "workload": plain.plan_queries,
+    "square-root": square_root.plan,
+    "haar": partial(haar.plan, noise="gaussian"),
+    "hierarchy": partial(hierarchy.plan_uniform, noise="gaussian"),
+    "independent": plain.plan_independent,
     "input-perturbation": plain.plan_cells,
     "convex-by-targets": partial(_weighted, power=1),
     "convex-by-squared-targets": partial(_weighted, power=2),
@@ -48,15 +67,21 @@ GAUSSIAN: dict[str, Plan] = {
 
 LAPLACE: dict[str, Plan] = {
     "p-identity": p_identity.plan,
+    "kronecker": kronecker.plan,
+    "marginals": marginals.plan,
+    "union": union.plan,
     "weighted-hierarchy": hierarchy.plan,
     "identity": partial(plain.plan_cells, noise="laplace"),
     "workload": partial(plain.plan_queries, noise="laplace"),
+    "haar": haar.plan,
     "hierarchy": hierarchy.plan_uniform,
+    "matrix-mechanism": matrix_mechanism.plan,
+    "independent": partial(plain.plan_independent, noise="laplace"),
     "input-perturbation": partial(plain.plan_cells, noise="laplace"),
 }
 
-BY_NAME = frozenset({"input-perturbation", "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined",
-                     "fitness-for-use-hybrid"})
+BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
+                     "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
 TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
 
 

@@ -4,7 +4,7 @@ A p-Identity strategy is A = [I; B] diag(1 / s) with p further rows B >= 0 and s
 has an L1 norm of 1. The total squared error at epsilon = 1, over 2, is tr(G (A'A)^-1) for the Gram matrix G of the workload. With
 M1 = (I + B B')^-1 B and (A'A)^-1 = diag(s) (I - B' M1) diag(s) it is sum(diag(G) s^2) - <B, M2>, M2 = ((M1 * s) G) * s: one
 product by G an evaluation, and no matrix of n x n is made for the gradient either. The problem is not convex: descent starts
-from a tree of blocks, as random starts end in worse places or, for many cells, nowhere.
+from trees of blocks, as random starts end in worse places or, for many cells, nowhere.
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, Optimizing Error of High-Dimensional Statistical Queries under Differential
 Privacy (HDMM), PVLDB 2018. The start and the one-product gradient are ours.
@@ -14,90 +14,181 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
+from dpsql.strategies import marginals
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.certificate import Certificate
-from dpsql.strategies.integers import BITS, bits_of, trivial
+from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.workload.domain import Attribute, Domain
-from dpsql.workload.factors import Array, Dense, Factor
+from dpsql.strategies.product_bound import spectral_bound
+from dpsql.workload.factors import Array, Dense, Exact, Factor, exact_column_powers
 from dpsql.workload.workload import Workload, joined
 
 LONG = 1024  # cells, or values of an attribute, that descent is tried for
-ROWS = 10**7  # measurements
-TREES = ((8, 64), (4, 16, 64), (2, 8, 32), (4, 16), (3, 12), (2, 8), (16,), (8,), (4,))  # how many blocks a start's levels have
-STEPS, SETTLED = 500, 3e-7
-SHORT, SHORT_STEPS, SHORT_SETTLED = 256, 1500, 1e-9  # where a step takes no time
-LONG_TREES = 3  # of the starts, where steps take time
-FIRST_STEPS, FOLLOWED = 12, 4  # steps from every start, before the best is followed; of short ones the best few
-ROUNDS = 6  # over the attributes of a union of products
+ENDED = 4096  # of them, where the Gram matrix has two ends, as that of prefix sums and of all ranges
+# How many blocks the levels of a start have:
+TREES = ((8, 64), (3, 12, 48), (4, 16, 64), (2, 8, 32), (4, 16), (3, 12), (2, 8), (16,), (8,), (4,))
+LEAST_OWN, MOST_TABLES = 0.02, 256  # the weight of cells in a start of marginals, and how many rows it has
+SHORT = 256  # cells for which a step takes no time
+STEPS, SETTLED, REMEMBERED, LONG_TREES, FIRST_STEPS = 200, 3e-7, 5, 2, 90
+SHORT_STEPS, SHORT_SETTLED, SHORT_REMEMBERED, SHORT_FIRST_STEPS, FOLLOWED = 1500, 1e-9, 10, 12, 4  # and of the best few starts
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """The best p-Identity strategy found: of a single product by attributes, of few cells as a whole, of a union by turns."""
+    """The best p-Identity strategy found for all cells in one line."""
     if targets is not None:
         return Refusal("it minimises the total variance")
-    if len(workload.parts) == 1:
-        bits = bits_of(sum(not trivial(factor) for factor in workload.parts[0].factors))
-        factors = [_measured(factor.gram(), factor, bits) for factor in workload.parts[0].factors]
-    elif workload.domain.size <= LONG:
-        workload = joined(workload)
-        factors = [_measured(workload.gram(), None, BITS)]
-    else:
-        factors = list(_by_turns(workload))
-    if any(factor is None for factor in factors):
-        return Refusal(f"descent is for up to {LONG} values of an attribute")
-    own = tuple(factor for factor in factors if factor is not None)
-    if math.prod(factor.rows for factor in own) > ROWS:
-        return Refusal(f"its product has more than {ROWS} rows")
-    domain = Domain(tuple(Attribute(attribute.name, factor.n)
-                          for attribute, factor in zip(workload.domain.attributes, own, strict=True)))
-    found = LeastSquares(name="p-identity", domain=domain, noise="laplace", measured=(one_block(*own),))
-    value = float(found.variances(workload).sum())
-    return replace(found, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(workload),
+    flat = joined(workload)
+    gram = Gram(flat.gram()) if flat.domain.size <= ENDED else None
+    if gram is None or (flat.domain.size > LONG and gram.ends is None):
+        return Refusal(f"descent is for up to {LONG} cells")
+    factor = whole(best(gram, tables(workload)), BITS)
+    found = LeastSquares(name="p-identity", domain=flat.domain, noise="laplace", measured=(one_block(factor),))
+    value = float(found.variances(flat).sum())
+    return replace(found, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(flat),
                                                   covers="Laplace strategies"))
 
 
-def spectral_bound(workload: Workload) -> float:
-    """The least total variance of Gaussian strategies at squared cost 1 is the nuclear norm of W, squared, over the number of
-    cells, or more (Li and Miklau, 2013). Of a single product the norms multiply; 0 where it is not worked out."""
-    if len(workload.parts) == 1:
-        norms = [_nuclear(factor.gram()) for factor in workload.parts[0].factors]
-        return math.prod(norms) ** 2 / workload.domain.size
-    if workload.domain.size > LONG:
-        return 0.0
-    return _nuclear(workload.gram()) ** 2 / workload.domain.size
-
-
-def _nuclear(gram: Array) -> float:
-    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum())
-
-
-def _measured(gram: Array, factor: Factor | None, bits: int) -> Factor | None:
+def measured(gram: Array, bits: int) -> Factor | None:
     """The strategy of one attribute in integers; None where it has too many values."""
-    if factor is not None and trivial(factor):
-        return factor
-    if len(gram) > LONG:
+    one = Gram(gram)
+    if len(gram) > ENDED or (len(gram) > LONG and one.ends is None):
         return None
-    return whole(best(gram), bits)
+    return whole(best(one), bits)
 
 
-def whole(rows: Array, bits: int) -> Dense:
+@dataclass(frozen=True, eq=False)
+class PIdentity(Factor):
+    """[diag(own); rows] in integers. Its least squares are those of a diagonal matrix and a few rows (Woodbury's formula)."""
+
+    own: Exact
+    others: Exact
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.own) + len(self.others), len(self.own)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return "p-identity", self.shape, self.own.tobytes(), self.others.tobytes()
+
+    def dense(self) -> Exact:
+        return np.vstack([np.diag(self.own), self.others])
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        front = np.moveaxis(array, axis, 0)
+        kept = front * self.own.reshape(-1, *[1] * (front.ndim - 1))
+        return np.moveaxis(np.concatenate([kept, np.tensordot(self.others, front, axes=1)]), 0, axis)
+
+    def transposed(self, array: Exact, axis: int = 0) -> Exact:
+        front = np.moveaxis(array, axis, 0)
+        kept = front[: len(self.own)] * self.own.reshape(-1, *[1] * (front.ndim - 1))
+        return np.moveaxis(kept + np.tensordot(self.others.T, front[len(self.own) :], axes=1), 0, axis)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        return Dense(self.dense()).gram(weights)
+
+    def quadratic(self, kernel: Array) -> Array:
+        return Dense(self.dense()).quadratic(kernel)
+
+    def column_powers(self, power: int) -> tuple[int, ...]:
+        below = exact_column_powers(self.others, power)
+        return tuple(int(kept) ** power + rest for kept, rest in zip(self.own.tolist(), below, strict=True))
+
+    def solve(self, array: Array, axis: int = 0) -> Array:
+        """The least squares values for answers along an axis."""
+        right = np.moveaxis(self.transposed(array, axis), axis, 0)
+        own = self._inverse_own.reshape(-1, *[1] * (right.ndim - 1))
+        inner = np.tensordot(self._half, right, axes=1)
+        return np.moveaxis(own**2 * right - np.tensordot(self._half.T, inner, axes=1), 0, axis)
+
+    def variances(self, query: Factor) -> Array:
+        """diag(W (A'A)^-1 W')."""
+        return query.quadratic(np.diag(self._inverse_own**2) - self._half.T @ self._half)
+
+    @cached_property
+    def _inverse_own(self) -> Array:
+        return 1 / self.own.astype(float)
+
+    @cached_property
+    def _half(self) -> Array:
+        """H with (A'A)^-1 = D^-2 - H'H: L^-1 R D^-2, where L L' = I + R D^-2 R'."""
+        scaled = self.others * self._inverse_own
+        lower = np.linalg.cholesky(np.eye(len(self.others)) + scaled @ scaled.T)
+        return np.asarray(np.linalg.solve(lower, scaled * self._inverse_own))
+
+
+def whole(rows: Array, bits: int) -> PIdentity:
     """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded."""
     s = 1 + rows.sum(axis=0)
-    return Dense(np.rint(np.vstack([np.diag(1 / s), rows / s]) * 2.0**bits).astype(np.int64))
+    own, others = np.maximum(1, np.rint(2.0**bits / s)), np.rint(rows / s * 2.0**bits)
+    return PIdentity(own=own.astype(np.int64), others=others.astype(np.int64))
 
 
-def best(gram: Array) -> Array:
-    """B of the best strategy found: a few steps from every start, then all the way from the best."""
-    begun = [descended(gram, start, FIRST_STEPS) for start in starts(len(gram))]
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """A Gram matrix to be multiplied by rows often."""
+
+    matrix: Array
+
+    @cached_property
+    def diagonal(self) -> Array:
+        return np.diagonal(self.matrix).copy()
+
+    @cached_property
+    def ends(self) -> tuple[Array, Array] | None:
+        """u and v, if G_ij = u_i v_j for i <= j: so for prefix sums (1, n - j) and all ranges (i + 1, n - j). Rows times G are
+        two cumulative sums then."""
+        if len(self.matrix) <= SHORT or not self.matrix[0, -1] > 0:
+            return None
+        first, last = self.matrix[:, -1] / self.matrix[0, -1], self.matrix[0]
+        alike = np.allclose(np.triu(np.outer(first, last)), np.triu(self.matrix), rtol=1e-12, atol=0)
+        return (first, last) if alike else None
+
+    def times(self, rows: Array) -> Array:
+        """rows G."""
+        if self.ends is None:
+            return np.asarray(rows @ self.matrix)
+        first, last = self.ends
+        before = np.cumsum(rows * first, axis=1)
+        after = rows * last
+        after = np.cumsum(after[:, ::-1], axis=1)[:, ::-1] - after
+        return np.asarray(before * last + after * first)
+
+
+def tables(workload: Workload) -> list[Array]:
+    """A start for several attributes: the cells of weighted marginals, in proportion to the weight of the cells themselves."""
+    shape = workload.domain.shape
+    made = marginals.plan(workload) if len(shape) > 1 else None
+    if not isinstance(made, marginals.Marginals):
+        return []
+    axes, rows = tuple(range(len(shape))), []
+    own = max(made.weights.get(axes, 0.0), LEAST_OWN)
+    for block, weight in zip(made.blocks, made.weights.values(), strict=True):
+        if block.axes != axes:
+            rows.append(block.product(made.domain).dense() * (weight / own))
+    start = np.vstack(rows) if rows else np.zeros((0, workload.domain.size))
+    return [start * (1 + 0.05 * _scattered(start.shape))] if 0 < len(start) <= MOST_TABLES else []
+
+
+def best(gram: Gram, others: Sequence[Array] = ()) -> Array:
+    """B of the best strategy found: some steps from every start, then all the way from the best."""
+    n = len(gram.matrix)
+    short = n <= SHORT
+    first = SHORT_FIRST_STEPS if short else fewer(FIRST_STEPS, n)
+    begun = [descended(gram, start, first) for start in [*starts(n), *others]]
     begun.sort(key=lambda pair: pair[0])
-    followed = begun[: FOLLOWED if len(gram) <= SHORT else 1]
-    return min((descended(gram, rows) for _, rows in followed), key=lambda pair: pair[0])[1]
+    return min((descended(gram, rows) for _, rows in begun[: FOLLOWED if short else 1]), key=lambda pair: pair[0])[1]
+
+
+def fewer(steps: int, n: int) -> int:
+    """Steps, where each of them takes longer."""
+    return steps if n <= LONG else max(50, steps * LONG // n)
 
 
 def starts(n: int) -> list[Array]:
@@ -123,49 +214,29 @@ def blocks(n: int, count: int) -> Array:
     return np.asarray((of[None, :] == np.arange(count)[:, None]).astype(float))
 
 
-def descended(gram: Array, start: Array, steps: int | None = None) -> tuple[float, Array]:
+def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float, Array]:
     """The error over 2 and B where descent ends."""
-    shape = start.shape
-    usual, settled = (SHORT_STEPS, SHORT_SETTLED) if len(gram) <= SHORT else (STEPS, SETTLED)
+    short = len(gram.matrix) <= SHORT
+    usual = SHORT_STEPS if short else fewer(STEPS, len(gram.matrix))
 
     def loss(flat: Array) -> tuple[float, Array]:
-        value, slope = error(gram, flat.reshape(shape))
+        value, slope = error(gram, flat.reshape(start.shape))
         return value, slope.reshape(-1)
 
-    found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=[(0, None)] * start.size,
-                     options={"maxiter": steps or usual, "ftol": settled, "maxcor": 10, "maxfun": 100_000})
-    return float(found.fun), np.asarray(found.x).reshape(shape)
+    found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=Bounds(0, np.inf),
+                     options={"maxiter": steps or usual, "maxfun": 100_000,
+                              "ftol": SHORT_SETTLED if short else SETTLED, "maxcor": SHORT_REMEMBERED if short else REMEMBERED})
+    return float(found.fun), np.asarray(found.x).reshape(start.shape)
 
 
-def error(gram: Array, rows: Array) -> tuple[float, Array]:
+def error(gram: Gram, rows: Array) -> tuple[float, Array]:
     """tr(G (A'A)^-1) and its gradient by B."""
     s = 1 + rows.sum(axis=0)
-    m1 = np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows)
-    m2 = ((m1 * s) @ gram) * s
-    diagonal = np.diagonal(gram)
-    value = float(diagonal @ s**2 - (rows * m2).sum())
-    inner = m2 @ m1.T
-    k = diagonal * s**2 - 2 * (rows * m2).sum(axis=0) + (rows * (inner @ rows)).sum(axis=0)
+    m1 = np.linalg.inv(np.eye(len(rows)) + rows @ rows.T) @ rows
+    m2 = gram.times(m1 * s) * s
+    across = (rows * m2).sum(axis=0)
+    own = gram.diagonal * s**2
+    k = own - 2 * across + (rows * ((m2 @ m1.T) @ rows)).sum(axis=0)
     bk = m2 - (m2 @ rows.T) @ m1
     y2, y1 = -2 * bk * s, -2 * k * s
-    return value, (y2 * s - (y1 + (rows * y2).sum(axis=0))) / s**2
-
-
-def _by_turns(workload: Workload) -> Sequence[Factor | None]:
-    """One strategy for each attribute: each in turn is the best one for its Gram matrices, weighted by what the others cost."""
-    grams = [[factor.gram() for factor in part.factors] for part in workload.parts]
-    count = len(workload.domain.attributes)
-    if any(attribute.size > LONG for attribute in workload.domain.attributes):
-        return [None]
-    rows = [starts(attribute.size)[0] * 0.1 for attribute in workload.domain.attributes]
-    for turn in range(ROUNDS):
-        before = [row.copy() for row in rows]
-        for i in range(count):
-            weights = [math.prod(error(part[j], rows[j])[0] for j in range(count) if j != i) for part in grams]
-            total = np.asarray(sum(weight * part[i] for weight, part in zip(weights, grams, strict=True)))
-            scale = float(np.trace(total))
-            tried = [descended(total / scale, start) for start in ([rows[i]] if turn else starts(len(total)))]
-            rows[i] = min(tried, key=lambda pair: pair[0])[1]
-        if all(np.abs(a - b).max() < 1e-3 for a, b in zip(rows, before, strict=True) if a.shape == b.shape):
-            break
-    return [whole(row, bits_of(count)) for row in rows]
+    return float(own.sum() - across.sum()), (y2 * s - (y1 + (rows * y2).sum(axis=0))) / s**2

@@ -1,4 +1,7 @@
-"""The two strategies that need no planning: noise on the cells, and noise on the queries themselves."""
+"""The strategies that need no planning: noise on the cells, and noise on the queries themselves, made consistent or not.
+
+Noise on the cells is input perturbation; noise on the queries, each by itself, is the plain Laplace or Gaussian mechanism.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +61,24 @@ def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noi
 
     Parts with targets of their own are measured accordingly.
     """
+    plain = _as_asked("workload", workload, targets, noise)
+    if isinstance(plain, AsAsked) and workload.domain.size <= SOLVED:
+        solved = LeastSquares(name=plain.name, domain=plain.domain, noise=noise, measured=tuple(plain.blocks))
+        return _valued(solved, workload, targets)
+    return plain if isinstance(plain, Refusal) else _valued(plain, workload, targets)
+
+
+def plan_independent(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
+    """Noise on the queries' own answers, which may contradict each other."""
+    plain = _as_asked("independent", workload, targets, noise)
+    return plain if isinstance(plain, Refusal) else _valued(plain, workload, targets)
+
+
+def _as_asked(name: str, workload: Workload, targets: Array | None, noise: Noise) -> AsAsked | Refusal:
     if not all(integral(factor) for part in workload.parts for factor in part.factors):
         return Refusal("its coefficients are not whole numbers")
     scales = tuple(1.0 if targets is None else math.sqrt(float(targets[at].min())) for at in workload.slices)
-    plain = AsAsked(name="workload", domain=workload.domain, noise=noise, workload=workload, scales=scales)
-    if workload.domain.size > SOLVED:
-        return _valued(plain, workload, targets)
-    solved = LeastSquares(name=plain.name, domain=plain.domain, noise=noise, measured=tuple(plain.blocks))
-    return _valued(solved, workload, targets)
+    return AsAsked(name=name, domain=workload.domain, noise=noise, workload=workload, scales=scales)
 
 
 def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:

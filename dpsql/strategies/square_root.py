@@ -15,17 +15,33 @@ Observation, ICML 2023; Henzinger, Kalinin and Upadhyay, for the normalised form
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.signal import fftconvolve
 
+from dpsql.strategies.base import Refusal, Strategy
+from dpsql.strategies.certificate import Certificate
+from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.workload.domain import too_large
 from dpsql.workload.factors import Array, Dense, Exact, Factor, Prefix
+from dpsql.workload.workload import Workload
 
 BITS = 20
 ENTRIES = 2**33  # of rows of queries whose variance is computed
+
+
+def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
+    """For all prefix sums of one attribute."""
+    if targets is not None:
+        return Refusal("it minimises the total variance")
+    if [part.factors for part in workload.parts] != [(Prefix(workload.domain.size),)]:
+        return Refusal("it is for the prefix sums of one attribute, and nothing else")
+    found = LeastSquares(name="square-root", domain=workload.domain, measured=(one_block(SquareRoot(workload.domain.size)),))
+    return replace(found, certificate=Certificate(objective="total variance", value=float(found.variances(workload).sum()),
+                                                  bound=prefix_bound(workload.domain.size) * workload.domain.size,
+                                                  covers="Gaussian strategies"))
 
 
 @dataclass(frozen=True, eq=False)

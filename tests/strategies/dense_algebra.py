@@ -31,8 +31,26 @@ def measured(strategy: Strategy) -> np.ndarray:
 
 
 def cost(strategy: Strategy) -> float:
-    """The longest column, squared."""
-    return float((measured(strategy) ** 2).sum(axis=0).max())
+    """The longest column: its squared L2 norm for Gaussian noise, its L1 norm for Laplace noise."""
+    matrix = np.abs(measured(strategy))
+    return float((matrix if strategy.noise == "laplace" else matrix**2).sum(axis=0).max())
+
+
+def own_variances(strategy: Strategy, workload: Workload) -> np.ndarray:
+    """At the unit price, from the strategy's own way to combine answers, which is linear: tried on one answer after the other.
+
+    Also checks that it is unbiased: without noise it gives the queries.
+    """
+    sizes = [block.rows for block in strategy.blocks]
+    columns = []
+    for at in range(sum(sizes)):
+        unit = np.split(np.eye(1, sum(sizes), at)[0], np.cumsum(sizes)[:-1])
+        columns.append(strategy.reconstruct(unit, workload))
+    combining = np.array(columns).T * np.repeat([block.scale for block in strategy.blocks], sizes)
+    queries = joined(workload).dense().astype(float)
+    assert np.allclose(combining @ measured(strategy), queries, atol=1e-5 * np.abs(queries).max())
+    noise = 2 * cost(strategy) ** 2 if strategy.noise == "laplace" else cost(strategy)
+    return (combining**2).sum(axis=1) * noise
 
 
 def variances(strategy: Strategy, workload: Workload) -> np.ndarray:

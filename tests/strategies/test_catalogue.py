@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import cost, line, products, variances
+from strategies.dense_algebra import cost, line, own_variances, products, variances
 
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.catalogue import BY_NAME, GAUSSIAN, LAPLACE, best
@@ -25,32 +25,50 @@ WORKLOADS = {
 }
 
 
+PLANS = [("gaussian", name) for name in GAUSSIAN] + [("laplace", name) for name in LAPLACE]
+TOTAL_ONLY = {"convex", "square-root", "haar", "hierarchy", "weighted-hierarchy", "p-identity", "kronecker", "marginals", "union",
+              "matrix-mechanism"}
+LEVELS = {"haar", "hierarchy", "weighted-hierarchy"}
+
+
+def refused(asked: str, name: str, fitted: bool) -> bool:
+    """What each strategy is not for."""
+    several = len(WORKLOADS[asked].domain.attributes) > 1
+    if name in TOTAL_ONLY and fitted or name.startswith("convex-by") and not fitted:
+        return True
+    if name in LEVELS:
+        return several or asked == "weights"  # of three values
+    return {"residual-planner": asked != "marginals", "square-root": asked != "prefix", "kronecker": not several,
+            "union": len(WORKLOADS[asked].parts) == 1}.get(name, False)
+
+
 @pytest.mark.parametrize("fitted", [False, True], ids=["total", "targets"])
-@pytest.mark.parametrize("name", GAUSSIAN)
+@pytest.mark.parametrize(("noise", "name"), PLANS)
 @pytest.mark.parametrize("asked", WORKLOADS)
-def test_the_contract(asked: str, name: str, fitted: bool) -> None:
+def test_the_contract(asked: str, noise: str, name: str, fitted: bool) -> None:
     """What is planned measures integers, costs what it says, has the variances it says, and is unbiased; its bound holds."""
     workload = WORKLOADS[asked]
     targets = np.repeat([1.0 + i % 3 for i in range(len(workload.parts))], [part.rows for part in workload.parts]) if fitted else None
-    made = GAUSSIAN[name](workload, targets)
+    plans = GAUSSIAN if noise == "gaussian" else LAPLACE
+    made = plans[name](workload, targets)
+    assert isinstance(made, Refusal) == refused(asked, name, fitted)
     if isinstance(made, Refusal):
-        assert made.because and (name == "residual-planner" and asked != "marginals" or fitted == (name == "convex") and "convex" in name)
+        assert made.because
         return
-    assert made.name == name or name == "input-perturbation"
+    assert made.noise == noise and (made.name == name or name == "input-perturbation")
     assert all(all(entry == int(entry) for entry in factor.dense().reshape(-1).tolist()) for block in made.blocks for factor in block.factors)
     assert made.sensitivity.exact and float(made.sensitivity.value) == pytest.approx(cost(made), rel=1e-9)
-    explicit = variances(made, workload) if name != "workload" or workload.domain.size <= 1024 else made.variances(workload)
+    explicit = own_variances(made, workload)
     assert np.allclose(made.variances(workload), explicit, rtol=1e-5)
     value = explicit.sum() if targets is None else (explicit / targets).max()
     assert made.certificate is not None and made.certificate.bound <= made.certificate.value * (1 + 1e-9)
     if made.certificate.objective in ("total variance", "largest variance over target"):
         largest = (explicit / (1 if targets is None else targets)).max() if made.certificate.objective[0] == "l" else explicit.sum()
         assert made.certificate.value == pytest.approx(largest, rel=1e-5)
-    assert best(workload, targets)[0].certificate.value <= value * (1 + 2e-3)
-    table = RANDOM.integers(0, 1000, workload.domain.shape)
-    shaped = table.reshape(made.domain.shape)
-    exact = [block.product(made.domain).apply(shaped).reshape(-1) for block in made.blocks]
-    assert np.allclose(made.reconstruct(exact, workload), workload.apply(table), atol=1e-4)
+    if name not in ("independent", *LEVELS):  # the others are least squares, and none is better; these may know less
+        assert (explicit >= variances(made, workload) * (1 - 1e-5)).all()
+    if noise == "gaussian":
+        assert best(workload, targets)[0].certificate.value <= value * (1 + 2e-3)
 
 
 def test_the_first_that_is_proven_best_is_taken() -> None:
@@ -67,7 +85,7 @@ def test_large_domains_get_what_fits_them() -> None:
     assert strategy.name == "oblique-residual-planner" and "4500" in next(v.because for v in verdicts if v.name == "convex")
     tried = {verdict.name: verdict.strategy for verdict in verdicts}
     others = [other for other in tried.values() if isinstance(other, Strategy) and other is not strategy]
-    assert len(others) == 2
+    assert {other.name for other in others} == {"identity", "workload"}
     assert all(other.certificate is not None and other.certificate.value > strategy.certificate.value for other in others)
 
 
