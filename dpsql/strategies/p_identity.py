@@ -44,7 +44,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if targets is not None:
         return Refusal("it minimises the total variance")
     flat = joined(workload)
-    gram = Gram(flat.gram()) if flat.domain.size <= ENDED else None
+    gram = Gram(flat.gram()) if flat.domain.size <= (ENDED if flat is workload else LONG) else None
     if gram is None or (flat.domain.size > LONG and gram.ends is None):
         return Refusal(f"descent is for up to {LONG} cells")
     factor = whole(best(gram, tables(workload)), BITS)

@@ -186,6 +186,59 @@ TOTAL = {"prefix": {8: 1.494414, 16: 1.689404, 32: 1.892086, 64: 2.099856, 128: 
          "ranges": {8: 1.495031, 16: 1.742927, 32: 2.014877, 64: 2.302213, 128: 2.598991, 256: 2.901435, 512: 3.207253, 1024: 3.515083}}
 
 
+ADULT8 = (85, 9, 100, 16, 7, 15, 6, 5)
+
+
+def sf1() -> Workload:
+    """The persons of the 2010 census summary file 1, tables P1 to PCT12O, as HDMM's authors wrote them down: 33 products over sex,
+    Hispanic or not, 63 sets of races (and none), relationship and age; 4151 queries over 500 480 cells."""
+    races, ages = np.arange(64), 115
+    held = np.array([int(race).bit_count() for race in races])
+    alone = races[None, :] == 2 ** np.arange(6)[:, None]
+    major = Dense(np.vstack([alone, ~alone.any(axis=0)]).astype(np.int64))  # six races alone, and the rest
+    detail = Dense(np.vstack([races[None, :] == races[1:, None], held[None, :] == np.arange(1, 7)[:, None], held[None, :] >= 2]).astype(np.int64))
+    white = Ranges(64, (1,), (1,))
+    ends = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, ages)
+    bands = Ranges(ages, ends[:-1], tuple(end - 1 for end in ends[1:]))
+    years = Ranges(ages, (*range(100), 100, 105, 110), (*range(100), 104, 109, 114))
+    adult, hispanic, other = Ranges(ages, (18,), (114,)), Ranges(2, (0,), (0,)), Ranges(2, (1,), (1,))
+    each, both = Identity(2), Dense(np.array([[1, 0], [0, 1], [1, 1]]))
+
+    def asked(sex: Factor | None = None, origin: Factor | None = None, race: Factor | None = None, age: Factor | None = None) -> Product:
+        return Product((sex or Total(2), origin or Total(2), race or Total(64), Total(17), age or Total(ages)))
+
+    short = [asked(), asked(race=major), asked(), asked(origin=each), asked(), asked(origin=each, race=major), asked(origin=both),
+             asked(race=detail), asked(), asked(origin=each), asked(origin=other, race=detail), asked(),
+             asked(race=detail, age=adult), asked(age=adult), asked(origin=each, age=adult), asked(origin=other, race=detail, age=adult),
+             asked(age=adult)]
+    for age, last in ((bands, white), (years, major)):
+        for origin, race in ((None, None), (None, major), (hispanic, None), (other, last)):
+            short += [asked(each, origin, race, age), asked(both, origin, race)]
+    return Workload(domain(2, 2, 64, 17, ages), tuple(short))
+
+
+# Name, workload; RMSE at epsilon = 1 as published for identity, the best b-ary hierarchy, the Haar wavelet and HDMM.
+def laplace_cases() -> list[tuple[str, Workload, tuple[float | None, float | None, float | None, float]]]:
+    random = np.random.RandomState(9001)
+    a, b = random.randint(0, 256, 512), random.randint(0, 256, 512)
+    some = Ranges(256, tuple(np.minimum(a, b).tolist()), tuple(np.maximum(a, b).tolist()))
+    return [
+        ("all ranges 256", line(AllRange(256)), (13.115, 11.636, 14.871, 8.077)),
+        ("prefix 256", line(Prefix(256)), (16.031, 9.790, 13.089, 7.406)),
+        ("512 random ranges 256", line(some), (16.221, 11.580, 15.735, 8.543)),
+        ("ranges of width 32, 256", line(Ranges(256, tuple(range(225)), tuple(range(31, 256)))), (8.0, 10.932, 13.574, 6.338)),
+        ("prefix 1024", line(Prefix(1024)), (32.016, 13.853, 17.202, 9.662)),
+        ("all ranges 1024", line(AllRange(1024)), (26.153, 16.709, 20.256, 11.177)),
+        ("all ranges 64x64", products([AllRange(64)] * 2, (2,)), (31.113, 62.23, 72.30, 21.891)),
+        ("prefix 64x64", products([Prefix(64)] * 2, (2,)), (45.962, 62.23, 62.14, 20.034)),
+        ("ranges of one of 64x64", products([AllRange(64)] * 2, (1,)), (53.07, None, None, 11.268)),
+        ("census SF1 persons", sf1(), (95.675, None, None, 7.459)),
+        ("2-way, 8 of Adult", products([Identity(size) for size in ADULT8], (2,)), (3239.0, None, None, 25.988)),
+        ("<=3-way 10^8", products([Identity(10)] * 8, (0, 1, 2, 3)), (562.0, None, None, 69.53)),
+        ("<=3-way 10^10", products([Identity(10)] * 10, (0, 1, 2, 3)), (5315.0, None, None, 144.52)),
+    ]
+
+
 def count_cells(sizes: Sequence[int], ways: Sequence[int]) -> int:
     """How many cells all marginals of so many attributes have."""
     return sum(math.prod(chosen) for way in ways for chosen in combinations(sizes, way))
