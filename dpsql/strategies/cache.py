@@ -29,12 +29,12 @@ import numpy as np
 from dpsql.strategies.base import Block, Refusal, Strategy
 from dpsql.strategies.certificate import Certificate, Noise
 from dpsql.strategies.least_squares import LeastSquares
+from dpsql.strategies.p_identity import PIdentity
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload
 
-KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace",
-                          "weighted-hierarchy": "laplace"}
+KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace", "kronecker": "laplace"}
 """The searches that may take long, and the noise of what they find."""
 VERSION = 1  # of what is kept: another one is another file
 WORTH = 0.2  # seconds that a search takes before its result is kept
@@ -123,6 +123,10 @@ def _told(factor: Factor, arrays: dict[str, Any]) -> list[object] | None:
             name = f"m{len(arrays)}"
             arrays[name] = factor.matrix
             return ["Dense", name]
+        case PIdentity():
+            name = f"m{len(arrays)}"
+            arrays[name] = np.vstack([factor.own, factor.others])
+            return ["PIdentity", name, *factor.shape]
     return None
 
 
@@ -150,11 +154,16 @@ def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -
 
 def _factor(told: Any, file: Any) -> Factor:
     kind, *rest = told
-    if kind == "Dense":
+    if kind in ("Dense", "PIdentity"):
         matrix = file[rest[0]]
         if matrix.dtype != np.int64 or matrix.ndim != 2:
             raise ValueError("only whole numbers are measured")
-        return Dense(matrix)
+        if kind == "Dense":
+            return Dense(matrix)
+        made = PIdentity(own=matrix[0], others=matrix[1:])
+        if list(made.shape) != rest[1:] or not made.own.all():
+            raise ValueError("a row was lost")
+        return made
     if kind == "Ranges":
         size, lows, highs = rest
         return Ranges(int(size), tuple(int(low) for low in lows), tuple(int(high) for high in highs))
