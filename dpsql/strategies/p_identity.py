@@ -26,13 +26,14 @@ from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import spectral_bound
-from dpsql.workload.factors import Array, Dense, Exact, Factor, exact_column_powers
+from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, exact_column_powers
 from dpsql.workload.workload import Workload, joined
 
 LONG = 1024  # cells, or values of an attribute, that descent is tried for
 ENDED = 4096  # of them, where the Gram matrix has two ends, as that of prefix sums and of all ranges
 # How many blocks the levels of a start have:
 TREES = ((8, 64), (3, 12, 48), (4, 16, 64), (2, 8, 32), (4, 16), (3, 12), (2, 8), (16,), (8,), (4,))
+LEAST_GAIN = 1e-5  # relative, over noise on the cells
 LEAST_OWN, MOST_TABLES = 0.02, 256  # the weight of cells in a start of marginals, and how many rows it has
 SHORT = 256  # cells for which a step takes no time
 STEPS, SETTLED, REMEMBERED, LONG_TREES, FIRST_STEPS = 200, 3e-7, 5, 2, 90
@@ -123,8 +124,10 @@ class PIdentity(Factor):
         return np.asarray(np.linalg.solve(lower, scaled * self._inverse_own))
 
 
-def whole(rows: Array, bits: int) -> PIdentity:
-    """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded."""
+def whole(rows: Array, bits: int) -> PIdentity | Identity:
+    """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded; the cells themselves, if B has no rows."""
+    if not len(rows):
+        return Identity(rows.shape[1])
     s = 1 + rows.sum(axis=0)
     own, others = np.maximum(1, np.rint(2.0**bits / s)), np.rint(rows / s * 2.0**bits)
     return PIdentity(own=own.astype(np.int64), others=others.astype(np.int64))
@@ -183,7 +186,8 @@ def best(gram: Gram, others: Sequence[Array] = ()) -> Array:
     first = SHORT_FIRST_STEPS if short else fewer(FIRST_STEPS, n)
     begun = [descended(gram, start, first) for start in [*starts(n), *others]]
     begun.sort(key=lambda pair: pair[0])
-    return min((descended(gram, rows) for _, rows in begun[: FOLLOWED if short else 1]), key=lambda pair: pair[0])[1]
+    value, rows = min((descended(gram, rows) for _, rows in begun[: FOLLOWED if short else 1]), key=lambda pair: pair[0])
+    return rows if value < float(gram.diagonal.sum()) * (1 - LEAST_GAIN) else np.zeros((0, n))
 
 
 def fewer(steps: int, n: int) -> int:

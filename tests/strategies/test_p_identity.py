@@ -102,6 +102,12 @@ def test_costs_are_those_of_the_integers() -> None:
     assert np.allclose(made.variances(line(Prefix(100))), 2 * variances(made, line(Prefix(100))) * cost(made), rtol=1e-6)
 
 
+def test_cells_are_measured_themselves_where_nothing_else_helps() -> None:
+    for workload in (line(Identity(20)), products([Identity(5), Identity(4)], (2,))):
+        made = planned(workload)
+        assert made.blocks[0].factors == (Identity(20),) and made.sensitivity.value == 1
+
+
 def test_marginals_are_a_start_for_several_attributes() -> None:
     workload = products([Prefix(6)] * 3, (1, 2))
     tables, whole_ = marginals.plan(workload), planned(workload)
