@@ -18,7 +18,7 @@ from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Array, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload
 
-RANGES = Workload(domain(12), (Product((AllRange(12),)),))
+RANGES = Workload(domain(40), (Product((AllRange(40),)),))
 TABLES = Workload(domain(4, 3), (Product((Identity(4), Total(3))), Product((Prefix(4), Identity(3)))))
 
 
@@ -84,14 +84,14 @@ DAMAGE: dict[str, Any] = {
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-40]),
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_text("what is this"),
-    "floats": lambda path: _rewrite(path, m0=np.eye(12) * 0.5),
+    "floats": lambda path: _rewrite(path, m0=np.eye(40) * 0.5),
     "objects": lambda path: np.savez(path, told=np.array([object()], dtype=object), allow_pickle=True),
     "too small": lambda path: _rewrite(path, m0=np.eye(3, dtype=np.int64)),
-    "one query": lambda path: _rewrite(path, m0=np.ones((1, 12), dtype=np.int64)),
+    "one query": lambda path: _rewrite(path, m0=np.ones((1, 40), dtype=np.int64)),
     "no noise": lambda path: _told(path, lambda told: told["blocks"][0].update(scale=0.0)),
     "endless noise": lambda path: _told(path, lambda told: told["blocks"][0].update(scale=float("inf"))),
     "axes": lambda path: _told(path, lambda told: told["blocks"][0].update(axes=[1])),
-    "factor": lambda path: _told(path, lambda told: told["blocks"][0].update(factors=[["Path", 12]])),
+    "factor": lambda path: _told(path, lambda told: told["blocks"][0].update(factors=[["Path", 40]])),
     "another domain": lambda path: _told(path, lambda told: told.update(domain=[["a", 13]])),
 }
 
