@@ -112,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
     made.add_argument("--explain", action="store_true", help="tell what it would do and cost instead; spends nothing")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
+    made.add_argument("--error-within", type=_number("error_within"), metavar="X",
+                      help="the least price at which every answer is within this of the truth, with the confidence")
+    made.add_argument("--standard-error", type=_number("standard_error"), metavar="X",
+                      help="the least price at which every answer has this standard error at most")
     made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
     made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
                       "PERCENT; - or nothing reads the input")
@@ -254,7 +258,8 @@ def _explain(options: argparse.Namespace) -> None:
 
 
 def _workload(options: argparse.Namespace) -> None:
-    given = {} if options.strategy is None else {"strategy": options.strategy}
+    names = ("epsilon", "delta", "rho", "strategy", "error_within", "standard_error")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.explain:
         from dpsql.sql.split import split
 

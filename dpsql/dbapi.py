@@ -115,7 +115,8 @@ class Connection:
         """Answer many statements over one view together, for one price.
 
         statements  SELECTs of COUNT and SUM, with any keys and conditions of declared columns; or a script, parted by semicolons
-        options     epsilon, delta, rho, confidence, max_rows, strategy
+        options     epsilon, delta, rho, confidence, max_rows, strategy; error_within or standard_error, for the least price at
+                    which all answers are so accurate; epsilon or rho is the most that it may be then
 
         All of them become one matrix of linear queries, measured once with the best strategy known, so that their answers agree
         with each other. Raises located errors for whatever is wrong; then nothing was charged.

@@ -49,7 +49,8 @@ def legend(answer: Answer) -> str:
     rough = [column.name for column in answer.columns if column.approximate]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")
-    parts.append("answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "public, no cost")
+    parts.append("answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost"
+                 if any(not column.exact for column in answer.columns) else "public, no cost")
     return "; ".join(parts)
 
 

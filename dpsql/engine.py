@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
+from dpsql.batch.aimed import Aimed, aimed, buys, check_cap, left_of, price_of
 from dpsql.batch.explaining import explained_batch
+from dpsql.batch.goals import Goals, check_public, goals_of, taken
 from dpsql.batch.linear import Linear, linear
-from dpsql.batch.plan import Batch, cells_of, check_fitting, identity_of, least, notes_of
+from dpsql.batch.plan import Batch, batch, cells_of, check_fitting, identity_of, least, notes_of
 from dpsql.batch.plans import NAMES as STRATEGIES
+from dpsql.batch.records import MARK, Record, decoded, recording, without_requests
 from dpsql.batch.result import Answers
 from dpsql.batch.result import of_json as answers_of
 from dpsql.bounding import limited_view
@@ -43,7 +46,7 @@ from dpsql.sql.bind import bind
 from dpsql.sql.domains import Scratch
 from dpsql.sql.parse import parse
 from dpsql.sql.places import span_of
-from dpsql.sql.statement import Describe, Explain, Option, Query, Show, Validate
+from dpsql.sql.statement import Describe, Explain, Goal, Option, Query, Show, Validate
 from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
 from dpsql.validation.explaining import explained_validation
 from dpsql.validation.plan import Plan as ValidationPlan
@@ -115,8 +118,11 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
         question, options = _bound(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
+            check_public(query.goals)
             cells, aggregates = exact(question, view, session.kernel)
             return _finish(question, options, Released(cells=cells, aggregates=aggregates), session)
+        if query.goals:
+            return _aimed([query], [question], None, options, query.options, session)[0]
         if options.strategy is None and not question.together:
             program = compiled(question, options, view, known, session)
             return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
@@ -227,6 +233,10 @@ def _validation(statement: Validate, session: Session, parameters: Parameters,
 
 def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:
     """Answer linear statements together: measured once, for one price, with consistent answers."""
+    options, general = taken(options)
+    if general is not None or any(query.goals for query in queries):
+        chosen, questions = _all_bound(queries, session, options, parameters)
+        return _aimed(queries, questions, general, chosen, options, session)
     made, chosen = batched(queries, session, options, parameters)
     return _answered(made, chosen, ";\n".join(query.text for query in queries), session)
 
@@ -234,26 +244,49 @@ def workload(queries: Sequence[Query], session: Session, options: Sequence[Optio
 def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
             parameters: Parameters = ()) -> tuple[Batch, Options]:
     """What statements ask as workloads, and on which terms; nothing is spent. Raises what is wrong with one of them, located."""
+    chosen, questions = _all_bound(queries, session, options, parameters)
+    asked = _all_linear(queries, questions, chosen, session)
+    with _located(queries[0].text):
+        return _batch(asked, chosen, session)
+
+
+def _all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
+               parameters: Parameters) -> tuple[Options, list[Question]]:
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
-    asked = []
+    questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
-        with _located(query.text, f"statement {number + 1}" if len(queries) > 1 else "SQL"):
+        with _located(query.text, _which(number, queries)):
             if query.options:
                 raise OptionError("the options of a workload are given once, for all of its statements", code="options",
                                   span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
-            question = bind(query, session.catalog, session.kernel, session.scratch, given)
-            asked.append(_linear(query, question, chosen, session))
-    if not asked:
+            questions.append(bind(query, session.catalog, session.kernel, session.scratch, given))
+    if not questions:
         raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
-    with _located(queries[0].text):
-        return _batch(asked, chosen, session)
+    return chosen, questions
+
+
+def _all_linear(queries: Sequence[Query], questions: Sequence[Question], options: Options, session: Session) -> list[Linear]:
+    found = []
+    for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
+        with _located(query.text, _which(number, queries)):
+            found.append(_linear(query, question, options, session))
+    return found
 
 
 def explain_workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
                      parameters: Parameters = ()) -> Explanation:
     """What a workload would do and cost; spends nothing."""
+    options, general = taken(options)
+    if general is not None or any(query.goals for query in queries):
+        chosen, questions = _all_bound(queries, session, options, parameters)
+        return _explained_aim(queries, questions, general, chosen, options, session)
     made, chosen = batched(queries, session, options, parameters)
     return explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(chosen.price), left=_left(session))
+
+
+def _which(number: int, queries: Sequence[Query]) -> str:
+    """The name of a statement's text in errors."""
+    return f"statement {number + 1}" if len(queries) > 1 else "SQL"
 
 
 def _linear(query: Query, question: Question, options: Options, session: Session) -> Linear:
@@ -286,13 +319,94 @@ def _answered(made: Batch, options: Options, text: str, session: Session) -> Ans
 
 
 def _batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    found = yield from made.steps()
-    notes = (*notes_of(made), *found.notes)
+    records: list[Record] = []
+    found = yield from recording(made.steps(), records)
+    notes = (*([made.told] if isinstance(made, Aimed) else []), *notes_of(made), *found.notes)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(_finish(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
                             price=options.price)
                     for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
-    return Answers(answers=answers, cost=str(options.price), notes=notes)
+    cost = str(options.price) if options.price is not None else ""
+    return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))
+
+
+# -- accuracy as the question
+
+
+def _aimed(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+           given: Sequence[Option], session: Session) -> Answers:
+    """The stored answers of the same questions with the same goals, or the cheapest that meet the goals."""
+    asked, goals = _goals(queries, questions, general, options, session)
+    options = replace(options, price=None)
+    identity = digest(session.policy, "accuracy", [(one.question, one.source) for one in asked], goals, _account(given, session),
+                      options)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in asked])
+    made = _cheapest(queries, asked, goals, given, session)
+    steps = _batch_steps(made, replace(options, price=price_of(made)), session)
+    found: Answers
+    if made.free:
+        found = without_requests(steps)
+        return found
+    text = ";\n".join(query.text for query in queries)
+    try:
+        found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
+                                   sql=text, encode=lambda told: told.as_json())
+    except Refused as refused:
+        left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
+        fault = _refusal(refused, replace(options, price=price_of(made)), session)
+        fault.try_ = buys(made, left) or fault.try_
+        raise fault from None
+    return found
+
+
+def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+           session: Session) -> tuple[list[Linear], Goals]:
+    """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
+    each = []
+    for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
+        with _located(query.text, _which(number, queries)):
+            check_fitting(options)
+            if options.strategy is not None:
+                raise OptionError("an accuracy chooses its strategy", code="accuracy", span=options.span.get("strategy"),
+                                  subject="strategy", try_="the price, or the accuracy without a strategy")
+            each.append(goals_of(question, query.goals, general))
+    return _all_linear(queries, questions, options, session), Goals(each=tuple(each), confidence=options.confidence)
+
+
+def _explained_aim(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+                   given: Sequence[Option], session: Session) -> Explanation:
+    asked, goals = _goals(queries, questions, general, options, session)
+    made = _cheapest(queries, asked, goals, given, session)
+    told = explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(price_of(made) or "nothing"),
+                           left=_left(session))
+    return replace(told, first_line=made.told)
+
+
+def _account(given: Sequence[Option], session: Session) -> Price:
+    """The price that is given, which is a cap; or that of the budget, whose account is used."""
+    own = read_options([option for option in given if option.name in ("epsilon", "delta", "rho")], default=None,
+                       confidence=session.confidence, known=())
+    if own.price is not None:
+        return priced(own.price, session.budget)
+    mine = session.budget.of(session.analyst)
+    return mine if mine is not None and mine.epsilon is not None and not mine.delta else session.budget.total
+
+
+def _cheapest(queries: Sequence[Query], asked: Sequence[Linear], goals: Goals, given: Sequence[Option],
+              session: Session) -> Aimed:
+    """The plans of least price, within the one that is given."""
+    account = _account(given, session)
+    unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
+    kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
+    with _located(queries[0].text):
+        made = aimed(batch(asked, unit, session.kernel, session.scratch), goals, kept)
+        caps = [option for option in given if option.name in ("epsilon", "rho")]
+        check_cap(made, account if caps else None, caps[0].span if caps else None)
+        for i, plan in enumerate(made.plans):
+            plan.check(made.price(i))
+    return made
 
 
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
@@ -305,7 +419,10 @@ def explain(query: Query | Validate, session: Session, parameters: Parameters = 
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         entity = session.catalog.entity.name
         if known.public and not question.scalars:
+            check_public(query.goals)
             return explained_public(question, view, session.kernel, entity=entity)
+        if query.goals:
+            return _explained_aim([query], [question], None, options, query.options, session)
         if options.strategy is not None or question.together:
             made, chosen = _batch([_linear(query, question, options, session)], options, session)
             return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=_left(session))

@@ -62,7 +62,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All of it. `left` tells what each account has before the statement."""
+    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy."""
 
     entity: str
     steps: tuple[Step, ...]
@@ -75,12 +75,14 @@ class Explanation:
     left: tuple[str, ...]
     bound: str = ""
     first: tuple[First, ...] = ()
+    first_line: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [line for found in self.first for line in found.lines()]
+        lines = [f"price   {self.first_line}"] if self.first_line else []
+        lines += [line for found in self.first for line in found.lines()]
         return "\n".join([*lines, *self._lines(), f"cost    {self.cost}", *(f"left    {line}" for line in self.left)])
 
     def _lines(self) -> list[str]:

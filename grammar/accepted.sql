@@ -32,6 +32,18 @@ VALIDATE (SELECT AVG(age) FROM people WHERE age > 10) WITHIN 2.5, (SELECT MEDIAN
 AGAINST people_syn WITHIN 3 OPTIONS (suite = 'conjunction');
 EXPLAIN PRIVACY VALIDATE (SELECT SUM(cost) FROM visits) AGAINST visits_syn WITHIN 10 PERCENT;
 
+-- # accuracy
+
+SELECT COUNT(*) FROM people ERROR WITHIN 10;
+SELECT sex, COUNT(*) FROM people GROUP BY sex ERROR WITHIN 10 CONFIDENCE 0.9;
+select sex, count(*) as n from people group by sex order by n desc limit 1 error within 5 percent of 200;
+SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 5 PERCENT OF 200 CONFIDENCE 0.99;
+SELECT age, COUNT(*) FROM people GROUP BY age STANDARD ERROR 4.5;
+SELECT year, COUNT(*) AS n ERROR WITHIN 10, SUM(cost) STANDARD ERROR 200 FROM visits GROUP BY year;
+SELECT year, COUNT(*) STANDARD ERROR 5, SUM(cost) FROM visits GROUP BY year ERROR WITHIN 300;
+FROM people SELECT sex, COUNT(*) ERROR WITHIN 10 GROUP BY sex;
+EXPLAIN PRIVACY SELECT COUNT(*) FROM people STANDARD ERROR 3;
+
 -- # options
 
 SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people;

@@ -1179,3 +1179,45 @@ VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN five PERCENT
 
 -- SqlError validate: a tolerance is a number above 0
 VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN 0
+
+-- SqlError accuracy: a number above 0 is expected here
+SELECT COUNT(*) FROM people ERROR WITHIN 0
+
+-- SqlError accuracy: a number above 0 is expected here
+SELECT COUNT(*) FROM people STANDARD ERROR -3
+
+-- SqlError accuracy: a number above 0 is expected here
+SELECT COUNT(*) ERROR WITHIN x FROM people
+
+-- SqlError accuracy: a confidence is between 0.5 and 1
+SELECT COUNT(*) FROM people ERROR WITHIN 10 CONFIDENCE 1
+
+-- SqlError accuracy: a confidence is between 0.5 and 1
+SELECT COUNT(*) FROM people ERROR WITHIN 10 CONFIDENCE 95
+
+-- SqlError accuracy: a standard error has no confidence
+SELECT COUNT(*) FROM people STANDARD ERROR 10 CONFIDENCE 0.9
+
+-- SqlError accuracy: a statement has one accuracy
+SELECT COUNT(*) FROM people ERROR WITHIN 10 STANDARD ERROR 3
+
+-- SqlError accuracy: a column has one accuracy
+SELECT COUNT(*) ERROR WITHIN 10 STANDARD ERROR 3 FROM people
+
+-- SqlError accuracy: accuracy is asked of the outermost SELECT
+SELECT COUNT(*) FROM (SELECT * FROM people ERROR WITHIN 10) AS t
+
+-- SqlError accuracy: OF and a number are expected here
+SELECT COUNT(*) FROM people ERROR WITHIN 5 PERCENT
+
+-- SqlError accuracy: ERROR is expected before WITHIN
+SELECT COUNT(*) FROM people WITHIN 50
+
+-- SqlError accuracy: WHERE is not expected here
+SELECT COUNT(*) FROM people ERROR WITHIN 50 WHERE age > 30
+
+-- SqlError accuracy: AS is not expected here
+SELECT COUNT(*) ERROR WITHIN 50 AS n FROM people
+
+-- SqlError accuracy: VALIDATE decides
+VALIDATE SELECT COUNT(*) ERROR WITHIN 3 FROM people AGAINST people_syn WITHIN 5 PERCENT

@@ -49,6 +49,7 @@ COMMON = {
     "LABEL": ["t", "x", "n"], "SIZE": ["1", "2", "10"], "PLACE": ["0.5", "0.25"], "POSITION": ["1", "2"], "NUMBERED": ["1"],
     "QUANTILE": ["QUANTILE_CONT", "QUANTILE_DISC", "QUANTILE"], "PERCENTILE": ["PERCENTILE_CONT", "PERCENTILE_DISC"],
     "STEP": ["DAY", "WEEK", "MONTHS", "YEAR"], "OPTION": ["epsilon", "rho"], "OPTION_NUMBER": ["1"], "OPTION_TEXT": ["'laplace'"],
+    "TOLERANCE": ["5", "200"], "SURE": ["0.9"],
 }
 
 
@@ -59,7 +60,7 @@ FAVOURED = {
     "condition": 1.0, "expr__value": 0.7, "_options": 1.0, "_having": 1.0, "_order_by": 1.0, "_limit": 1.0, "_distinct": 1.0,
     "select": 1.0, "rows": 1.0, "source": 1.0, "table": 1.0, "composed_relation": 0.3, "derived": 0.3, "joined": 0.3,
     "expr__claim": 1.0, "expr__test": 1.0, "leading": 6.0, "from_star": 0.2, "outputs_star": 0.5, "joins": 0.3,
-    "expr__window": 0.1, "windows": 0.1, "qualify": 0.1,
+    "expr__window": 0.1, "windows": 0.1, "qualify": 0.1, "accuracy": 0.1,
 }
 
 

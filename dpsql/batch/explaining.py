@@ -43,8 +43,8 @@ def _measurement(made: Batch, at: int, group: Group, plan: Plan) -> Measurement:
     kind = "counts" if isinstance(group.summand, Count) else "sums"
     shown = _shortened(list(texts))
     against = {verdict.name: _why(verdict, plan) for verdict in plan.verdicts if verdict.name != plan.name}
-    return Measurement(what=f"{kind}: {plan.note}", aggregates=tuple(shown), price=amount(made.price), mechanism=plan.name,
-                       noise=plan.noise(made.price), against=against, about=tuple(_matrix(group)))
+    return Measurement(what=f"{kind}: {plan.note}", aggregates=tuple(shown), price=amount(made.price(at)), mechanism=plan.name,
+                       noise=plan.noise(made.price(at)), against=against, about=tuple(_matrix(group)))
 
 
 def _matrix(group: Group) -> Iterator[str]:

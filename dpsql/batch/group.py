@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import Column
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.requests import Request
+from dpsql.requests import Axis, Request
 from dpsql.strategies.catalogue import Verdict
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Reduced, Workload, reduced
+
+Kind: TypeAlias = Literal["normal", "laplaces", "approximate"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,11 @@ class Group:
     unit: float
     pure: bool
 
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The columns of the view that tell cells apart."""
+        return tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(self.columns))
+
     @cached_property
     def smaller(self) -> Reduced:
         return reduced(self.workload)
@@ -43,13 +50,13 @@ class Group:
 class Told:
     """What a plan says of every query of its group, in the unit of the aggregate.
 
-    kind   how its errors are spread; 'approximate' where they are about what the variances say
+    kind   how its errors are spread, see `estimates.Error`; 'approximate' where they are about what the variances say
     notes  what a reader should know that was learned on the way
     """
 
     values: Array
     variances: Array
-    kind: Literal["gaussian", "approximate"] = "gaussian"
+    kind: Kind = "normal"
     notes: tuple[str, ...] = ()
 
 

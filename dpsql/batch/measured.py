@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.batch.group import Group, Told
+from dpsql.batch.group import Group, Kind, Told
 from dpsql.errors import OptionError
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.requests import WIDEST, Axis, Blocked, Blocks
+from dpsql.requests import WIDEST, Blocked, Blocks
 from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.certificate import Noise
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Reduced
 
+KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
+"""How sums of independent noise are spread."""
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -58,7 +61,7 @@ class Measured:
         answered = yield self.request(price)
         given = [np.array(part, dtype=float) for part in answered.answers]
         values = self.strategy.reconstruct(given, self.group.smaller.workload) * self.group.unit
-        return Told(values=values, variances=self.variances(price))
+        return Told(values=values, variances=self.variances(price), kind=KINDS[self.strategy.noise])
 
     def check(self, price: Cost) -> None:
         if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # no noise of 64 bits pays for it
@@ -74,13 +77,12 @@ class Measured:
             stretch = scale_of(worst * group.moved / unit) * SLACK
         else:
             stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
-        axes = tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(group.columns))
-        line = not axes or strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute there
+        line = not group.columns or strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute
         places = [_in_line(group.smaller)] if line else list(group.smaller.classes)
         blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
             widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
             for block in strategy.blocks)
-        return Blocks(view=group.view, axes=axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
+        return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
 
 
 def _ends(scales: Sequence[float]) -> tuple[float, float]:

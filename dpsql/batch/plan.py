@@ -75,32 +75,32 @@ class Batch:
         """One for each group."""
         return tuple(planned(group, self.strategy, self.span) for group in self.groups)
 
-    @property
-    def price(self) -> Cost:
+    def price(self, group: int) -> Cost:
         """An equal share for every group."""
         return self.purse.part(Fraction(1, len(self.groups)))
 
     def steps(self) -> Generator[Request, Any, Found]:
         """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
         told = []
-        for plan in self.plans:
-            told.append((yield from plan.steps(self.price)))
+        for i, plan in enumerate(self.plans):
+            told.append((yield from plan.steps(self.price(i))))
         return Found(statements=[self._cells(number, told) for number in range(len(self.asked))],
                      notes=tuple(note for one in told for note in one.notes))
 
     @property
     def mean_variance(self) -> float:
         """Of all numbers, each against the largest that one entity adds to it; 0 where it depends on the data."""
-        found = [variances / group.unit**2 / group.moved**2 for group, plan in zip(self.groups, self.plans, strict=True)
-                 if (variances := plan.variances(self.price)) is not None]
+        plans = enumerate(zip(self.groups, self.plans, strict=True))
+        found = [variances / group.unit**2 / group.moved**2 for i, (group, plan) in plans
+                 if (variances := plan.variances(self.price(i))) is not None]
         return float(np.mean(np.concatenate(found))) if found else 0.0
 
     def expected(self) -> list[dict[str, Array]]:
         """The standard errors of every statement's aggregates over its cells, before anything is spent; NaN where they depend on
         the data."""
         told = []
-        for group, plan in zip(self.groups, self.plans, strict=True):
-            empty, variances = np.zeros(group.workload.rows), plan.variances(self.price)
+        for i, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
+            empty, variances = np.zeros(group.workload.rows), plan.variances(self.price(i))
             told.append(Told(values=empty, variances=empty + math.nan if variances is None else variances))
         made = [self._cells(number, told) for number in range(len(self.asked))]
         return [{name: estimate.deviations for name, estimate in found.items()} for _, found in made]
@@ -197,8 +197,8 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
     made = [replace(batch(asked, replace(purse(price, concentrated=account), delta=Fraction(0)), public, scratch),
                     strategy=strategy, span=span) for account in fitting]
     best = min(made, key=lambda one: one.mean_variance)
-    for plan in best.plans:
-        plan.check(best.price)
+    for i, plan in enumerate(best.plans):
+        plan.check(best.price(i))
     return best
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dpsql.answer import Answer
 from dpsql.answer import of_json as answer_of
+from dpsql.batch.records import Record, encoded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """One answer for each statement, consistent with each other; what all of them cost together; and how they were measured."""
+    """One answer for each statement, consistent with each other; what all of them cost together; and how they were measured.
+
+    `records` are what was measured for them: later questions may rest on that.
+    """
 
     answers: tuple[Answer, ...]
     cost: str
     notes: tuple[str, ...] = ()
     stored: bool = False
+    records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
@@ -35,7 +40,9 @@ class Answers:
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""
-        return json.dumps({"answers": [answer.as_json() for answer in self.answers], "cost": self.cost, "notes": self.notes})
+        body = {"answers": [answer.as_json() for answer in self.answers], "cost": self.cost, "notes": self.notes}
+        measured = encoded(self.records)
+        return json.dumps(body | ({"measured": measured} if measured else {}))
 
 
 def of_json(text: str) -> Answers:

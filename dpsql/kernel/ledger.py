@@ -137,6 +137,12 @@ class Ledger:
                           "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.analyst, data)
         return rows[0][0] if rows else None
 
+    def holding(self, account: Account, data: str, mark: str) -> list[str]:
+        """The answers of an account on the same data whose text contains a mark, oldest first."""
+        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND analyst = ? AND data = ? "
+                          "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.analyst, data, mark)
+        return [body for body, in rows]
+
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
         return self._spent.get((budget, analyst), NOTHING)

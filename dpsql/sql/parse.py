@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.accuracy import take_goals
 from dpsql.sql.options import take_options
 from dpsql.sql.places import place
 from dpsql.sql.statement import PARAMETER, Checked, Describe, Explain, Query, Show, Statement, Validate
@@ -92,9 +93,10 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if tokens[0].token_type not in _QUERIES:
         raise _not_a_query(tokens[0])
     rest, options = take_options(list(tokens))
+    rest, goals = take_goals(rest)
     marked, parameters = _mark_parameters(rest)
     tree = _tree(text, marked)
-    return Query(tree=tree, text=text, options=options, parameters=parameters)
+    return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals)
 
 
 def _not_a_query(first: Token) -> Unsupported:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 from sqlglot import exp
 
@@ -21,13 +22,36 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """ERROR WITHIN x [CONFIDENCE p], ERROR WITHIN x PERCENT OF y [CONFIDENCE p], or STANDARD ERROR x.
+
+    of          what `amount` is a percentage of; None: it is in the unit of the answer
+    confidence  None: that of the statement's intervals
+    column      the place in the SELECT list; None: every column without an accuracy of its own
+    """
+
+    kind: Literal["within", "standard"]
+    amount: Fraction
+    of: Fraction | None = None
+    confidence: Fraction | None = None
+    column: int | None = None
+    span: Span | None = None
+
+    @property
+    def size(self) -> Fraction:
+        """The half-width, or the standard error, in the unit of the answer."""
+        return self.amount if self.of is None else self.amount * self.of / 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A SELECT, as sqlglot's tree, with its OPTIONS."""
+    """A SELECT, as sqlglot's tree, with its OPTIONS and the accuracy that is asked for."""
 
     tree: exp.Query
     text: str
     options: tuple[Option, ...] = ()
     parameters: tuple[str, ...] = field(default=())
+    goals: tuple[Goal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,9 @@ class _Reader:
             if query.options:
                 raise SqlError("the options of VALIDATE stand at its end", code="options", span=query.options[0].span,
                                try_=FORM + " OPTIONS (...)")
+            if query.goals:
+                raise SqlError("VALIDATE decides; its answers have no accuracy", code="accuracy", span=query.goals[0].span,
+                               try_=FORM)
             found.append(Checked(query=query, width=width))
         return found
 

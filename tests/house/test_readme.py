@@ -59,7 +59,8 @@ def test_the_policy_is_one() -> None:
 
 
 def test_the_statement_is_answered(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sql, validate = blocks("sql")
+    sql, accuracies, validate = blocks("sql")
+    assert cli.main(["query", "--budget", "study", accuracies]) == 0
     assert cli.main(["query", "--budget", "study", sql]) == 0
     assert "90 % interval" in capsys.readouterr().out
     policy = (study / "dpsql.toml").read_text(encoding="utf-8")

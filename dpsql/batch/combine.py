@@ -1,0 +1,138 @@
+"""Least squares over several measurements of the same rows, each over columns of its own.
+
+All of them are linear queries over the cells of all columns together: where a measurement does not look at a column, it is of the
+marginal without it. Each noisy number counts by the inverse of its variance, so the best linear unbiased answer of every query
+that is a combination of what was measured follows from one covariance matrix of cells; cells that no query tells apart are one.
+
+This rests on every row having one of the declared values of every column, as a measurement that does not look at a column counts
+all rows, and one that does those in its cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpsql.batch.records import Asked
+from dpsql.workload.domain import DENSE
+from dpsql.workload.factors import Array, Total
+from dpsql.workload.workload import Product, Workload
+
+WRITTEN = 2**24  # entries of the matrices of queries over cells
+MERGED = 2048  # cells that are told apart
+TOLERANCE = 1e-7  # of the length of a query: what may be left of it outside of what was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of some columns, the last changing fastest."""
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.sizes)
+
+    def with_columns(self, columns: Sequence[str], sizes: Sequence[int]) -> Cells:
+        """With further columns at the end."""
+        new = [(column, size) for column, size in zip(columns, sizes, strict=True) if column not in self.columns]
+        return Cells((*self.columns, *(column for column, _ in new)), (*self.sizes, *(size for _, size in new)))
+
+    def spread(self, matrix: Array, columns: Sequence[str], sizes: Sequence[int]) -> Array:
+        """Queries over the cells of some of the columns, in any order, as queries over all cells."""
+        table = matrix.reshape(len(matrix), *sizes)
+        order = sorted(range(len(columns)), key=lambda i: self.columns.index(columns[i]))
+        table = table.transpose(0, *(1 + i for i in order))
+        shape = [len(matrix), *(size if column in columns else 1 for column, size in zip(self.columns, self.sizes, strict=True))]
+        return np.broadcast_to(table.reshape(shape), (len(matrix), *self.sizes)).reshape(len(matrix), self.size)
+
+
+def weighted(asked: Asked, cells: Cells) -> Array:
+    """The queries of a measurement over all cells, each over the standard deviation of its noise."""
+    sizes = (math.prod(asked.sizes),) if asked.line else asked.sizes
+    found = []
+    for block in asked.blocks:
+        factors = [dict(zip(block.axes, block.factors, strict=True)).get(axis, Total(size)) for axis, size in enumerate(sizes)]
+        matrix = Product(tuple(factors)).dense().astype(float)
+        found.append(cells.spread(matrix, asked.columns, asked.sizes) / deviation(asked, block.scale))
+    return np.concatenate(found)
+
+
+def deviation(asked: Asked, scale: float) -> float:
+    return scale * (math.sqrt(2) if asked.noise == "laplace" else 1)
+
+
+def given(asked: Asked, answers: Sequence[Sequence[int]]) -> Array:
+    """The answers, each over the standard deviation of its noise."""
+    return np.concatenate([np.array(each, dtype=float) / deviation(asked, block.scale)
+                           for each, block in zip(answers, asked.blocks, strict=True)])
+
+
+def fitting(own: Cells, queries: int, measured: Sequence[Asked]) -> tuple[Cells, list[int]]:
+    """The cells of these columns and of those measurements, by their places, that can be combined: first what looks at these
+    columns only, then others as far as all fits."""
+    cells, chosen, rows = own, [], queries
+    inside = [i for i, asked in enumerate(measured) if set(asked.columns) <= set(own.columns)]
+    for i in [*inside, *(i for i in range(len(measured)) if i not in inside)]:
+        wider = cells.with_columns(measured[i].columns, measured[i].sizes)
+        more = rows + sum(block.rows for block in measured[i].blocks)
+        if wider.size <= DENSE and wider.size * more <= WRITTEN:
+            cells, rows = wider, more
+            chosen.append(i)
+    return cells, sorted(chosen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combined:
+    """Queries and measurements over merged cells. `measured` are over their standard deviations."""
+
+    queries: Array
+    measured: Array
+
+    @classmethod
+    def of(cls, queries: Array, measured: Array) -> Combined:
+        """Cells that nothing tells apart are merged; those that nothing counts are dropped."""
+        whole = np.concatenate([queries, measured])
+        _, first = np.unique(whole, axis=1, return_index=True)
+        kept = np.array([i for i in sorted(first.tolist()) if whole[:, i].any()], dtype=np.int64)
+        return cls(queries=queries[:, kept], measured=measured[:, kept])
+
+    @property
+    def small(self) -> bool:
+        return int(self.queries.shape[1]) <= MERGED
+
+    @cached_property
+    def _normal(self) -> Array:
+        return np.asarray(self.measured.T @ self.measured)
+
+    @cached_property
+    def _roots(self) -> Array:
+        """R with R R' a generalised inverse of the normal matrix: which one does not matter to combinations of what was measured.
+        Cells are counted in their own lengths, so that ranks are told reliably."""
+        lengths = np.sqrt(np.maximum(np.diag(self._normal), 1e-300))
+        values, vectors = np.linalg.eigh(self._normal / lengths[:, None] / lengths[None, :])
+        known = values > 1e-11 * max(float(values.max(initial=0.0)), 1e-300)
+        return np.asarray(vectors[:, known] / np.sqrt(values[known]) / lengths[:, None])
+
+    def variances(self) -> Array:
+        """Of each query; infinite where it is no combination of what was measured."""
+        mixed = self.queries @ self._roots
+        left = self.queries - mixed @ (self._roots.T @ self._normal)
+        outside = np.abs(left).max(axis=1, initial=0.0) > TOLERANCE * np.abs(self.queries).max(axis=1, initial=0.0)
+        return np.where(outside, math.inf, (mixed**2).sum(axis=1))
+
+    def answers(self, given: Array) -> Array:
+        """The best linear unbiased answer of each query."""
+        return np.asarray((self.queries @ self._roots) @ (self._roots.T @ (self.measured.T @ given)))
+
+
+def queries_over(workload: Workload, columns: Sequence[str], cells: Cells) -> Array:
+    """A workload's queries over more cells."""
+    sizes = workload.domain.shape if columns else ()
+    matrix = np.concatenate([part.dense() for part in workload.parts]).astype(float)
+    return cells.spread(matrix, columns, sizes)

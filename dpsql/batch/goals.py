@@ -1,0 +1,171 @@
+"""From the accuracy that is asked for to the variance that each number may have.
+
+A standard error s allows s^2. ERROR WITHIN x with confidence p allows (x / z)^2, where z is the quantile of the noise, once its
+standard deviation is 1: for Gaussian noise that of the normal distribution; for Laplace noise one that holds for every weighted
+sum of it (`estimates.laplaces`). Noise and counts are whole numbers of the summand's unit u: what is at most x lies within the
+next half unit below or at x + u / 2, so x counts as u (floor(x / u) + 1/2) where that is less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.batch.group import Kind
+from dpsql.batch.linear import Linear, Recipe
+from dpsql.batch.plan import Batch, cells_count, counted
+from dpsql.catalog.price import exact
+from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.estimates import laplaces, normal
+from dpsql.plan.expr.nodes import Ref, columns
+from dpsql.plan.question import Output, Question
+from dpsql.sql.accuracy import MOST
+from dpsql.sql.statement import Goal, Option
+from dpsql.workload.factors import Array
+
+LINEAR = ("count", "sum")
+
+
+def slopes(one: Linear, recipe: Recipe) -> Array:
+    """How much an aggregate moves with its sum, for each cell."""
+    over = recipe.call.over
+    cells = np.ones(cells_count(one.question))
+    mean = counted(one.question, over) if over is not None and over.mean else 1.0
+    return np.asarray(cells * abs(one.sums[recipe.sums[0]].times) / mean)
+
+
+def read_goal(error_within: object, standard_error: object) -> Goal | None:
+    """The accuracy of all statements of a workload, as it is given to a call. Raises OptionError."""
+    if error_within is None and standard_error is None:
+        return None
+    if error_within is not None and standard_error is not None:
+        raise OptionError("an accuracy is either error_within or standard_error, not both", code="accuracy",
+                          subject="standard_error", try_="one of them, or a clause in each statement")
+    name, value = ("error_within", error_within) if standard_error is None else ("standard_error", standard_error)
+    return Goal(kind="within" if standard_error is None else "standard",
+                amount=exact(value, name, least=Fraction(1, MOST), most=Fraction(MOST)))
+
+
+def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
+    """Options of a call without those that say how accurate answers have to be."""
+    own = {option.name: option.value for option in options if option.name in ("error_within", "standard_error")}
+    goal = read_goal(own.get("error_within"), own.get("standard_error"))
+    return [option for option in options if option.name not in own], goal
+
+
+def told(goal: Goal, confidence: Fraction) -> str:
+    """A clause as it is written."""
+    if goal.kind == "standard":
+        return f"STANDARD ERROR {_written(goal.amount)}"
+    of = "" if goal.of is None else f" PERCENT OF {_written(goal.of)}"
+    return f"ERROR WITHIN {_written(goal.amount)}{of} CONFIDENCE {_written(goal.confidence or confidence)}"
+
+
+def _written(number: Fraction) -> str:
+    """A number that reads as itself."""
+    return str(number) if number.denominator == 1 else f"{float(number):.15g}"
+
+
+def allowed(goal: Goal, confidence: Fraction, unit: float, kind: Kind) -> float:
+    """The variance that meets a goal, for noise of this kind on multiples of `unit`."""
+    size = float(goal.size)
+    if goal.kind == "standard":
+        return size**2
+    sure = float(goal.confidence or confidence)
+    whole = unit * (math.floor(size / unit * (1 + 1e-12)) + 0.5)
+    return (min(size, whole) / (laplaces(sure) if kind == "laplaces" else normal(sure))) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goals:
+    """What is asked of each statement's aggregates, by their names in its question. `confidence` is that of goals without one."""
+
+    each: tuple[dict[str, Goal], ...]
+    confidence: Fraction
+
+    def targets(self, made: Batch, group: int, kind: Kind, scale: float = 1.0) -> Array:
+        """The variance of each number of a group, infinite where none is asked; with all errors `scale` times as wide."""
+        found = np.full(made.groups[group].workload.rows, math.inf)
+        for one, places, goals in zip(made.asked, made.places, self.each, strict=True):
+            for recipe in one.recipes:
+                if recipe.call.id not in goals or places[recipe.sums[0]].group != group:
+                    continue
+                goal = goals[recipe.call.id]
+                wider = replace(goal, amount=goal.amount * Fraction(scale))
+                times = slopes(one, recipe)
+                for each in np.unique(times).tolist():
+                    queries = places[recipe.sums[0]].queries[(times == each) & (places[recipe.sums[0]].queries >= 0)]
+                    most = allowed(wider, self.confidence, made.groups[group].unit * each, kind)
+                    np.minimum.at(found, queries, most / each**2)
+        return found
+
+    def wider(self, factor: float) -> Goals:
+        """All errors so many times as wide, rounded up to three digits as they would be written."""
+        return replace(self, each=tuple({name: replace(goal, amount=_rounded_up(goal.amount * Fraction(factor)))
+                                         for name, goal in goals.items()} for goals in self.each))
+
+    def __str__(self) -> str:
+        texts = list(dict.fromkeys(told(goal, self.confidence) for goals in self.each for goal in goals.values()))
+        return ", ".join(texts if len(texts) <= 4 else [*texts[:3], f"and {len(texts) - 3} more"])
+
+
+def _rounded_up(number: Fraction) -> Fraction:
+    grain = Fraction(10) ** (math.floor(math.log10(number)) - 2)
+    return math.ceil(number / grain) * grain
+
+
+def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) -> dict[str, Goal]:
+    """The goal of each aggregate of a statement. Raises what is wrong with a clause, located."""
+    common = next((clause for clause in clauses if clause.column is None), general)
+    own = {clause.column: clause for clause in clauses if clause.column is not None}
+    found: dict[str, Goal] = {}
+    for at, output in enumerate(question.outputs):
+        goal = own.get(at, common)
+        if goal is None:
+            continue
+        read = columns(output.expr) & {call.id for call in question.aggregates}
+        if not read:
+            if at in own:
+                raise ProgrammingError(f"{output.name} is exact", code="accuracy", span=goal.span, subject=output.name,
+                                       try_="the clause after an aggregate")
+            continue
+        name = _aggregate(question, output, goal)
+        found[name] = goal if name not in found else _tighter(goal, found[name])
+    if common is not None and not found:
+        raise ProgrammingError("this statement shows no aggregate", code="accuracy", span=common.span,
+                               try_="COUNT(*) or SUM(x) beside its keys")
+    return found
+
+
+def _aggregate(question: Question, output: Output, goal: Goal) -> str:
+    """The aggregate that a column shows. Raises Unsupported, located."""
+    calls = {call.id: call for call in question.aggregates}
+    for name in sorted(columns(output.expr) & set(calls)):
+        call = calls[name]
+        if call.function not in LINEAR:
+            text = call.text or call.function.upper()
+            ratio = call.function == "avg"
+            raise Unsupported(f"how accurate {text} is depends on the data", code="accuracy", span=call.span or goal.span,
+                              subject=text, try_="SUM and COUNT, each with an accuracy; their ratio is the average" if ratio else
+                              "OPTIONS (epsilon = 0.5), or COUNT and SUM, whose errors are known beforehand")
+    if not isinstance(output.expr, Ref):
+        raise Unsupported(f"{output.name} is computed from aggregates", code="accuracy", span=output.expr.span or goal.span,
+                          subject=output.name, try_="each aggregate in a column of its own, with its accuracy")
+    return output.expr.column
+
+
+def _tighter(a: Goal, b: Goal) -> Goal:
+    if (a.kind, a.confidence) != (b.kind, b.confidence):
+        raise ProgrammingError("the same aggregate has two accuracies", code="accuracy", span=a.span, try_="one of them")
+    return min(a, b, key=lambda goal: goal.size)
+
+
+def check_public(clauses: Sequence[Goal]) -> None:
+    """Raise ProgrammingError for a clause of a statement over public tables."""
+    if clauses:
+        raise ProgrammingError("this statement reads no private rows, so its answer is exact", code="accuracy",
+                               span=clauses[0].span, try_="the statement without the clause")

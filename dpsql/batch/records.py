@@ -1,0 +1,185 @@
+"""Measurements that were released, kept beside the answers in the ledger, so that later questions may rest on them.
+
+A record holds what was asked of which cells, with which noise, and the noisy integers that came out: all of it was released to
+the account whose answer it stands beside. It is told from others by the canonical digest of the rows, of what is summed, and of
+the columns with their values; only records of the same version of the data are looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql.canonical import digest
+from dpsql.plan.node import Node
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.requests import Axis, Blocked, Blocks, Request
+from dpsql.strategies.base import Block
+from dpsql.strategies.certificate import Noise
+from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
+
+MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept
+SHORT = (Identity, Total, Prefix, Ranges)  # factors that are told by their parameters
+MARK = '"measured"'
+"""What the text of an answer with records contains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is asked of some cells. `sums` tells the rows and the summand, `columns` each column with its values; `sizes` are how
+    many values they have. With `line`, all cells are one axis."""
+
+    sums: str
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    noise: Noise
+    line: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What was asked and what was answered: for each block its noisy integers."""
+
+    asked: Asked
+    answers: tuple[tuple[int, ...], ...]
+
+
+def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[str, tuple[str, ...]]:
+    """What tells the rows and the summand of a measurement, and its columns: the same whatever else is asked with them."""
+    names = {axis.column for axis in axes} | {"value"}
+    if not (isinstance(view, Project) and {column for column, *_ in view.columns} <= names):
+        return digest(view, None, summand), ()
+    exprs = {column: expr for column, _, expr in view.columns}
+    return digest(view.input, exprs.get("value"), summand), tuple(digest(exprs[axis.column], axis.values) for axis in axes)
+
+
+def asked_of(request: Blocks) -> Asked:
+    """A request, told so that later ones over the same rows are recognised."""
+    sums, columns = about(request.view, request.axes, request.summand)
+    return Asked(sums=sums, columns=columns, sizes=tuple(len(axis.values) for axis in request.axes), blocks=request.blocks,
+                 noise=request.noise, line=request.line)
+
+
+def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:
+    """The same steps; what is measured is added to `found`."""
+    try:
+        request = next(steps)
+        while True:
+            released = yield request
+            if isinstance(request, Blocks) and isinstance(released, Blocked):
+                found.append(Record(asked=asked_of(request), answers=released.answers))
+            request = steps.send(released)
+    except StopIteration as done:
+        return done.value
+
+
+def without_requests(steps: Generator[Request, Any, Any]) -> Any:
+    """What steps return that ask nothing. Raises RuntimeError if they do."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("something is asked that was not paid for")
+
+
+# -- as text
+
+
+def encoded(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For JSON; records that are too large are left out."""
+    return [_told(record) for record in records if _size(record) <= MOST_NUMBERS]
+
+
+def _size(record: Record) -> int:
+    """Of all that is written out; factors that are needed often are written once in each block."""
+    factors = [factor for block in record.asked.blocks for factor in block.factors]
+    return sum(math.prod(factor.shape) for factor in factors if not isinstance(factor, SHORT)) + sum(map(len, record.answers))
+
+
+def _told(record: Record) -> dict[str, Any]:
+    asked = record.asked
+    return {"sums": asked.sums, "columns": asked.columns, "sizes": asked.sizes, "noise": asked.noise, "line": asked.line,
+            "blocks": [{"axes": block.axes, "scale": block.scale.hex(), "factors": [_factor_told(f) for f in block.factors]}
+                       for block in asked.blocks],
+            "answers": [_packed(answers) for answers in record.answers]}
+
+
+def _packed(numbers: Any) -> Any:
+    """Integers: compressed where 64 bits hold them."""
+    if all(-(2**63) <= int(number) < 2**63 for number in numbers):
+        return base64.b64encode(zlib.compress(np.array(numbers, dtype="<i8").tobytes())).decode()
+    return [int(number) for number in numbers]
+
+
+def _unpacked(told: Any) -> tuple[int, ...]:
+    if isinstance(told, list):
+        return tuple(int(number) for number in told)
+    return tuple(np.frombuffer(_inflated(told), dtype="<i8").tolist())
+
+
+def _inflated(text: str) -> bytes:
+    return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 8 * MOST_NUMBERS)
+
+
+def _factor_told(factor: Factor) -> list[Any]:
+    match factor:
+        case Ranges():
+            return ["Ranges", factor.size, factor.lows, factor.highs]
+        case Identity() | Total() | Prefix():
+            return [type(factor).__name__, factor.size]
+    return ["Dense", *factor.shape, _packed(factor.dense().reshape(-1).tolist())]
+
+
+def decoded(text: str) -> list[Record]:
+    """The records beside a stored answer. What cannot be read, or does not fit together, is no record."""
+    try:
+        told = json.loads(text).get("measured", [])
+    except (ValueError, AttributeError):
+        return []
+    found = [_readable(each) for each in (told if isinstance(told, list) else [])]
+    return [record for record in found if record is not None]
+
+
+def _readable(told: Any) -> Record | None:
+    try:
+        return _record(told)
+    except Exception:  # whatever is wrong with a record, it is not needed
+        return None
+
+
+def _record(told: Any) -> Record:
+    blocks = tuple(Block(axes=tuple(int(axis) for axis in block["axes"]), scale=float.fromhex(block["scale"]),
+                         factors=tuple(_factor(factor) for factor in block["factors"])) for block in told["blocks"])
+    asked = Asked(sums=str(told["sums"]), columns=tuple(map(str, told["columns"])),
+                  sizes=tuple(int(size) for size in told["sizes"]), blocks=blocks, noise=told["noise"], line=bool(told["line"]))
+    answers = tuple(_unpacked(each) for each in told["answers"])
+    sizes = (math.prod(asked.sizes),) if asked.line else asked.sizes
+    fits = len(asked.columns) == len(asked.sizes) and asked.noise in ("gaussian", "laplace") and all(
+        0 < block.scale < math.inf and len(set(block.axes)) == len(block.axes)
+        and [sizes[axis] for axis in block.axes] == [factor.n for factor in block.factors] for block in blocks)
+    if not fits or [len(each) for each in answers] != [block.rows for block in blocks]:
+        raise ValueError("its parts do not fit together")
+    return Record(asked=asked, answers=answers)
+
+
+def _factor(told: Any) -> Factor:
+    kind, *rest = told
+    if kind == "Dense":
+        rows, columns, entries = rest
+        numbers = _unpacked(entries)
+        wide = any(not -(2**63) <= number < 2**63 for number in numbers)
+        return Dense(np.array(numbers, dtype=object if wide else np.int64).reshape(int(rows), int(columns)))
+    if kind == "Ranges":
+        size, lows, highs = rest
+        return Ranges(int(size), tuple(int(low) for low in lows), tuple(int(high) for high in highs))
+    plain: dict[str, Callable[[int], Factor]] = {"Identity": Identity, "Total": Total, "Prefix": Prefix}
+    return plain[kind](int(rest[0]))
