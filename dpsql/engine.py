@@ -12,6 +12,7 @@ from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.accounting.filter import Limit, limit
 from dpsql.answer import Answer, compose, of_json
 from dpsql.batch.aimed import Aimed, aimed, buys, check_cap, left_of, price_of
+from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explaining import explained_batch
 from dpsql.batch.goals import Goals, check_public, goals_of, taken
 from dpsql.batch.linear import Linear, linear
@@ -123,7 +124,7 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
             return _finish(question, options, Released(cells=cells, aggregates=aggregates), session)
         if query.goals:
             return _aimed([query], [question], None, options, query.options, session)[0]
-        if options.strategy is None and not question.together:
+        if not _needs_workload(question, options):
             program = compiled(question, options, view, known, session)
             return _idle(program, session) if program.idle and not program.first else _charged(program, query.text, session)
         asked = _linear(query, question, options, session)
@@ -131,6 +132,11 @@ def _answer_query(query: Query, session: Session, parameters: Parameters) -> Ans
             return _finish(question, options, Released(cells=cells_of(question), aggregates={}), session)
         made, chosen = _batch([asked], options, session)
     return _answered(made, chosen, query.text, session)[0]
+
+
+def _needs_workload(question: Question, options: Options) -> bool:
+    """Whether a statement asks for what only a workload gives."""
+    return question.together or options.strategy is not None or options.consistency != "none"
 
 
 def _bound(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
@@ -305,7 +311,10 @@ def _batch(asked: Sequence[Linear], options: Options, session: Session) -> tuple
     check_fitting(options)
     made = least(asked, price, session.kernel, session.scratch, strategy=options.strategy or "auto",
                  span=options.span.get("strategy"))
-    return made, replace(options, price=price, strategy=options.strategy or "auto")
+    if options.consistency != "none":
+        for group in made.groups:
+            check_consistency(group, options.span.get("consistency"))
+    return replace(made, consistency=options.consistency), replace(options, price=price, strategy=options.strategy or "auto")
 
 
 def _answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
@@ -364,6 +373,9 @@ def _aimed(queries: Sequence[Query], questions: Sequence[Question], general: Goa
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
            session: Session) -> tuple[list[Linear], Goals]:
     """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
+    if options.consistency != "none":
+        raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised", code="consistency",
+                          subject="consistency", span=options.span.get("consistency"), try_="one of the two")
     each = []
     for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
         with _located(query.text, _which(number, queries)):
@@ -423,7 +435,7 @@ def explain(query: Query | Validate, session: Session, parameters: Parameters = 
             return explained_public(question, view, session.kernel, entity=entity)
         if query.goals:
             return _explained_aim([query], [question], None, options, query.options, session)
-        if options.strategy is not None or question.together:
+        if _needs_workload(question, options):
             made, chosen = _batch([_linear(query, question, options, session)], options, session)
             return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=_left(session))
         program = compiled(question, options, view, known, session)

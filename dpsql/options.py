@@ -14,7 +14,7 @@ from dpsql.sql.statement import Option
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
-         "strategy")
+         "strategy", "consistency")
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
@@ -31,6 +31,7 @@ class Options:
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
     max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
     strategy     how a workload is measured; None: a single statement is answered by itself wherever it can be
+    consistency  how the numbers of a workload are made to look like counts: none, non_negative or integer
     span         where in the text each option stands
     """
 
@@ -43,6 +44,7 @@ class Options:
     clip: Fraction | None = None
     max_groups: int | None = None
     strategy: str | None = None
+    consistency: str = "none"
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
@@ -81,6 +83,7 @@ class _Values:
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(), bound=self._name("bound", ("auto", *BY_NAME)) or "auto",
             strategy=self._name("strategy", ("auto", *self._strategies)),
+            consistency=self._name("consistency", ("none", "non_negative", "integer")) or "none",
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
             max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dpsql.accounting.cost import amount
+from dpsql.batch.consistency import NOTES
 from dpsql.batch.group import Group, Plan
 from dpsql.batch.plan import Batch, cells_count, different
 from dpsql.explain import Expected, Explanation, Measurement, Step, steps
@@ -26,6 +27,8 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
     cells = [cells_count(one.question) for one in made.asked]
+    if made.consistency != "none":
+        rewrites.append(f"afterwards made consistent: {NOTES[made.consistency]}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
                        groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too")

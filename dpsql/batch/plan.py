@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import purse
 from dpsql.batch.compiling import Asked, group_of
+from dpsql.batch.consistency import made_consistent
 from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
@@ -61,6 +62,7 @@ class Batch:
 
     purse     what all of it spends
     strategy  the name of the plan, with the place where it is asked for
+    consistency  what is done with the numbers afterwards, see `batch.consistency`
     """
 
     asked: tuple[Linear, ...]
@@ -69,6 +71,7 @@ class Batch:
     purse: Cost
     strategy: str = "auto"
     span: Span | None = None
+    consistency: str = "none"
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
@@ -82,10 +85,10 @@ class Batch:
     def steps(self) -> Generator[Request, Any, Found]:
         """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
         told = []
-        for i, plan in enumerate(self.plans):
-            told.append((yield from plan.steps(self.price(i))))
+        for i, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
+            told.append(made_consistent(group, (yield from plan.steps(self.price(i))), self.consistency))
         return Found(statements=[self._cells(number, told) for number in range(len(self.asked))],
-                     notes=tuple(note for one in told for note in one.notes))
+                     notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
 
     @property
     def mean_variance(self) -> float:

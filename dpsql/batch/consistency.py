@@ -1,0 +1,44 @@
+"""Numbers of a workload made to look like counts, where a statement asks for it by name. Post-processing: see
+`strategies.consistency`, which tells of its bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpsql.batch.group import Group, Told
+from dpsql.errors import OptionError
+from dpsql.plan.operators.summands import Count
+from dpsql.strategies.consistency import SMALL, consistent, nonnegative
+from dpsql.types import Span
+
+_BIASED = "so small ones are told too large on average; errors are no more than a guide"
+NOTES = {"non_negative": f"no number is below zero, {_BIASED}", "integer": f"numbers are whole and not below zero, {_BIASED}"}
+
+
+def fits(group: Group) -> bool:
+    """Whether sums of the group are never below zero. Those of values of both signs are left as they are."""
+    return isinstance(group.summand, Count) or group.summand.grid.low >= 0
+
+
+def check(group: Group, span: Span | None) -> None:
+    """Raise OptionError where the nearest table would take too long to find."""
+    size = group.smaller.workload.domain.size
+    if fits(group) and size > SMALL:
+        raise OptionError(f"the nearest table without negative cells is found for up to {SMALL} cells, and here are {size}",
+                          code="consistency", subject="consistency", span=span, try_="the statement without it, or coarser keys")
+
+
+def made_consistent(group: Group, told: Told, way: str) -> Told:
+    """What is told of a group, in the way that is asked for."""
+    if way == "none" or not fits(group):
+        return told
+    spread = None if np.isnan(told.variances).any() else np.maximum(told.variances / group.unit**2, 1e-12)
+    act = consistent if way == "integer" and isinstance(group.summand, Count) else nonnegative
+    try:
+        found = act(group.smaller.workload, told.values / group.unit, spread)
+    except RuntimeError:  # the search for it was given up; what was charged for is told as it is
+        return replace(told, notes=(*told.notes, "the nearest table without negative cells was not found"))
+    return replace(told, values=found.answers * group.unit, kind="approximate", notes=(*told.notes, NOTES[way]))
