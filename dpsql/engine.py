@@ -319,7 +319,7 @@ def _batch(asked: Sequence[Linear], options: Options, session: Session) -> tuple
 
 def _answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
     """The stored answers of the same questions, or new ones that are charged for."""
-    identity = digest(session.policy, *identity_of(made), options)
+    identity = digest(session.policy, "workload", identity_of(made.asked), made.purse, options)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])
@@ -347,7 +347,7 @@ def _aimed(queries: Sequence[Query], questions: Sequence[Question], general: Goa
     """The stored answers of the same questions with the same goals, or the cheapest that meet the goals."""
     asked, goals = _goals(queries, questions, general, options, session)
     options = replace(options, price=None)
-    identity = digest(session.policy, "accuracy", [(one.question, one.source) for one in asked], goals, _account(given, session),
+    identity = digest(session.policy, "accuracy", identity_of(asked), goals, _account(given, session),
                       options)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
@@ -374,8 +374,8 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
            session: Session) -> tuple[list[Linear], Goals]:
     """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
     if options.consistency != "none":
-        raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised", code="consistency",
-                          subject="consistency", span=options.span.get("consistency"), try_="one of the two")
+        raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
+                          code="consistency", subject="consistency", span=options.span.get("consistency"), try_="one of the two")
     each = []
     for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
         with _located(query.text, _which(number, queries)):

@@ -150,13 +150,13 @@ def cells_of(question: Question) -> Cells:
     return cells_over([key.values for key in question.keys], question)
 
 
-def identity_of(made: Batch) -> tuple[object, ...]:
-    """What tells a workload from others: what is asked of which sources, each of which is told once."""
-    sources, places = different([one.source for one in made.asked])
+def identity_of(statements: Sequence[Linear]) -> tuple[object, ...]:
+    """What tells statements from others: what is asked of which sources, each of which is told once."""
+    sources, places = different([one.source for one in statements])
     asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
               one.question.having, one.question.ordering, one.question.limit, one.question.offset, one.question.distinct,
-              one.question.sets, one.question.levels) for place, one in zip(places, made.asked, strict=True)]
-    return "workload", sources, asked, made.purse
+              one.question.sets, one.question.levels) for place, one in zip(places, statements, strict=True)]
+    return sources, asked
 
 
 def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
