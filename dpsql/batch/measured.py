@@ -18,8 +18,8 @@ from dpsql.requests import WIDEST, Blocked, Blocks
 from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.catalogue import Verdict
 from dpsql.strategies.certificate import Noise
-from dpsql.workload.factors import Array, Dense, Factor
-from dpsql.workload.workload import Reduced
+from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total
+from dpsql.workload.workload import Reduced, Workload
 
 KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
@@ -53,9 +53,7 @@ class Measured:
         return f"discrete {request.noise.capitalize()} noise of {word} {scales} on {numbers} integer queries"
 
     def variances(self, price: Cost) -> Array:
-        amount = float(price.epsilon if self.strategy.noise == "laplace" and price.epsilon is not None else price.rho)
-        group = self.group
-        return self.strategy.variances(group.smaller.workload, amount) * (group.moved * group.unit) ** 2
+        return variances_at(self.group, self.group.smaller.workload, self.strategy, price)
 
     def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
         answered = yield self.request(price)
@@ -69,20 +67,30 @@ class Measured:
 
     def request(self, price: Cost) -> Blocks:
         """The strategy's blocks over the view, with scales that this price pays for."""
-        group, strategy = self.group, self.strategy
-        unit = price.epsilon if strategy.noise == "laplace" else price.rho
-        assert unit is not None
-        worst = strategy.sensitivity.value
-        if strategy.noise == "laplace":
-            stretch = scale_of(worst * group.moved / unit) * SLACK
-        else:
-            stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
-        line = not group.columns or strategy.domain.shape != group.smaller.workload.domain.shape  # all cells are one attribute
-        places = [_in_line(group.smaller)] if line else list(group.smaller.classes)
-        blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
-            widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
-            for block in strategy.blocks)
-        return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
+        return blocks_of(self.group, self.group.smaller, self.strategy, price)
+
+
+def blocks_of(group: Group, smaller: Reduced, strategy: Strategy, price: Cost) -> Blocks:
+    """A strategy for a reduced workload of a group, asked of the group's view for this price."""
+    unit = price.epsilon if strategy.noise == "laplace" else price.rho
+    assert unit is not None
+    worst = strategy.sensitivity.value
+    if strategy.noise == "laplace":
+        stretch = scale_of(worst * group.moved / unit) * SLACK
+    else:
+        stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
+    line = not group.columns or strategy.domain.shape != smaller.workload.domain.shape  # all cells are one attribute there
+    places = [_in_line(smaller)] if line else list(smaller.classes)
+    blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
+        widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
+        for block in strategy.blocks)
+    return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
+
+
+def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Cost) -> Array:
+    """The variances of a workload's answers by a strategy at a price, in the unit of the aggregate."""
+    amount = float(price.epsilon if strategy.noise == "laplace" and price.epsilon is not None else price.rho)
+    return strategy.variances(workload, amount) * (group.moved * group.unit) ** 2
 
 
 def _ends(scales: Sequence[float]) -> tuple[float, float]:
@@ -102,7 +110,18 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
     """A factor over merged values as one over all of them: values that are merged have equal columns, others zeros."""
     if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
         return own
+    if isinstance(own, Identity | Total | Intervals) and numbers[0] == 0 and (np.diff(numbers) >= 0).all():
+        return _widened_intervals(own, numbers)
     dense = own.dense()
     wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
     wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
     return Dense(wide)
+
+
+def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.int64]) -> Factor:
+    """Intervals stay intervals where neighbours are merged, and no value is left out."""
+    if isinstance(own, Total):
+        return Total(len(numbers))
+    first, after = own.ends if isinstance(own, Intervals) else (np.arange(own.n), np.arange(1, own.n + 1))
+    starts = np.searchsorted(numbers, np.arange(own.n + 1))
+    return Ranges(len(numbers), tuple(starts[first].tolist()), tuple((starts[after] - 1).tolist()))

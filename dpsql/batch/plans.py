@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from dpsql.batch import dawa, privtree
 from dpsql.batch.group import Group, Plan
 from dpsql.batch.measured import Measured
 from dpsql.errors import OptionError
@@ -17,7 +18,7 @@ from dpsql.types import Span
 
 Maker: TypeAlias = Callable[[Group], Plan | Refusal]
 
-KINDS: dict[str, Maker] = {}
+KINDS: dict[str, Maker] = {dawa.NAME: dawa.plan, privtree.NAME: privtree.plan}
 """Plans that are no fixed strategies, by name; they take either account."""
 
 NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)

@@ -25,12 +25,14 @@ from dpsql.kernel.looks import (
     join_sum,
     keys,
     measure,
+    partition,
     race,
     removals,
     select,
     slack,
     smooth,
     threshold,
+    tree,
     vote,
 )
 from dpsql.kernel.looks.context import Context
@@ -55,6 +57,7 @@ from dpsql.requests import (
     Keys,
     Level,
     Measure,
+    Partition,
     Race,
     Recursive,
     Release,
@@ -65,6 +68,7 @@ from dpsql.requests import (
     Smooth,
     SmoothSum,
     Threshold,
+    Tree,
     Vote,
 )
 
@@ -171,6 +175,10 @@ class Kernel:
                 return slack.failing(request, certificates, context)
             case Blocks():
                 return blocks.look(request, context)
+            case Partition():
+                return partition.look(request, context)
+            case Tree():
+                return tree.look(request, context)
             case Above():
                 return above.look(request, certificates[0], context)
             case Vote():

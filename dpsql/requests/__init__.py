@@ -16,24 +16,27 @@ from dpsql.requests.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, K
 from dpsql.requests.levels import COARSEST, Balance, Held, Level, Race, score_range
 from dpsql.requests.measure import Measure, Measured
 from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.requests.partition import OUTSIDE, Buckets, Numbered, Partition
 from dpsql.requests.removals import Recursive, Removed
 from dpsql.requests.select import ROUNDING, Segment, Select, Selected, Target, reach
 from dpsql.requests.slack import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
 from dpsql.requests.smooth import Smooth, Smoothed
 from dpsql.requests.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Stopped, splits
 from dpsql.requests.threshold import Rung, Threshold
+from dpsql.requests.tree import Leaves, Tree
 from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
 
 Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
-                      SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees)
+                      SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees | Partition | Tree)
 Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked |
-                      Histogram)
+                      Histogram | Buckets | Leaves)
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance", "Blocked", "Blocks",
-    "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found", "GaussianThreshold", "Held",
-    "Histogram", "Joined", "KeyRule", "Keys", "Level", "Measure", "Measured", "Noise", "Race", "Recursive", "Release", "Removed",
-    "Request", "Rising", "Rung", "Scarce", "Segment", "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth",
-    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Threshold", "TruncatedGeometric", "Vote", "Voted", "Way",
-    "Within", "moved", "reach", "score_range", "slack_of", "splits", "spread_of",
+    "COARSEST", "LEAST_TAIL", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance",
+    "Blocked", "Blocks", "Buckets", "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found",
+    "GaussianThreshold", "Held", "Histogram", "Joined", "KeyRule", "Keys", "Leaves", "Level", "Measure", "Measured", "Noise",
+    "Numbered", "Partition", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung", "Scarce", "Segment",
+    "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target",
+    "Test", "Threshold", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "moved", "reach", "score_range",
+    "slack_of", "splits", "spread_of",
 ]

@@ -27,7 +27,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Cells that have rows: for each axis the codes, and the sums. `total` is the sum of all |sums|."""
+    """Cells that have rows: for each axis the codes, and the sums. `total` is at least the sum of all |sums|."""
 
     sizes: tuple[int, ...]
     codes: tuple[NDArray[np.int64], ...]
@@ -55,6 +55,14 @@ def read(plan: Tally, axes: Sequence[Sequence[Value]], context: Context) -> Fill
     kept = np.asarray(np.ma.getdata(sums)[inside], dtype=np.int64)
     total = sum(map(abs, kept.tolist())) if _may_be_large(kept) else int(np.abs(kept).sum())
     return Filled(tuple(len(axis) for axis in axes), tuple(column[inside] for column in codes), kept, total)
+
+
+def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
+    """The same cells, with each code replaced by its public number; cells with a number below zero are left out."""
+    codes = [np.array(given, dtype=np.int64)[column] for given, column in zip(numbers, filled.codes, strict=True)]
+    kept = np.all([column >= 0 for column in codes], axis=0)
+    return Filled(tuple(max(given) + 1 for given in numbers), tuple(column[kept] for column in codes), filled.sums[kept],
+                  filled.total)
 
 
 def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value]) -> NDArray[np.int64]:

@@ -1,0 +1,139 @@
+"""DAWA: counts over one column by buckets that follow the data.
+
+A part of the price finds buckets of neighbouring values with about the same counts (`requests.Partition`); the rest measures the
+buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets mean
+little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy where
+counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
+
+Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `requests.partition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.batch.group import Group, Told
+from dpsql.batch.measured import SLACK, blocks_of, variances_at
+from dpsql.errors import OptionError
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.requests import WIDEST, Buckets, Numbered, Partition, Request
+from dpsql.requests.partition import height
+from dpsql.strategies import ca, hierarchy, p_identity
+from dpsql.strategies.base import Refusal, Strategy
+from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.certificate import Noise
+from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.workload.domain import DENSE, Attribute, Domain
+from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals
+from dpsql.workload.workload import Product, Reduced, Workload
+
+NAME = "dawa"
+FIRST = Fraction(1, 4)  # of the price, for the buckets
+AGAINST_NOISE = 1.5  # scales of the noise of costs that a bucket must save: it is fooled by the least of many noises
+FEW = 48  # buckets up to which the best strategies known take no time to find
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dawa:
+    """The plan of a group over one column."""
+
+    group: Group
+
+    name = NAME
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return ()
+
+    @property
+    def note(self) -> str:
+        workload = self.group.workload
+        return (f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{NAME}': buckets are chosen by the "
+                "data, privately, and values share them equally")
+
+    def noise(self, price: Cost) -> str:
+        scale = self.partition(price).scale
+        return (f"discrete Laplace noise of scale {scale:.4g} on the cost of every bucket, for a quarter of the price; then "
+                "noise on the totals of the buckets, which are not known before")
+
+    def variances(self, price: Cost) -> Array | None:
+        return None
+
+    def check(self, price: Cost) -> None:
+        least = scale_of(Fraction(self.group.moved) / price.part(1 - FIRST).as_epsilon)
+        if self.partition(price).scale > WIDEST / 2 or least > WIDEST / 2**20:
+            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+
+    def partition(self, price: Cost) -> Partition:
+        """The request for buckets. A bucket is worth its part of the second noise, and what tells it from noise."""
+        group, column = self.group, self.group.columns[0]
+        numbers = tuple(group.smaller.classes[0].tolist())
+        axis = Numbered(column="a0", values=column.values, numbers=numbers)
+        scale = scale_of(2 * group.moved / price.part(FIRST).as_epsilon) * SLACK
+        second = float(group.moved / price.part(1 - FIRST).as_epsilon)
+        handicap = round(AGAINST_NOISE * scale + second)
+        return Partition(view=group.view, axis=axis, summand=group.summand, scale=scale,
+                         handicaps=(handicap,) * (height(axis.size) + 1))
+
+    def steps(self, price: Cost) -> Generator[Request, Any, Told]:
+        found: Buckets = yield self.partition(price)
+        over, rest = bucketed(self.group.smaller, found), price.part(1 - FIRST)
+        strategy = chosen(over.workload, pure=price.epsilon is not None)
+        answered = yield blocks_of(self.group, over, strategy, rest)
+        given = [np.array(part, dtype=float) for part in answered.answers]
+        values = strategy.reconstruct(given, over.workload) * self.group.unit
+        note = (f"{len(found.ends)} buckets of neighbouring values; errors are those of the noise on their totals, and do not "
+                "cover how unlike the values of a bucket are")
+        return Told(values=values, variances=variances_at(self.group, over.workload, strategy, rest), kind="approximate",
+                    notes=(note,))
+
+
+def plan(group: Group) -> Dawa | Refusal:
+    """The plan of a group, or why it has none."""
+    if len(group.columns) != 1:
+        return Refusal(f"it is over {len(group.columns)} columns, not one")
+    if not 1 < group.smaller.workload.domain.size <= DENSE:
+        return Refusal(f"it tells {group.smaller.workload.domain.size} values apart, not 2 to {DENSE}")
+    return Dawa(group=group)
+
+
+def bucketed(smaller: Reduced, found: Buckets) -> Reduced:
+    """The workload over buckets, and the bucket of each value."""
+    domain = Domain((Attribute("bucket", len(found.ends)),))
+    parts = tuple(Product((shared(part.factors[0], found.ends),)) for part in smaller.workload.parts)
+    numbers = np.array(found.numbers, dtype=np.int64)
+    classes = smaller.classes[0]
+    return Reduced(Workload(domain, parts), (np.where(classes < 0, -1, numbers[classes]),))
+
+
+def shared(own: Factor, ends: Sequence[int]) -> Dense:
+    """Queries over values as queries over buckets, whose values have equal shares."""
+    starts, widths = np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
+    if not isinstance(own, Intervals):
+        return Dense(np.add.reduceat(own.dense(), starts, axis=1) / widths)
+    below = np.clip((np.arange(own.n + 1)[:, None] - starts) / widths, 0.0, 1.0)  # which part of each bucket is below each value
+    first, after = own.ends
+    return Dense(below[after] - below[first])
+
+
+def chosen(workload: Workload, *, pure: bool) -> Strategy:
+    """A strategy for totals of buckets. None is kept on disk: buckets follow the data."""
+    noise: Noise = "laplace" if pure else "gaussian"
+    if workload.domain.size <= FEW:
+        found = p_identity.plan(workload) if pure else ca.plan(workload)
+        return found if isinstance(found, Strategy) else cells(workload, noise)
+    found = hierarchy.plan(workload, noise=noise)
+    assert isinstance(found, Strategy)
+    return found
+
+
+def cells(workload: Workload, noise: Noise) -> Strategy:
+    """Noise on the total of every bucket."""
+    block = one_block(Identity(workload.domain.size))
+    return LeastSquares(name="identity", domain=workload.domain, noise=noise, measured=(block,))

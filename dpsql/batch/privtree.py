@@ -1,0 +1,134 @@
+"""PrivTree: counts over two numeric columns by boxes that are fine where rows are.
+
+A half of the price grows a tree of boxes (`requests.Tree`), the other half buys the counts of its leaves; a range that cuts a
+leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth. How
+uneven rows lie within a leaf is a bias that nobody knows.
+
+Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `requests.tree`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import Cost, root
+from dpsql.batch.group import Group, Told
+from dpsql.batch.measured import SLACK
+from dpsql.errors import OptionError
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.operators.summands import Count
+from dpsql.requests import WIDEST, DiscreteGaussian, DiscreteLaplace, Leaves, Noise, Numbered, Request, Tree
+from dpsql.strategies.base import Refusal
+from dpsql.strategies.catalogue import Verdict
+from dpsql.workload.factors import Array, Factor
+
+NAME = "privtree"
+GROWING = Fraction(1, 2)  # of the price, for the tree
+WAYS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivTree:
+    """The plan of a group of counts over two numeric columns."""
+
+    group: Group
+
+    name = NAME
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return ()
+
+    @property
+    def note(self) -> str:
+        workload = self.group.workload
+        return (f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{NAME}': boxes are split where rows "
+                "are, privately, and cells share them by their size")
+
+    def noise(self, price: Cost) -> str:
+        request = self.request(price)
+        spread = (f"discrete Laplace noise of scale {request.leaf.scale:.4g}" if isinstance(request.leaf, DiscreteLaplace) else
+                  f"discrete Gaussian noise of standard deviation {request.leaf.sigma:.4g}")
+        return (f"discrete Laplace noise of scale {request.scale:.4g} on every box's count less {request.decay} for each level, "
+                f"to decide whether it is split; then {spread} on every leaf's count")
+
+    def variances(self, price: Cost) -> Array | None:
+        return None
+
+    def check(self, price: Cost) -> None:
+        request = self.request(price)
+        spread = request.leaf.scale if isinstance(request.leaf, DiscreteLaplace) else request.leaf.sigma
+        if max(request.scale, spread) > WIDEST / 2:
+            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+
+    def request(self, price: Cost) -> Tree:
+        """The tree with the noise that its half pays for: at a decay of ln 4 scales a row costs 7 / 3 / scale, and the range of
+        its loss is 10 / 3 / scale."""
+        group, growing, counts = self.group, price.part(GROWING), price.part(1 - GROWING)
+        rows = Fraction(group.moved)
+        leaf: Noise
+        if price.epsilon is not None:
+            exact = rows * Fraction(7, 3) / growing.as_epsilon
+            leaf = DiscreteLaplace(scale=scale_of(rows / counts.as_epsilon))
+        else:
+            exact = rows * Fraction(10, 3) / root(8 * growing.rho)
+            leaf = DiscreteGaussian(sigma=sigma_of(rows**2 / (2 * counts.rho)))
+        scale = scale_of(exact) * SLACK
+        axes = tuple(Numbered(column=f"a{i}", values=column.values, numbers=tuple(numbers.tolist()))
+                     for i, (column, numbers) in enumerate(zip(group.columns, group.smaller.classes, strict=True)))
+        return Tree(view=group.view, axes=axes, scale=scale, decay=math.ceil(scale * math.log(2**WAYS)) + 1, leaf=leaf)
+
+    def steps(self, price: Cost) -> Generator[Request, Any, Told]:
+        request = self.request(price)
+        found: Leaves = yield request
+        values, squares = summed(self.group, found)
+        return Told(values=values, variances=squares * request.leaf.variance, kind="approximate", notes=(
+            f"a tree with {len(found.counts)} leaves; errors are those of the noise on their counts, and do not cover how uneven "
+            "rows lie within a leaf",))
+
+
+def plan(group: Group) -> PrivTree | Refusal:
+    """The plan of a group, or why it has none."""
+    if len(group.columns) != WAYS or not all(column.ref.type.numeric for column in group.columns):
+        named = ", ".join(column.name for column in group.columns)
+        return Refusal(f"it is over {named or 'no column'}, not over two numeric columns")
+    if not isinstance(group.summand, Count):
+        return Refusal("it has a SUM, and boxes are split by counts")
+    return PrivTree(group=group)
+
+
+def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
+    """For every query the sum over leaves of the share of it times the count, and the sum of squared shares."""
+    shares: list[dict[Factor, Array]] = [{} for _ in range(WAYS)]
+    values, squares = [], []
+    counts = np.array(leaves.counts, dtype=float)
+    lows, highs = (np.array(ends, dtype=np.int64) for ends in (leaves.lows, leaves.highs))
+    for part in group.smaller.workload.parts:
+        for axis, factor in enumerate(part.factors):
+            if factor not in shares[axis]:
+                shares[axis][factor] = _shares(factor, sizes(group, axis), lows[:, axis], highs[:, axis])
+        first, second = (shares[axis][factor] for axis, factor in enumerate(part.factors))
+        values.append(((first * counts) @ second.T).reshape(-1))
+        squares.append((first**2 @ (second**2).T).reshape(-1))
+    return np.concatenate(values), np.concatenate(squares)
+
+
+def sizes(group: Group, axis: int) -> Array:
+    """How much room each place of an axis takes: as many values as are merged there."""
+    numbers = group.smaller.classes[axis]
+    return np.bincount(numbers[numbers >= 0], minlength=group.smaller.workload.domain.shape[axis]).astype(float)
+
+
+def _shares(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Array:
+    """For each query of an axis and each leaf, which share of the leaf's side the query counts."""
+    upto = np.cumsum(np.concatenate([np.zeros((factor.rows, 1)), factor.dense() * room], axis=1), axis=1)
+    whole = np.append(0.0, np.cumsum(room))
+    return np.asarray((upto[:, highs] - upto[:, lows]) / (whole[highs] - whole[lows]))

@@ -1,0 +1,105 @@
+"""A tree of boxes that is finer where rows are, and the counts of its leaves: PrivTree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.node import Node
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import WIDEST, Noise, spread_of
+from dpsql.requests.partition import Numbered
+
+TERMS, MOST = 40, 64  # of the exponential series, and the largest exponent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The leaves of a tree of boxes over the cells of some axes, and the noisy count of rows in each.
+
+    The root is a cube of 2^h cells along each axis that holds all cells. A box of depth i with c rows has b = max(-decay, c - i *
+    decay) and is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, each box with noise of
+    its own. Single cells are not split, and parts without cells of the axes are left out. The noise does not grow with the
+    depth, whatever that is. Then every leaf's count is told with independent noise of `leaf`.
+
+    Cost of the tree. Let y be x with one row more, in the boxes v_0, v_1, ... from the root on; no other box differs. Write q =
+    exp(-1 / scale), and f(b) for the chance that a box with b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
+    1 - q^b / (1 + q) for b >= 1. The logarithm of f(b + 1) / f(b) is
+      1 / scale for b <= 0, and at most (1 - q) q^b <= q^b / scale for b >= 1 (as 1 + q - q^b >= 1),
+    and that of (1 - f(b)) / (1 - f(b + 1)) is between 0 and 1 / scale. Let a_i = c(v_i) - i decay, on x. As counts fall along the
+    path, a_(i+1) <= a_i - decay. A box with a_i < -decay has the same b on x and y. So the boxes on the path that are split and
+    differ have a_i >= -decay, and those of them with a_i <= 0 are one, or two if they have 0 and -decay exactly. In the second
+    case the ones above have a >= decay, 2 decay, ... and in the first a >= 1, decay, 2 decay, ... In both, all logarithms
+    together are at most
+        up = (2 + r + r^2 + ...) / scale = (2 + 1 / (exp(decay / scale) - 1)) / scale,   r = q^decay.
+    The path ends in a box that is not split (or in a cell, at no loss), so the probability of any tree on y is
+    between exp(-1 / scale) and exp(up) times that on x. An entity moves D rows: first those that go, one by one, then those that
+    come, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of length
+    w = up + 1 / scale, so the whole loss in one of length D w, and such a release is ((D w)^2 / 8)-zCDP.
+    Proof of that: for L = log P / Q in an interval of length w, Hoeffding's lemma under P gives 0 = log E[exp(-L)] <= -E[L] +
+    w^2 / 8, and log E[exp((a - 1) L)] <= (a - 1) E[L] + (a - 1)^2 w^2 / 8 <= (a - 1) a w^2 / 8, for every a > 1.
+
+    Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
+
+    Source: Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm for Hierarchical Decompositions, SIGMOD 2016
+    (Theorem 3.1); here for noise on integers, with a bounded range for zCDP.
+    """
+
+    view: Node
+    axes: tuple[Numbered, ...]
+    scale: float
+    decay: int
+    leaf: Noise
+
+    @property
+    def children(self) -> int:
+        return int(2 ** len(self.axes))
+
+    @property
+    def plan(self) -> Tally:
+        return Tally(input=self.view, keys=(), summands=(Count(),))
+
+    @property
+    def cells(self) -> Tally:
+        """The counts of all cells that have rows."""
+        return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
+
+    def cost(self, *certificates: Certificate) -> Cost:
+        certificate, = certificates
+        if certificate.below.public:
+            return FREE
+        moved = certificate.summands[0].l1
+        if moved is None:
+            raise ValueError("rows are not limited")
+        if not 0 < self.scale <= WIDEST or spread_of(self.leaf) > WIDEST or not self.axes:
+            raise ValueError("64 bits hold every noise")
+        if self.decay < 1 or self.decay < self.scale * math.log(self.children):
+            raise ValueError("an empty box has less than one child on average, so that the tree ends")
+        up = rise(self.scale, self.decay)
+        width = up + 1 / Fraction(self.scale)
+        grown = Cost(epsilon=moved * up, rho=min((moved * width) ** 2 / 8, (moved * up) ** 2 / 2))
+        return grown + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
+
+
+def rise(scale: float, decay: int) -> Fraction:
+    """(2 + 1 / (exp(decay / scale) - 1)) / scale, not below it: the exponential by the first terms of its series."""
+    exponent = Fraction(decay) / Fraction(scale)
+    held = exponent if exponent < MOST else Fraction(MOST)
+    term = total = held
+    for i in range(2, TERMS):
+        term = Fraction(math.floor(term * held / i * 2**128), 2**128)
+        total += term
+    return (2 + 1 / total) / Fraction(scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaves:
+    """Boxes that do not overlap and hold all cells: along each axis the first place and the place after the last; and counts."""
+
+    lows: tuple[tuple[int, ...], ...]
+    highs: tuple[tuple[int, ...], ...]
+    counts: tuple[int, ...]

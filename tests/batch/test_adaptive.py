@@ -1,0 +1,232 @@
+"""DAWA and PrivTree through the whole engine: what is asked, what is paid, what is said, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+from audits import Pair, person
+from sessions import session_of
+
+from dpsql import engine
+from dpsql.accounting.cost import Cost
+from dpsql.audit.epsilon import lower_bound
+from dpsql.audit.exact import Exact
+from dpsql.batch import dawa, privtree
+from dpsql.batch.measured import widened
+from dpsql.dbapi import Connection
+from dpsql.engine import Session
+from dpsql.errors import OptionError
+from dpsql.requests import Buckets, Leaves
+from dpsql.sql.parse import parse
+from dpsql.sql.statement import Option
+from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
+
+AGES = ["SELECT age, COUNT(*) FROM people GROUP BY age", "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 64"]
+PLACES = ["SELECT COUNT(*) FROM people WHERE age >= 20 AND income < 60000",
+          "SELECT COUNT(*) FROM people WHERE age BETWEEN 30 AND 59 AND income BETWEEN 10000 AND 50000",
+          "SELECT age, COUNT(*) FROM people WHERE income > 0 GROUP BY age"]
+OPTIONS: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}]
+
+
+def made_of(texts: Sequence[str], strategy: str, session: Session, **price: float) -> Any:
+    options = [Option(name=name, value=value, span=None) for name, value in {**price, "strategy": strategy}.items()]
+    return engine.batched([parse(text) for text in texts], session, options)[0]  # type: ignore[misc]
+
+
+def served(made: Any, session: Session) -> np.ndarray[Any, Any]:
+    """The numbers of all statements, after every cost was checked."""
+    found = session.kernel._serve(made.steps(), made.purse)
+    return np.concatenate([next(iter(estimates.values())).values for _, estimates in found.statements])
+
+
+# -- queries over buckets
+
+FACTORS: list[Factor] = [Identity(9), Total(9), Prefix(9), AllRange(9), Ranges(9, (0, 3, 8), (4, 3, 8)),
+                         Dense(np.arange(27).reshape(3, 9) % 4), Dense(np.linspace(-1, 1, 18).reshape(2, 9))]
+
+
+@pytest.mark.parametrize("ends", [(9,), (2, 3, 9), tuple(range(1, 10)), (8, 9)], ids=str)
+@pytest.mark.parametrize("own", FACTORS, ids=lambda own: str(own.key[0]))
+def test_buckets_share_their_sums_out(own: Factor, ends: tuple[int, ...]) -> None:
+    numbers = np.array(Buckets(ends=ends).numbers)
+    share = np.zeros((9, len(ends)))
+    for i, number in enumerate(numbers):
+        share[i, number] = 1 / (numbers == number).sum()
+    assert np.allclose(dawa.shared(own, ends).dense(), own.dense() @ share)
+
+
+@pytest.mark.parametrize("own", [Identity(3), Total(3), Prefix(3), Ranges(3, (0, 1), (1, 2)), Dense(np.arange(6).reshape(2, 3))],
+                         ids=lambda own: str(own.key[0]))
+@pytest.mark.parametrize("numbers", [[0, 0, 1, 2, 2], [0, 1, 2], [0, 2, 1, 1], [-1, 0, 1, 2], [0, 1, -1, 2, 2]], ids=str)
+def test_merged_values_have_equal_columns(own: Factor, numbers: list[int]) -> None:
+    dense = own.dense()
+    expected = np.stack([dense[:, number] if number >= 0 else np.zeros(len(dense), dtype=np.int64) for number in numbers], axis=1)
+    assert (widened(own, np.array(numbers)).dense() == expected).all()
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 47, 60, 101])
+def test_a_strategy_is_found_for_any_buckets(size: int, pure: bool, tmp_path: Path) -> None:
+    """However the data lie, the second stage goes well, and is right where values in a bucket are alike."""
+    session = session_of(tmp_path, worlds.world(), noise=Exact())
+    made = made_of(AGES, "dawa", session, **({"epsilon": 1.0} if pure else {"rho": 0.5}))
+    (group,), draw = made.groups, np.random.RandomState(size)
+    ends = (*sorted(draw.choice(np.arange(1, 101), size - 1, replace=False).tolist()), 101)
+    over = dawa.bucketed(group.smaller, Buckets(ends=ends))
+    strategy = dawa.chosen(over.workload, pure=pure)
+    assert strategy.noise == ("laplace" if pure else "gaussian")
+    totals = draw.poisson(20, size).astype(float)
+    answers = [block.measure(totals) for block in strategy.blocks]
+    found = strategy.reconstruct([np.asarray(part, dtype=float).reshape(-1) for part in answers], over.workload)
+    shared = totals[list(Buckets(ends=ends).numbers)] / np.diff((0, *ends))[list(Buckets(ends=ends).numbers)]
+    assert np.allclose(found, group.workload.apply(shared), atol=1e-6)
+    assert (strategy.variances(over.workload) > 0).all()
+
+
+# -- boxes
+
+
+def test_ranges_get_their_share_of_leaves(tmp_path: Path) -> None:
+    """Against cells that are written out."""
+    session = session_of(tmp_path, worlds.world())
+    made = made_of(PLACES, "privtree", session, epsilon=1.0)
+    (group,) = made.groups
+    rows, columns = group.smaller.workload.domain.shape
+    middle, edge = rows // 3, columns // 2 + 1
+    found = Leaves(lows=((0, 0), (middle, 0), (middle, edge)), highs=((middle, columns), (rows, edge), (rows, columns)), counts=(100, -7, 30))
+    values, squares = privtree.summed(group, found)
+    room = np.outer(privtree.sizes(group, 0), privtree.sizes(group, 1))
+    each = []
+    for low, high in zip(found.lows, found.highs, strict=True):
+        table = np.zeros((rows, columns))
+        inside = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+        table[inside] = room[inside] / room[inside].sum()
+        each.append(group.smaller.workload.apply(table))
+    assert np.allclose(values, np.array(found.counts) @ np.array(each)) and np.allclose(squares, (np.array(each) ** 2).sum(axis=0))
+
+
+# -- through the engine
+
+
+@pytest.mark.parametrize("price", OPTIONS, ids=str)
+@pytest.mark.parametrize("texts, strategy", [(AGES, "dawa"), (PLACES, "privtree")], ids=["dawa", "privtree"])
+def test_answers_are_given_and_paid_for(texts: list[str], strategy: str, price: dict[str, Any], tmp_path: Path) -> None:
+    connection = Connection(session_of(tmp_path, worlds.world()))
+    made = connection.workload(texts, strategy=strategy, **price)
+    assert len(made) == len(texts) and all(row[-1] is not None and row[-1] >= 0 for answer in made for row in answer.errors)
+    assert strategy in made.notes[0] and "do not cover" in made.notes[1]
+    (entry,) = connection.session.ledger.entries("person")
+    assert entry.charge.epsilon == (10**9 if "epsilon" in price else None) and entry.charge.rho <= 500_000_000
+    again = connection.workload(texts, strategy=strategy, **price)
+    assert again.stored and [answer.rows for answer in again] == [answer.rows for answer in made]
+
+
+@pytest.mark.parametrize("text, strategy", [(AGES[0], "dawa"), ("SELECT bin_floor(age) AS band, COUNT(*) FROM people WHERE income < 500 "
+                                                                "GROUP BY band", "privtree")], ids=["dawa", "privtree"])
+def test_a_statement_may_name_them(text: str, strategy: str, tmp_path: Path) -> None:
+    connection = Connection(session_of(tmp_path, worlds.world()))
+    named = text.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = '{strategy}')", 1)
+    told = str(connection.explain(named))
+    assert f"strategy '{strategy}'" in told and "depends on the data" in told and not connection.session.ledger.entries("person")
+    assert connection.execute(named).fetchall()
+
+
+def test_sums_are_bucketed_too(tmp_path: Path) -> None:
+    session = session_of(tmp_path, worlds.world(), noise=Exact())
+    connection = Connection(session)
+    text = "SELECT year, SUM(cost) FROM visits GROUP BY year"
+    (answer,), (plain,) = connection.workload([text], strategy="dawa", epsilon=900), connection.workload([text], epsilon=1)
+    assert sum(row[1] for row in answer.rows) == pytest.approx(sum(row[1] for row in plain.rows), abs=0.05)  # type: ignore[misc]
+    assert answer.errors[0][1] > 0  # type: ignore[operator]
+
+
+WRONG: list[tuple[str, str, dict[str, Any], str]] = [
+    ("dawa", "SELECT sex, age, COUNT(*) FROM people GROUP BY sex, age", {}, "it is over 2 columns, not one"),
+    ("dawa", "SELECT COUNT(*) FROM people", {}, "it is over 0 columns, not one"),
+    ("dawa", "SELECT COUNT(*) FROM people WHERE age < 200", {}, "it tells 1 values apart"),
+    ("privtree", "SELECT age, COUNT(*) FROM people GROUP BY age", {}, "it is over age, not over two numeric columns"),
+    ("privtree", "SELECT sex, age, COUNT(*) FROM people GROUP BY sex, age", {}, "it is over sex, age, not over two numeric columns"),
+    ("privtree", "SELECT SUM(cost) FROM visits WHERE year > 2018 AND cost > 3", {}, "it has a SUM, and boxes are split by counts"),
+    ("privtreee", "SELECT COUNT(*) FROM people WHERE age > 3", {}, "there is no strategy 'privtreee'"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "text", "options", "reason"), WRONG, ids=[case[3] for case in WRONG])
+def test_what_does_not_fit_is_refused_and_costs_nothing(strategy: str, text: str, options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    connection = Connection(session_of(tmp_path, worlds.world()))
+    with pytest.raises(OptionError) as caught:
+        connection.workload([text], strategy=strategy, **{"epsilon": 1, **options})
+    assert reason in caught.value.reason
+    assert not connection.session.ledger.entries("person")
+    named = text.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = '{strategy}')", 1)
+    with pytest.raises(OptionError) as caught:
+        connection.execute(named)
+    assert "strategy" in named[caught.value.span.start: caught.value.span.end]  # type: ignore[union-attr]
+
+
+# -- the promise
+
+
+@pytest.fixture
+def neighbours(tmp_path: Path) -> Iterator[tuple[Session, Session]]:
+    """One person more, the only one there."""
+    crowd = [person(i, age=20 + i % 3, income=1000.0) for i in range(1, 5)]
+    pair = Pair(people=[person(0, age=90, income=90_000.0), *crowd])
+    made = tuple(session_of(tmp_path / name, world) for name, world in zip("ab", pair.worlds(), strict=True))
+    yield made  # type: ignore[misc]
+    for session in made:
+        session.close()
+
+
+CASES = [(["SELECT age >= 50 AS old, COUNT(*) FROM people GROUP BY old"], "dawa"),
+         (["SELECT COUNT(*) FROM people WHERE age >= 50 AND income > 50000"], "privtree")]
+
+
+def told_apart(neighbours: tuple[Session, Session], texts: list[str], strategy: str, times: int) -> float:
+    samples = []
+    for session in neighbours:
+        made = made_of(texts, strategy, session, epsilon=1.0)
+        samples.append(np.array([served(made, session) for _ in range(times)]))
+    return lower_bound(*samples, confidence=1 - 1e-8).epsilon
+
+
+@pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
+def test_the_promise_is_kept(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float) -> None:
+    assert told_apart(neighbours, texts, strategy, round(150 * effort)) <= 1
+
+
+@pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
+def test_noise_that_is_too_small_is_found(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpsql.kernel.noise import laplace
+
+    add = laplace.add
+    monkeypatch.setattr(laplace, "add", lambda values, scale: add(values, scale / 20))
+    assert told_apart(neighbours, texts, strategy, round(300 * effort)) > 1
+
+
+@pytest.mark.parametrize("texts, strategy", [(AGES, "dawa"), (PLACES, "privtree")], ids=["dawa", "privtree"])
+@pytest.mark.parametrize("price", OPTIONS, ids=str)
+def test_nearly_all_of_the_price_is_spent(texts: list[str], strategy: str, price: dict[str, Any], tmp_path: Path) -> None:
+    """The requests of a script cost what is charged, and not much less."""
+    session = session_of(tmp_path, worlds.world())
+    made = made_of(texts, strategy, session, **price)
+    spent = Cost(epsilon=0, rho=0)  # type: ignore[arg-type]
+    steps, context = made.steps(), session.kernel._context()
+    request = next(steps)
+    for _ in itertools.count():
+        certificates = session.kernel._certificates(request)
+        spent += request.cost(*certificates)
+        try:
+            request = steps.send(session.kernel._look(request, certificates, context))
+        except StopIteration:
+            break
+    assert made.purse.covers(spent)
+    share = spent.epsilon / made.purse.epsilon if made.purse.epsilon is not None else spent.rho / made.purse.rho
+    assert share > 0.9
