@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from validations import session_over, synthetic, validated
 
+from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.epsilon import lower_bound
+from dpsql.audit.prepared import Batched
 from dpsql.kernel.looks import vote
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
@@ -22,7 +25,7 @@ SMALL = [0, 1, 1, 2, 3, 3, 5, 8]
 
 def told(values: list[int], folder: Path, case: dict[str, Any], times: int) -> np.ndarray:
     """The decisions and slacks of many runs, as numbers."""
-    made = validated(f"SELECT {case['aggregate']} FROM m", session_over(values, folder, low=case.get("low", 0), high=15),
+    made = validated(f"SELECT {case['aggregate']} FROM m", session_over(values, folder, low=case.get("low", 0), high=15, noise=Batched()),
                      synthetic(case["other"]), case["within"], epsilon=case["epsilon"], decider=case["decider"], alpha=0.5)
     found = [made.decide().findings[0] for _ in range(times)]
     return np.array([[finding.decision == "yes", finding.slack or 0] for finding in found], dtype=float)
@@ -44,6 +47,7 @@ EDGE = ([*SMALL, 15], SMALL)  # one entity more, with the largest value
 BORDER = ([9] * 5 + [0] * 4, [9] * 4 + [0] * 4)  # where a median flips
 HONEST = [
     case("flip_distance", "COUNT(*)", 1.5, EDGE, SMALL[:-1]), case("flip_distance", "SUM(v)", 14.5, EDGE, SMALL),
+    case("flip_distance", "COUNT(DISTINCT v)", 1.5, EDGE, SMALL), case("flip_distance", "QUANTILE_DISC(v, 0.25)", 1.5, EDGE, SMALL),
     case("flip_distance", "AVG(v)", 0.5, EDGE, SMALL), case("flip_distance", "MEDIAN(v)", 1.5, BORDER, [9] * 9),
     case("additive", "COUNT(*)", 0.9, EDGE, SMALL), case("additive", "SUM(v)", 10, EDGE, SMALL),
     case("coin", "COUNT(*)", 0.9, EDGE, SMALL), case("naive_coin", "COUNT(*)", 0.9, EDGE, SMALL),
@@ -90,14 +94,46 @@ def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
     from dpsql.validation.deciders import ordered
 
     patch.setattr(ordered, "scale_of", lambda exact: 1e-3)
-    patch.setattr("dpsql.requests.noise.DiscreteLaplace.cost", lambda self, sensitivity: __import__(
-        "dpsql.accounting.cost", fromlist=["FREE"]).FREE)
+    patch.setattr("dpsql.requests.noise.DiscreteLaplace.cost", lambda self, sensitivity: FREE)
+
+
+def counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
+    from fractions import Fraction
+
+    from dpsql.plan.operators.summands import Count
+    from dpsql.plan.operators.tally import Tally
+    from dpsql.requests import Slack, Slackened, Within
+    from dpsql.requests.slack import Form
+    from dpsql.validation.deciders import ordered
+    from dpsql.validation.deciders.base import Outcome
+    from dpsql.validation.deciders.flip import noise_of
+
+    def decide(self: Any, claim: Any, purse: Any) -> Any:
+        test = Within(plan=Tally(input=claim.asked.view, keys=(), summands=(Count(),)), cells=((),),
+                      forms=(Form(at=0, sign=1, constants=(-8,)),))
+        both: list[Slackened] = []
+        for _ in range(2):
+            both.append((yield Slack(tests=(test,), noise=noise_of(purse))))
+        return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
+
+    patch.setattr(ordered.Sides, "decide", decide)
+    patch.setattr("dpsql.requests.Slack.cost", lambda self, *certificates: pure(Fraction(1, 2)))
+
+
+def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
+    """A slack in rows is made one in entities by rounding what is outside up, and what is inside down, twice as far."""
+    from dpsql.kernel.looks import slack
+
+    patch.setattr(slack, "slack_of", lambda sides, rows: 3 * min(side[0] for side in sides) // max(1, rows))
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
     (unclamped, case("flip_distance", "SUM(v)", 14.5, ([*SMALL, 500], SMALL), SMALL)),
     (width_of_the_domain, case("additive", "SUM(v)", 14, ([*SMALL, 15], SMALL), SMALL, low=10)),
     (overflowing, case("coin", "COUNT(*)", 1500, ([1] * 2000, [1] * 1999), [1] * 3419)),
+    (counted_twice, case("histogram", "MEDIAN(v)", 1.5, BORDER, [9] * 9)),
+    (round_the_other_way, case("flip_distance", "COUNT(*)", 1.5, EDGE, SMALL[:-1])),
     (no_noise_on_the_count, case("histogram", "MEDIAN(v)", 1.5, BORDER, [9] * 9)),
 ]
 
@@ -115,3 +151,71 @@ def test_a_vote_on_huge_scores_is_sure_and_no_number_overflows(tmp_path: Path) -
                      decider="coin", alpha=0.5)
     assert {made.decide().findings[0].decision for _ in range(50)} == {"yes"}
     assert math.isfinite(made.plan.findings()[0].certain or 0)
+
+
+# -- suites
+
+
+SUITE = ["SELECT COUNT(*) FROM m WHERE v < 9", "SELECT COUNT(*) FROM m", "SELECT COUNT(DISTINCT v) FROM m", "SELECT SUM(v) FROM m"]
+WORDS = ("yes", "no", "inconclusive", "not tested")
+
+
+def decisions(values: list[int], folder: Path, suite: str, queries: list[str], times: int) -> np.ndarray:
+    made = validated(queries, session_over(values, folder, noise=Batched()), synthetic(SMALL), 1.5, epsilon=1, suite=suite, alpha=0.5)
+    runs = [made.decide().findings for _ in range(times)]
+    return np.array([[part for found in run for part in (WORDS.index(found.decision), found.slack or 0)] for run in runs], dtype=float)
+
+
+@pytest.mark.parametrize("suite", ["independent", "conjunction", "sparse"])
+@pytest.mark.parametrize("queries", [SUITE, [*SUITE, "SELECT MEDIAN(v) FROM m"]], ids=["rising and falling", "either way"])
+def test_a_suite_keeps_its_promise(suite: str, queries: list[str], tmp_path: Path, effort: float) -> None:
+    samples = [decisions(values, tmp_path / str(i), suite, queries, int(250 * effort)) for i, values in enumerate(EDGE)]
+    assert lower_bound(*samples, confidence=1 - 1e-8).epsilon <= 1
+
+
+def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpsql.requests import Failing
+    from dpsql.validation.suites import Sparse
+
+    monkeypatch.setattr(Failing, "cost", lambda self, *certificates: FREE)
+    monkeypatch.setattr(Sparse, "of", lambda purse, failures, *, split, rare: Sparse(
+        split=split, rare=0.3, scale_limit=0.2, scale_query=0.2))
+    pair = ([*SMALL, 15, 15], [*SMALL, 15])
+    samples = [decisions(values, tmp_path / str(i), "sparse", SUITE, int(300 * effort)) for i, values in enumerate(pair)]
+    assert lower_bound(*samples, confidence=0.9).epsilon > 1
+
+
+# -- rows that nothing limits
+
+
+def held(folder: Path, pair: Any, clip: int, times: int) -> list[np.ndarray]:
+    from sessions import open_ledger, reader_of, session_of
+
+    from dpsql.audit.prepared import Remembering
+
+    folder.mkdir(parents=True, exist_ok=True)
+    ledger, samples = open_ledger(folder), []
+    frame = pd.DataFrame({"person_id": [1] * 8, "points": [1] * 8})
+    for here in pair.worlds():
+        at = session_of(folder, reader=reader_of(here), around=Remembering, noise=Batched(), ledger=ledger)
+        made = validated("SELECT COUNT(*) FROM scores", at, {"scores": frame}, 4, epsilon=1, clip=clip)  # type: ignore[arg-type]
+        samples.append(np.array([float(made.decide().findings[0].slack or 0) for _ in range(times)]))
+    return samples
+
+
+def test_held_counts_keep_their_promise(tmp_path: Path, effort: float) -> None:
+    from audits import Pair, person
+
+    pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
+    assert lower_bound(*held(tmp_path / "a", pair, 4, int(250 * effort)), confidence=1 - 1e-8).epsilon <= 1
+    assert lower_bound(*held(tmp_path / "b", pair, 30, int(250 * effort)), confidence=1 - 1e-8).epsilon <= 1
+
+
+def test_counts_that_are_not_held_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audits import Pair, person
+
+    from dpsql.requests import slack
+
+    monkeypatch.setattr(slack, "pull", lambda level, owners: 64)
+    pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
+    assert lower_bound(*held(tmp_path, pair, 30, int(600 * effort)), confidence=0.9).epsilon > 1

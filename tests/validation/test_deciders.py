@@ -17,9 +17,9 @@ VALUES = [0, 1, 1, 2, 3, 3, 3, 5, 8, 9, 12, 15]
 SIGMAS = 6.5  # so that a right formula fails once in 10^10
 
 
-def laplace(scale: float, far: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def laplace(scale: float) -> tuple[np.ndarray, np.ndarray]:
     """The support and the probabilities of discrete Laplace noise."""
-    z = np.arange(-(far or math.ceil(60 * scale)), (far or math.ceil(60 * scale)) + 1)
+    z = np.arange(-math.ceil(60 * scale), math.ceil(60 * scale) + 1)
     q = math.exp(-1 / scale)
     return z, (1 - q) / (1 + q) * q ** np.abs(z)
 
@@ -88,7 +88,9 @@ def r2t(low: float, high: float) -> float:
 def svt(low: float, high: float, upto: int, side: float) -> float:
     """P(no sum passes the upper end, and one passes the lower), for a price `side` of each noise."""
     grain = 2**16
-    rho, p = laplace(grain / side, 40 * grain)
+    rho = np.arange(-40 * grain, 40 * grain, 256)  # the noise is that fine beside its scale
+    p = np.exp(-np.abs(rho) * side / grain)
+    p /= p.sum()
 
     def stays(end: Fraction, j: int) -> np.ndarray:
         reached, wanted = grain * TRUNCATED[j] // LEVELS[j], int(grain * end // LEVELS[j])
@@ -99,12 +101,35 @@ def svt(low: float, high: float, upto: int, side: float) -> float:
     return float((p * first * (1 - second)).sum())
 
 
+def stopping() -> list[float]:
+    """How likely each level is to be the first that covers most rows, as noisy counts at a ninth of the price see it."""
+    scale = 9 / EPSILON
+    z, p = laplace(scale)
+    rho = np.linspace(-25 * scale, 25 * scale, 3001)
+    mass = np.exp(-np.abs(rho) / scale)
+    mass /= mass.sum()
+    alive, found = np.ones((len(z), len(rho))), []
+    for level in LEVELS:
+        x = (0.95 * (N + z[:, None]) + rho - sum(v <= level for v in VALUES)) / scale
+        stays = np.where(x < 0, 0.5 * np.exp(np.minimum(x, 0)), 1 - 0.5 * np.exp(-np.maximum(x, 0)))
+        found.append(float(p @ (alive * (1 - stays)) @ mass))
+        alive *= stays
+    return [*found[:-1], found[-1] + float(p @ alive @ mass)]  # where none does, it is the last
+
+
+def svt_stopped(low: float, high: float) -> float:
+    return sum(chance * svt(low, high, j + 1, EPSILON / 3) for j, chance in enumerate(stopping()))
+
+
 N, TOTAL = len(VALUES), sum(VALUES)
 CASES: list[tuple[str, str, str, Any, list[int], Callable[[], float]]] = [
     ("COUNT far", "flip_distance", "COUNT(*)", 2.5, VALUES, lambda: flip(3)),
     ("COUNT outside", "flip_distance", "COUNT(*)", 1.5, VALUES + VALUES[:4], lambda: flip(1 - 3)),
     ("SUM", "flip_distance", "SUM(v)", 20, VALUES, lambda: flip(2)),
     ("MEDIAN", "flip_distance", "MEDIAN(v)", 2.5, VALUES, lambda: flip(6)),
+    ("AVG", "flip_distance", "AVG(v)", 2.5, VALUES, lambda: flip(3)),  # 30 / 12.33 and 30 / 7.67 rows
+    ("different values", "flip_distance", "COUNT(DISTINCT v)", 1.5, VALUES, lambda: flip(2)),
+    ("too many values", "flip_distance", "COUNT(DISTINCT v)", 5.5, [3] * 12, lambda: flip(1 - 3)),  # of 9 values 3 must go
     ("COUNT", "additive", "COUNT(*)", 2.5, VALUES, lambda: additive(N, N - 2.5, N + 2.5, 1)),
     ("SUM", "additive", "SUM(v)", 20, VALUES, lambda: additive(TOTAL, TOTAL - 20, TOTAL + 20, 15)),
     ("COUNT near", "coin", "COUNT(*)", 2.5, VALUES[:-1], lambda: coin(N, N - 3.5, N + 1.5)),
@@ -114,6 +139,7 @@ CASES: list[tuple[str, str, str, Any, list[int], Callable[[], float]]] = [
     ("MEDIAN", "histogram", "MEDIAN(v)", 1.5, VALUES, lambda: sides(1.5, 4.5)),
     ("SUM", "r2t", "SUM(v)", 58, VALUES, lambda: r2t(TOTAL - 58, TOTAL + 58)),
     ("SUM", "svt_all_levels", "SUM(v)", 45, VALUES, lambda: svt(TOTAL - 45, TOTAL + 45, 5, EPSILON / 2)),
+    ("SUM", "svt", "SUM(v)", 45, VALUES, lambda: svt_stopped(TOTAL - 45, TOTAL + 45)),
 ]
 
 
