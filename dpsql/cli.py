@@ -127,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument(f"--{name}", metavar="NAME", help=help_)
     made.add_argument("--html", metavar="FILE", help="write a page about it, with pictures, to a new file")
     made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks suite = sparse may report")
+    made.add_argument("--clip", type=_number("clip"), metavar="NUMBER",
+                      help="the most that one entity adds where its rows are not limited (default: learned)")
+    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="at most so many rows of each entity")
     made.add_argument("--alpha", type=_number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
     _add_place(made)
     _add_terms(made)
@@ -279,7 +282,8 @@ def _workload(options: argparse.Namespace) -> None:
 def _validate(options: argparse.Namespace) -> None:
     from dpsql.sql.split import split
 
-    given = {name: value for name in ("decider", "suite", "alpha", "failures") if (value := getattr(options, name)) is not None}
+    names = ("decider", "suite", "alpha", "failures", "clip", "max_rows")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
     named = [part.partition("=") for part in options.synthetic]
     synthetic = {table if found else None: source if found else table for table, found, source in named}
     queries, within = split(_statements(options)), _value(options.within or "null")

@@ -102,7 +102,8 @@ class Plan:
         if self.suite == "conjunction" and len(self.checks) > 1:
             return ("one decision for all checks together: yes means that every one of them holds",)
         if self.suite == "sparse":
-            return (f"up to {self.failures} failures are reported, or more where they are clear; after these nothing is tested",)
+            many = f"{self.failures} failures are" if self.failures > 1 else "1 failure is"
+            return (f"up to {many} reported, or more where they are clear; after these nothing is tested",)
         return ()
 
 

@@ -107,7 +107,8 @@ def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str,
     asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
                   ranges=ranges, rows=known.rows, owners=known.owners, clip=side.options.clip)
     held = float(asked.clip) if asked.held and asked.clip is not None else None
-    finding = replace(_finding(check.query, values, cells, ranges, held if asked.held else _unit(asked)), held=held)
+    finding = replace(_finding(check.query, values, cells, ranges, held if asked.held else _unit(asked)), held=held,
+                      even=_even(asked))
     return Prepared(case=Case(asked=asked, rows=known.rows or 1), query=check.query, finding=finding)
 
 
@@ -118,6 +119,16 @@ def _unit(asked: Asked) -> float | None:
         grid = bounded(column_of(asked), asked.call)
         return float(grid.largest * grid.step * rows)
     return float(rows) if asked.call.function in ("count", "count_distinct") else None
+
+
+def _even(asked: Asked) -> tuple[bool, bool]:
+    """See `Finding.even`: an answer can be lowered, and raised, by a whole unit with a row that comes."""
+    if asked.held or asked.call.function not in ("sum", "count_distinct"):
+        return True, True
+    if asked.call.function == "count_distinct":
+        return asked.call.columns == asked.owners, True
+    grid = bounded(column_of(asked), asked.call)
+    return -grid.least >= grid.largest, grid.most >= grid.largest
 
 
 def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value, ...], ...], ranges: Sequence[Range],

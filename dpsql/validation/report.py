@@ -1,8 +1,9 @@
 """A page about a validation, for people to read: one self-contained HTML file, made from released and public values only.
 
-Each check is drawn on a line: the tolerance around the synthetic answer as a band, the synthetic answer as a mark, and, where a
-noisy slack was told and an entity moves the answer by a known amount, the interval that covers the private answer. All checks
-are drawn again on one scale, that of the slack: how many entities would have to come or go until the truth changes.
+The checks of a family, which have the same aggregate, are drawn together, one on a line: in the middle the synthetic answer,
+around it the tolerance as a band, and, where a noisy slack was told and an entity moves the answer by a known amount, the
+interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many entities would have
+to come or go until the truth changes.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from statistics import NormalDist
 
 from dpsql.validation.result import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
 
-WIDTH, HEIGHT, EDGE = 640, 34, 10
+WIDTH, LEFT, LINE, EDGE = 860, 400, 24, 14
+FARTHEST = 2.5  # tolerances from the synthetic answer; what lies beyond is drawn at the end
+LONGEST = 52  # letters of a query beside its line
 COLOURS = {YES: "#2c7a4b", NO: "#b3372f", INCONCLUSIVE: "#a0761a", UNTESTED: "#777"}
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid #ddd; }
 code { font-size: 13px; } .dim { color: #666; } .check { margin: 1rem 0; } .word { font-weight: 600; }
 table { border-collapse: collapse; } td, th { padding: .15rem .8rem .15rem 0; text-align: left; vertical-align: top; }
-svg { display: block; }
+svg { display: block; max-width: 100%; height: auto; font-family: inherit; }
 """
 
 
@@ -33,12 +36,12 @@ def page(made: Validation, title: str = "Is the synthetic table good enough?") -
     parts = [f"<h1>{html.escape(title)}</h1>", f"<table>{counts}</table>",
              f"<p class=dim>{html.escape(_terms(made))}</p>", *(f"<p class=dim>{html.escape(note)}</p>" for note in made.notes)]
     for family, findings in _families(made.findings).items():
-        parts.append(f"<h2>{html.escape(family)}</h2>")
-        parts += [_check(found) for found in findings]
+        parts += [f"<h2>{html.escape(family)}</h2>", _plot(findings), *(_check(found) for found in findings)]
     slacks = [found for found in made.findings if found.slack is not None and found.spread is not None]
     if slacks:
         parts += ["<h2>How far from a change</h2>", "<p class=dim>Entities that would have to come or go until the truth changes,"
-                  " with 95 % intervals. Right of the line: within the tolerance.</p>", _slacks(slacks)]
+                  " with 95 % intervals. Right of the line: within the tolerance. The scale is logarithmic far from it.</p>",
+                  _slacks(slacks)]
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
             f"<body>{''.join(parts)}</body></html>\n")
 
@@ -59,43 +62,63 @@ def _families(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def _check(found: Finding) -> str:
-    colour = COLOURS[found.decision]
-    sure = "" if found.p_outside is None or found.p_inside is None else (
-        f"; chance of such a result if it were outside {found.p_outside:.3g}, if it were within {found.p_inside:.3g}")
-    drawn = _values(found) if len(found.synthetic) == 1 else ""
+    facts = [f"synthetic {_synthetic(found)}", f"tolerance {html.escape(found.tolerance)}"]
+    if found.slack is not None and found.spread is not None:
+        facts.append(f"slack {found.slack:,} ± {found.spread * NormalDist().inv_cdf(0.975):,.0f}")
+    if found.truth is not None:
+        facts.append(f"private answer between {found.truth[0]:,.6g} and {found.truth[1]:,.6g}")
+    if found.held is not None:
+        facts.append(f"what each entity adds is held to {found.held:,.6g}")
+    if found.p_outside is not None and found.p_inside is not None:
+        facts.append(f"chance of such a result if it were outside {found.p_outside:.3g}, if it were within {found.p_inside:.3g}")
     return (f"<div class=check><code>{html.escape(found.query)}</code><br>"
-            f"<span class=word style='color:{colour}'>{found.decision}</span> "
-            f"<span class=dim>synthetic {_synthetic(found)}, tolerance {html.escape(found.tolerance)}{sure}</span>{drawn}</div>")
+            f"<span class=word style='color:{COLOURS[found.decision]}'>{found.decision}</span> "
+            f"<span class=dim>{'; '.join(facts)}</span></div>")
 
 
 def _synthetic(found: Finding) -> str:
     return f"{found.synthetic[0]:,.6g}" if len(found.synthetic) == 1 else f"{len(found.synthetic)} groups"
 
 
-def _values(found: Finding) -> str:
-    """The band of the tolerance, the synthetic answer, and the interval of the private one."""
-    low, high, synthetic = found.low[0], found.high[0], found.synthetic[0]
-    ends = [low, high, *(found.truth or ())]
-    scale = _Scale(min(ends), max(ends))
-    parts = [f"<rect x={scale.at(low):.1f} y=8 width={max(1.0, scale.at(high) - scale.at(low)):.1f} height=14 fill='#dde7f3'/>",
-             f"<line x1={scale.at(synthetic):.1f} x2={scale.at(synthetic):.1f} y1=4 y2=26 stroke='#345' stroke-width=2 />"]
-    if found.truth is not None:
-        parts.append(_whisker(scale, *found.truth, 15, COLOURS[found.decision]))
-    return _picture(parts, HEIGHT, "tolerance, synthetic answer, interval of the private answer")
+def _plot(findings: Sequence[Finding]) -> str:
+    """The checks of a family, each in units of its tolerance."""
+    scale, height = _Scale(-FARTHEST, FARTHEST), LINE * len(findings)
+    band = f"<rect x='{scale.at(-1):.1f}' y='0' width='{scale.at(1) - scale.at(-1):.1f}' height='{height}' fill='#dde7f3'/>"
+    parts = [band, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='#345'/>"]
+    for i, found in enumerate(findings):
+        y = LINE * i + LINE // 2
+        parts.append(f"<g><title>{html.escape(found.query)}</title>{_label(found, y)}")
+        if found.truth is not None:
+            ends = [(end - found.synthetic[0]) / ((found.high[0] - found.low[0]) / 2) for end in found.truth]
+            low, high = (max(-FARTHEST, min(FARTHEST, end)) for end in ends)
+            parts.append(_whisker(scale, low, high, y, COLOURS[found.decision], cut=(ends[0] < low, ends[1] > high)))
+        parts.append("</g>")
+    names = {-1: "- tolerance", 0: "synthetic answer", 1: "+ tolerance"}
+    parts += [_tick(scale.at(at), height, name) for at, name in names.items()]
+    return _picture(parts, height + 20, "tolerance around the synthetic answer, and interval of the private one, of every check")
+
+
+def _label(found: Finding, y: int) -> str:
+    """The query and its decision, left of its line."""
+    text = found.query if len(found.query) <= LONGEST else found.query[: LONGEST - 1] + "…"
+    return (f"<text x='{LEFT - 80}' y='{y + 4}' font-size='11' text-anchor='end'>{html.escape(text)}</text>"
+            f"<text x='{LEFT - 72}' y='{y + 4}' font-size='11' fill='{COLOURS[found.decision]}'>{found.decision}</text>")
 
 
 def _slacks(findings: Sequence[Finding]) -> str:
     rows = [(found, *_interval(found)) for found in findings]
     ends = [end for _, low, high in rows for end in (low, high)]
     scale, parts = _Scale(_squeezed(min(0.0, *ends)), _squeezed(max(0.0, *ends))), []
+    height = LINE * len(rows)
     for i, (found, low, high) in enumerate(rows):
-        y, colour = 12 + 16 * i, COLOURS[found.decision]
-        parts.append(f"<g><title>{html.escape(found.query)}: {found.slack}</title>"
+        y, colour = LINE * i + LINE // 2, COLOURS[found.decision]
+        parts.append(f"<g><title>{html.escape(found.query)}: {found.slack}</title>{_label(found, y)}"
                      + _whisker(scale, _squeezed(low), _squeezed(high), y, colour)
-                     + f"<circle cx={scale.at(_squeezed(found.slack or 0)):.1f} cy={y} r=3 fill='{colour}'/></g>")
-    height = 16 * len(rows) + 12
-    parts.insert(0, f"<line x1={scale.at(0):.1f} x2={scale.at(0):.1f} y1=0 y2={height} stroke='#999'/>")
-    return _picture(parts, height, "slack of every check")
+                     + f"<circle cx='{scale.at(_squeezed(found.slack or 0)):.1f}' cy='{y}' r='3' fill='{colour}'/></g>")
+    shown = sorted({0, round(min(0.0, *ends)), round(max(0.0, *ends))})
+    parts += [_tick(scale.at(_squeezed(at)), height, f"{at:,}") for at in shown]
+    parts.insert(0, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='#999'/>")
+    return _picture(parts, height + 20, "slack of every check")
 
 
 def _interval(found: Finding) -> tuple[float, float]:
@@ -115,14 +138,23 @@ class _Scale:
         self._low, self._width = low, (high - low) or 1.0
 
     def at(self, value: float) -> float:
-        return EDGE + (WIDTH - 2 * EDGE) * (value - self._low) / self._width
+        return LEFT + EDGE + (WIDTH - LEFT - 2 * EDGE) * (value - self._low) / self._width
 
 
-def _whisker(scale: _Scale, low: float, high: float, y: int, colour: str) -> str:
+def _whisker(scale: _Scale, low: float, high: float, y: int, colour: str, cut: tuple[bool, bool] = (False, False)) -> str:
+    """An interval; an end that lies beyond the picture has an arrow."""
     first, last = scale.at(low), scale.at(high)
-    ends = "".join(f"<line x1={x:.1f} x2={x:.1f} y1={y - 4} y2={y + 4} stroke='{colour}'/>" for x in (first, last))
-    return f"<line x1={first:.1f} x2={last:.1f} y1={y} y2={y} stroke='{colour}' stroke-width=2 />{ends}"
+    drawn = f"<line x1='{first:.1f}' x2='{last:.1f}' y1='{y}' y2='{y}' stroke='{colour}' stroke-width='2'/>"
+    for x, beyond, way in ((first, cut[0], -1), (last, cut[1], 1)):
+        back = x - 6 * way if beyond else x
+        drawn += f"<path d='M{back:.1f},{y - 4} L{x:.1f},{y} L{back:.1f},{y + 4}' fill='none' stroke='{colour}'/>"
+    return drawn
+
+
+def _tick(x: float, height: int, name: str) -> str:
+    return f"<text x='{x:.1f}' y='{height + 15}' font-size='11' fill='#666' text-anchor='middle'>{name}</text>"
 
 
 def _picture(parts: Sequence[str], height: int, label: str) -> str:
-    return f"<svg width={WIDTH} height={height} role=img aria-label='{html.escape(label)}'>{''.join(parts)}</svg>"
+    head = f"<svg viewBox='0 0 {WIDTH} {height}' width='{WIDTH}' role='img' aria-label='{html.escape(label)}'>"
+    return f"{head}{''.join(parts)}</svg>"

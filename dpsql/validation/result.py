@@ -36,6 +36,8 @@ class Finding:
     price      what this check took of the price
     unit       the most that an entity moves the answer, where that is known
     held       what each entity's part of the private answer was held to, where that was done
+    even       for either end of the interval, whether each entity of a slack stands for a whole unit inside of it: not where rows
+               with small values have to leave
     """
 
     query: str
@@ -53,6 +55,7 @@ class Finding:
     price: str = ""
     unit: float | None = None
     held: float | None = None
+    even: tuple[bool, bool] = (True, True)
 
     @property
     def truth(self) -> tuple[float, float] | None:
@@ -62,7 +65,8 @@ class Finding:
             return None
         least = self.slack - NormalDist().inv_cdf(0.975) * self.spread
         inwards = min((least - 1) * self.unit, (self.high[0] - self.low[0]) / 2)
-        return self.low[0] + inwards, self.high[0] - inwards
+        low, high = (inwards if even or inwards < 0 else 0.0 for even in self.even)
+        return self.low[0] + low, self.high[0] - high
 
     @property
     def tolerance(self) -> str:
@@ -106,8 +110,8 @@ class Validation:
         normal = NormalDist().inv_cdf(0.975)
         rows, errors, margins = [], [], []
         for found in self.findings:
-            rows.append((found.query, _shown(found.synthetic), found.tolerance, found.decision, found.p_outside, found.p_inside,
-                         found.slack, found.certain, found.decider))
+            rows.append((found.query, _shown(found.synthetic), found.tolerance, found.decision, _rounded(found.p_outside),
+                         _rounded(found.p_inside), found.slack, found.certain, found.decider))
             errors.append((*(None,) * 6, found.spread, None, None))
             margins.append((*(None,) * 6, None if found.spread is None else found.spread * normal, None, None))
         return Answer(columns=tuple(Column(name=name, type=kind, exact=name != "slack", approximate=False)
@@ -132,6 +136,10 @@ def of_json(text: str) -> Validation:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _rounded(chance: float | None) -> float | None:
+    return None if chance is None else float(f"{chance:.3g}")
 
 
 def _shown(values: Sequence[float]) -> str:

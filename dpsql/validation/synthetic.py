@@ -80,7 +80,8 @@ def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog
     tables = {}
     for name in named:
         columns = {column: catalog.tables[name].columns[column] for column in present[name]}
-        tables[name] = _fitted(catalog.tables[name], columns, name, Standing(table=name, instead=name, span=None))
+        stand = Standing(table="the synthetic table", instead=name, span=None)
+        tables[name] = _fitted(catalog.tables[name], columns, name, stand)
     made = Stand(catalog=_with(catalog, tables), public=Publics(reader))
     _check_values(tables, catalog, made)
     return made
@@ -117,12 +118,12 @@ def _fitted(private: Table, columns: Mapping[str, Column], name: str, stand: Sta
         if found is None:
             continue
         if found.type is not column.type:
-            raise OptionError(f"column {column.name} is {found.sql_type} in {name} and {column.sql_type} in {private.name}",
-                              code="synthetic", span=stand.span, subject=column.name,
-                              try_=f"CAST({column.name} AS {column.sql_type}) where {name} is made")
+            kinds = f"{found.sql_type} in {stand.table} and {column.sql_type} in {private.name}"
+            raise OptionError(f"column {column.name} is {kinds}", code="synthetic", span=stand.span,
+                              subject=column.name, try_=f"CAST({column.name} AS {column.sql_type}) where {stand.table} is made")
         kept[column.name] = replace(column, sql_type=found.sql_type, physical=found.physical, nullable=True)
     if not kept:
-        raise OptionError(f"{name} has no column of {private.name}", code="synthetic", span=stand.span, subject=name,
+        raise OptionError(f"{stand.table} has no column of {private.name}", code="synthetic", span=stand.span, subject=name,
                           try_="the columns " + ", ".join(private.columns))
     return Table(name=name, public=True, columns=kept)
 

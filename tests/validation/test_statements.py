@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
 from dpsql.explain import Explanation
+from dpsql.validation.report import page
 from dpsql.validation.result import Validation, of_json
 
 SYNTHETIC = """
@@ -109,6 +111,22 @@ def test_a_copy_is_found_good_and_a_bad_table_is_not(connection: Connection) -> 
     assert all(found.p_inside is not None and found.p_inside < 0.01 for found in made.findings)
 
 
+@pytest.mark.parametrize("query", ["COUNT(*)", "SUM(age)", "COUNT(DISTINCT age)", "SUM(CASE WHEN active THEN -age ELSE age END)"])
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.0, 1.05, 2.0])
+def test_the_interval_of_the_private_answer_covers_it(query: str, factor: float, tmp_path: Path) -> None:
+    """Without noise, wherever the synthetic answer lies: a slack is told, and the interval is what follows from it."""
+    session = session_of(tmp_path, reader=reader(), policy=POLICY, noise=Exact())
+    text, table = f"SELECT {query} FROM people WHERE age < 60 AND sex IN ('f', 'm')", frame()
+    rows = table.dropna(subset=["age"])
+    kept = rows[rows["age"] < 60]
+    part = pd.concat([kept] * 2).iloc[: int(len(kept) * factor)]
+    found = Connection(session).validate(text, synthetic=part, within="12 PERCENT OR 3", epsilon=100).findings[0]
+    ages, active = kept["age"].astype(int), kept["active"].astype(bool)
+    truth = {"COUNT(*)": len(kept), "SUM(age)": ages.sum(), "COUNT(DISTINCT age)": ages.nunique()}.get(query, ages.where(~active, -ages).sum())
+    assert found.truth is not None and found.truth[0] - 1 <= truth <= found.truth[1] + 1
+    session.close()
+
+
 def test_files_frames_and_tables_say_the_same(connection: Connection, tmp_path: Path) -> None:
     query, made = "SELECT SUM(income) FROM people", frame()
     made.to_csv(tmp_path / "people.csv", index=False)
@@ -116,6 +134,24 @@ def test_files_frames_and_tables_say_the_same(connection: Connection, tmp_path: 
     found = [connection.validate(query, synthetic=source, within=1000, epsilon=1).findings[0].synthetic
              for source in (made, str(tmp_path / "people.csv"), tmp_path / "people.parquet", {"people": made})]
     assert len(set(found)) == 1
+
+
+def test_a_page_shows_what_was_told_and_nothing_else(connection: Connection) -> None:
+    from xml.etree import ElementTree
+
+    queries = ["SELECT COUNT(*) FROM people WHERE sex = 'f'", "SELECT COUNT(*) FROM people", "SELECT AVG(age) FROM people",
+               "SELECT sex, COUNT(*) FROM people GROUP BY sex"]
+    made = connection.validate(queries, synthetic=frame(), within=9, epsilon=9)
+    text = page(made)
+    pictures = [ElementTree.fromstring(part[: part.index("</svg>") + 6]) for part in re.split("(?=<svg)", text)[1:]]
+    assert len(pictures) == 3  # of COUNT, of AVG, and of all slacks
+    told = ["".join(picture.itertext()) for picture in pictures]
+    assert queries[1] in told[0] and queries[2] in told[1] and all(query in told[2] for query in queries)
+    assert "synthetic answer" in told[0] and "tolerance" in told[0]
+    assert all(word in text for word in ("slack", "private answer between", "cost ε = 9", "groups"))
+    assert not re.search(r"(src|href)=|<script|@import|url\(", text)  # nothing is fetched
+    lines = [float(line.get(end, "0")) for picture in pictures for line in picture.iter() for end in ("x1", "x2", "x")]
+    assert all(0 <= place <= 860 for place in lines)
 
 
 def test_the_same_validation_again_is_free(connection: Connection, session: Session) -> None:
@@ -202,6 +238,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
      "nothing stands for visits"),
     ("SELECT AVG(income) FROM people", {"synthetic": frame().drop(columns="income")}, OptionError,
      "the synthetic table has no column income"),
+    ("SELECT COUNT(*) FROM people", {"synthetic": pd.DataFrame({"other": [1]})}, OptionError, "the synthetic table has no column of"),
     ("SELECT AVG(income) FROM people", {"synthetic": frame(income="much")}, OperationalError, "column income of the synthetic frame"),
     ("SELECT COUNT(*) FROM people", {"synthetic": frame(sex="x")}, OptionError, "column sex of the synthetic people has values"),
     ([], {}, Error, "there is no query to validate"),
