@@ -34,3 +34,5 @@ def test_workloads() -> None:
     (adult,) = [line for line in lines if line[0] == "Adult 3-way"]
     assert float(adult[-2]) < 0.967
     assert any(line[0] == "prefix 16, RMSE" for line in lines)
+    (eight,) = [line for line in lines if line[0] == "<=3-way 10^8"]
+    assert eight[-3] == "marginals" and float(eight[-4]) < 0.95

@@ -2,6 +2,7 @@
 
     python tests/bench/workloads.py --largest 256
     python tests/bench/workloads.py --only fitness --largest 1024
+    python tests/bench/workloads.py --only laplace --largest 1024
 
 Cells of the fitness-for-use tables are the largest ratio of a variance to its target at the squared cost of the optimum, "published /
 here" (there it was at the cost of SM-II, which is up to 14 % above the optimum). Times are CPU seconds of all threads; run with
@@ -18,14 +19,26 @@ from typing import TypeVar
 
 import numpy as np
 from bench_clock import table
-from workload_cases import LARGEST, MARGINALS, METHODS, OBLIQUE, TOTAL, Case, count_cells, fitness_cases, line, products
+from workload_cases import (
+    LARGEST,
+    MARGINALS,
+    METHODS,
+    OBLIQUE,
+    TOTAL,
+    Case,
+    count_cells,
+    fitness_cases,
+    laplace_cases,
+    line,
+    products,
+)
 
-from dpsql.strategies import ca, catalogue, fitness, oblique, residual_planner
+from dpsql.strategies import ca, catalogue, fitness, oblique, residual_planner, square_root
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.fixed_point import Solution, solve
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Prefix
-from dpsql.workload.workload import joined
+from dpsql.workload.workload import Workload, joined, reduced
 
 T = TypeVar("T")
 HIERARCHIES = 1100  # cells up to which the hierarchy is solved by dense algebra
@@ -121,6 +134,31 @@ def oblique_table() -> str:
                  ("workload", "queries", "optimum", "bound", "here", "notes", "others' best", "here / others", "seconds"), rows)
 
 
+SHOWN = ("identity", "hierarchy", "haar", "weighted-hierarchy", "p-identity", "kronecker", "marginals", "union")
+
+
+def laplace_table(largest: int) -> str:
+    rows = []
+    for name, asked, known in laplace_cases():
+        if max(asked.domain.shape) > largest:
+            continue
+        small = reduced(asked).workload
+        found = [clocked(lambda small=small, method=method: catalogue.LAPLACE[method](small, None)) for method in SHOWN]
+        cells = ["" if isinstance(made, Refusal) else f"{rmse(made, asked):.3f}" for made, _ in found]
+        cells[:3] = [cell + (f" ({there:g})" if there and cell else "") for cell, there in zip(cells[:3], known[:3], strict=True)]
+        best = min((rmse(made, asked), seconds, method) for method, (made, seconds) in zip(SHOWN, found, strict=True)
+                   if isinstance(made, Strategy))
+        bound = max(math.sqrt(made.certificate.bound / asked.rows) for made, _ in found if isinstance(made, Strategy) and made.certificate)
+        rows.append([name, str(asked.rows), *cells, f"{known[3]:g}", f"{best[0] / known[3]:.4f}", best[2], f"{bound:.3f}", f"{best[1]:.2f}"])
+    return table("Pure epsilon: RMSE at epsilon = 1 (published in brackets)",
+                 ("workload", "queries", *SHOWN, "HDMM published", "best / HDMM", "best", "bound", "seconds"), rows)
+
+
+def rmse(made: Strategy, asked: Workload) -> float:
+    assert made.certificate is not None
+    return math.sqrt(made.certificate.value / asked.rows)
+
+
 def size_table(largest: int) -> str:
     rows = []
     kinds = {"prefix": Prefix, "ranges": AllRange}
@@ -137,16 +175,21 @@ def size_table(largest: int) -> str:
                 assert isinstance(made, Strategy) and made.certificate is not None
                 rmse = math.sqrt(made.certificate.value / kinds[kind](size).rows)
                 rows.append([f"{kind} {size}, RMSE", f"{value:.6f}", f"{rmse:.6f}", f"{made.certificate.ratio - 1:.1e}", f"{seconds:.3f}"])
+    for size in (64, 256, 1024, 65536):
+        made, seconds = clocked(lambda size=size: square_root.plan(line(Prefix(size))))
+        assert isinstance(made, Strategy) and made.certificate is not None
+        rows.append([f"prefix {size} by the square root, RMSE", f"{TOTAL['prefix'].get(size, math.nan):.6f}",
+                     f"{math.sqrt(made.certificate.value / size):.6f}", f"{made.certificate.ratio - 1:.1e}", f"{seconds:.3f}"])
     return table("Prefixes and all ranges of one attribute", ("workload", "certified", "here", "gap", "seconds"), rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--largest", type=int, default=256, help="cells of the largest workloads of one attribute")
-    parser.add_argument("--only", choices=("fitness", "marginals", "oblique", "sizes"), default=None)
+    parser.add_argument("--only", choices=("fitness", "laplace", "marginals", "oblique", "sizes"), default=None)
     asked = parser.parse_args()
-    tables: dict[str, Callable[[], str]] = {"fitness": lambda: fitness_tables(asked.largest), "marginals": marginal_table,
-                                            "oblique": oblique_table, "sizes": lambda: size_table(asked.largest)}
+    tables: dict[str, Callable[[], str]] = {"fitness": lambda: fitness_tables(asked.largest),
+                                            "laplace": lambda: laplace_table(asked.largest), "marginals": marginal_table, "oblique": oblique_table, "sizes": lambda: size_table(asked.largest)}
     for name, made in tables.items():
         if asked.only in (None, name):
             print(made(), flush=True)
