@@ -4,7 +4,8 @@ Groups with total errors e_g at epsilon = 1 have sum e_g / share_g^2 together, t
 (sum e_g^(1/3))^3. Each group is planned over the values that its own queries tell apart, so a group about ages does not pay for
 races that only another group asks for. Groups are searched for by comparing rough plans, and the best are planned with care.
 
-Answers are those of each query's own group, an exact least squares in closed form; over few cells all groups are solved together.
+Two groups, and any over few cells, are solved together: their answers agree, and queries gain from both. More groups over many
+cells answer each query from its own group, by exact least squares of that group; answers of different groups may differ.
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, HDMM, PVLDB 2018 (OPT_+), where groups and shares are given by the user.
 """
@@ -28,10 +29,12 @@ from dpsql.strategies.marginals import MANY, candidates, cover
 from dpsql.strategies.p_identity import LONG
 from dpsql.strategies.plain import SOLVED
 from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.two_products import TwoProducts
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Reduced, Workload, reduced
 
 PARTS = 60  # different products
+CELLS = 2_000_000  # of two groups that are solved together
 GROUPS = 6  # that the greedy search opens
 TRIES = 120  # groups that are planned roughly
 SETTLED = 1 - 1e-3  # times the total: what is less of an improvement is none
@@ -53,13 +56,22 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
             return Refusal(f"descent is for up to {LONG} values of an attribute, and a product of up to {ROWS} rows")
         groups.append(group)
     roots = np.cbrt([group.error for group in groups])
-    shared = tuple(group.at(float(share)) for group, share in zip(groups, roots / roots.sum(), strict=True))
-    strategy: Strategy = Union(name="union", domain=workload.domain, noise="laplace", workload=workload, groups=shared)
-    if workload.domain.size <= SOLVED:
-        strategy = LeastSquares(name="union", domain=workload.domain, noise="laplace", measured=tuple(strategy.blocks))
+    strategy = shared(workload, groups, roots / roots.sum())
     value = float(strategy.variances(workload).sum())
     return replace(strategy, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(workload),
                                                      covers="Laplace strategies"))
+
+
+def shared(workload: Workload, groups: Sequence[Group], shares: Array) -> Strategy:
+    """The strategy with these shares of epsilon."""
+    scaled = tuple(group.at(float(share)) for group, share in zip(groups, shares, strict=True))
+    apart = Union(name="union", domain=workload.domain, noise="laplace", workload=workload, groups=scaled)
+    if workload.domain.size <= SOLVED:
+        return LeastSquares(name="union", domain=workload.domain, noise="laplace", measured=tuple(apart.blocks))
+    if len(scaled) == 2 and workload.domain.size <= CELLS:
+        one, other = apart.blocks
+        return TwoProducts(name="union", domain=workload.domain, noise="laplace", measured=(one, other))
+    return apart
 
 
 def grouped(workload: Workload) -> list[list[int]]:
