@@ -97,7 +97,7 @@ def lines(runs: int, rows: int | None, adult: Path | None) -> Iterator[list[str]
             seconds = (time.perf_counter() - start) / runs
             best = math.sqrt(fixed.variances(plan.group.workload, epsilon).mean())
             yield [name, f"{int(counts.sum())}", f"{epsilon:g}", f"{math.sqrt(np.mean(errors)):.4g}", f"{math.sqrt(np.mean(promised)):.4g}",
-                   f"{PUBLISHED.get((name, epsilon), math.nan):.4g}", f"{best:.4g}", f"{64.008 / epsilon:.4g}", f"{np.mean(sizes):.0f}",
+                   f"{PUBLISHED.get((name, epsilon), math.nan) if rows is None else math.nan:.4g}", f"{best:.4g}", f"{64.008 / epsilon:.4g}", f"{np.mean(sizes):.0f}",
                    f"{seconds:.2f}"]
 
 
@@ -140,7 +140,7 @@ def boxes(runs: int, rows: int | None) -> Iterator[list[str]]:
                 relative.append(float(np.mean(off / np.maximum(truth, counts.sum() / 1000))))
                 sizes.append(int(found.notes[0].split()[3]))
             yield [name, f"{int(counts.sum())}", f"{epsilon:g}", f"{math.sqrt(np.mean(errors)):.4g} / {np.mean(relative):.4f}",
-                   BOXES.get((name, epsilon), ""), f"{math.sqrt(2 * area) / epsilon:.4g}", f"{np.mean(sizes):.0f}",
+                   BOXES.get((name, epsilon), "-") if rows is None else "-", f"{math.sqrt(2 * area) / epsilon:.4g}", f"{np.mean(sizes):.0f}",
                    f"{(time.perf_counter() - start) / runs:.2f}"]
 
 

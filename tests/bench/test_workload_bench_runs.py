@@ -25,6 +25,15 @@ def test_extraction() -> None:
     assert [line[1:3] for line in lines[3:]] == [["14", "588"], ["91", "148,137"], ["364", "20,894,536"], ["10", "3,054"], ["10", "50,760"]]
 
 
+def test_adaptive() -> None:
+    lines = run("adaptive.py", "--runs", "1", "--rows", "300")
+    head = next(i for i, line in enumerate(lines) if line[0].startswith("PrivTree"))
+    assert [line[:3] for line in lines[3:head]] == [[name, "300", epsilon] for name in ("like NETTRACE", "like HEPTH", "steps")
+                                                    for epsilon in ("0.01", "0.1", "1")]
+    assert all(float(line[3]) > 0 and int(line[8]) >= 1 for line in lines[3:head])
+    assert len(lines[head + 3:]) == 6 and all(float(line[3].split(" / ")[0]) > 0 for line in lines[head + 3:])
+
+
 def test_workloads() -> None:
     lines = run("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
