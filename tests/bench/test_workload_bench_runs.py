@@ -34,6 +34,12 @@ def test_adaptive() -> None:
     assert len(lines[head + 3:]) == 6 and all(float(line[3].split(" / ")[0]) > 0 for line in lines[head + 3:])
 
 
+def test_census(tmp_path: Path) -> None:
+    lines = run("census.py", "--rows", "2000", "--runs", "3", "--only", "pyramid", "--price", "rho", "--data", str(tmp_path))
+    (found,) = [line for line in lines if line[0] == "pyramid, running totals"]
+    assert 0.5 < float(found[2]) < 60 and float(found[4]) > 0.5  # about 6.5 and 21, of a few numbers that go together
+
+
 def test_workloads() -> None:
     lines = run("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
