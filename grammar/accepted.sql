@@ -31,6 +31,8 @@ OPTIONS (epsilon = 0.5, decider = 'flip_distance', alpha = 0.1);
 VALIDATE (SELECT AVG(age) FROM people WHERE age > 10) WITHIN 2.5, (SELECT MEDIAN(age) FROM people)
 AGAINST people_syn WITHIN 3 OPTIONS (suite = 'conjunction');
 EXPLAIN PRIVACY VALIDATE (SELECT SUM(cost) FROM visits) AGAINST visits_syn WITHIN 10 PERCENT;
+VALIDATE SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id
+    AGAINST people_syn WITHIN 90 OPTIONS (epsilon = 1, clip = 20);
 
 -- # accuracy
 

@@ -21,7 +21,7 @@ from dpsql.requests.levels import are_bounded
 from dpsql.requests.noise import Noise
 
 NEVER = 2**50  # entities: more than there are
-LISTED = 2**12  # largest values of a sum
+LISTED = 2**9  # largest values of a sum: a distance beyond is certain at any price that is of use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,17 +60,17 @@ class Within:
         where F is, and never further from the border than the flip distance. For one sum that distance is known from the
         largest values: F falls as rows with large values leave (or, where values may be negative, as rows with the least one
         come), and the fewest that lower it by F are the largest of these. A distance moves by 1 at most with a row; so does the
-        smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l).
+        smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l). Values
+        are read for the nearer end only: what the farther one would be is of no account in their minimum.
         """
-        found = []
-        for form in self.forms:
-            reach = max(1, self.plan.summands[form.at].l1)
-            numbers = [form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))]
-            plain = [-(-number // reach) for number in numbers]
-            if self.exact:
-                plain = [self._exact(form.sign, number, slack, values) for number, slack in zip(numbers, plain, strict=True)]
-            found.append(plain)
-        return found
+        numbers = [[form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))] for form in self.forms]
+        plain = [[-(-number // max(1, self.plan.summands[form.at].l1)) for number in side]
+                 for form, side in zip(self.forms, numbers, strict=True)]
+        if self.exact:  # the nearer end decides; once that is exact and still the nearer one, so is the slack
+            for at in sorted(range(len(self.forms)), key=lambda i: plain[i][0]):
+                if plain[at][0] <= min(side[0] for side in plain):
+                    plain[at] = [self._exact(self.forms[at].sign, numbers[at][0], plain[at][0], values)]
+        return plain
 
     def _exact(self, sign: int, number: int, slack: int, values: Callable[[Largest], Sequence[int]]) -> int:
         """The slack of a form of one sum, no nearer to 0 than `slack`."""
@@ -80,8 +80,10 @@ class Within:
         plain, need = (slack, number) if inside else (1 - slack, 1 - number)
         down = (sign == 1) == inside  # the sum has to fall
         come = max(0, -part.grid.least if down else part.grid.most)
+        if come == part.l1 or plain >= LISTED:
+            return slack
         leave = Largest(input=self.plan.input, summand=part, sign=1 if down else -1, most=LISTED)
-        far = max(plain, min(LISTED, fewest(need, come, values(leave)))) if leave.any else plain
+        far = max(plain, min(LISTED, fewest(need, come, values(leave))))
         return far if inside else 1 - far
 
 

@@ -10,7 +10,7 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests.slack import Test, check_slacks
+from dpsql.requests.slack import Test, Within, check_slacks
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
 
@@ -97,6 +97,8 @@ class Failing:
 
     def cost(self, *certificates: Certificate) -> Cost:
         check_slacks(self.tests, certificates)
+        if any(isinstance(test, Within) and test.exact for test in self.tests):
+            raise ValueError("the two ends of a test are told apart, and an exact one knows the nearer end only")
         if all(certificate.below.rows == 0 for certificate in certificates):
             return FREE
         pairs = zip(self.tests, certificates, strict=True)

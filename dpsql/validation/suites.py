@@ -98,7 +98,8 @@ def conjunction(checks: Together) -> Outcomes:
 def sparse(checks: Together) -> Outcomes:
     """Each check passes or fails by its noisy slack, as long as failures may be told."""
     terms = checks.terms
-    found: Failed = yield Failing(tests=checks.tests, most=checks.failures, limits=terms.limits, scale_limit=terms.scale_limit,
+    tests = tuple(replace(test, exact=False) if isinstance(test, Within) else test for test in checks.tests)
+    found: Failed = yield Failing(tests=tests, most=checks.failures, limits=terms.limits, scale_limit=terms.scale_limit,
                                   scale_query=terms.scale_query, split=terms.split)
     told: list[Outcome | None] = [Outcome(within=not failed) for failed in found.failed]
     return told + [None] * (len(checks.cases) - len(told))
@@ -150,7 +151,10 @@ class Sparse:
 
 
 def merged(tests: Sequence[Test]) -> tuple[Test, ...]:
-    """Tests with the same meaning and the same sensitivity, of which those over the same rows share a plan: one scan for all."""
+    """Tests with the same meaning and the same sensitivity, of which those over the same rows share a plan: one scan for all.
+
+    Sums are then as far from a change as their largest possible value says, as each would have to list its own values.
+    """
     flats = [flattened(test.plan) if isinstance(test, Within) else None for test in tests]
     found = list(tests)
     waiting = [i for i, flat in enumerate(flats) if flat is not None]
@@ -162,7 +166,8 @@ def merged(tests: Sequence[Test]) -> tuple[Test, ...]:
             for i in same:
                 test = tests[i]
                 assert isinstance(test, Within)
-                found[i] = replace(test, plan=plan, forms=tuple(replace(form, at=start + form.at) for form in test.forms))
+                forms = tuple(replace(form, at=start + form.at) for form in test.forms)
+                found[i] = replace(test, plan=plan, exact=False, forms=forms)
                 start += len(test.plan.summands)
     return tuple(found)
 

@@ -29,6 +29,7 @@ SYNTHETIC = """
 public = true
 [tables.people_syn.columns]
 person_id = {}
+household_id = {}
 sex = {}
 age = {}
 income = {}

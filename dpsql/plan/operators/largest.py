@@ -48,10 +48,5 @@ class Largest(Node):
         return (f"SELECT t1.{quote(SIZE)} FROM (SELECT {value} AS {quote(SIZE)} FROM ({below[0]}) AS t0) AS t1 "
                 f"WHERE t1.{quote(SIZE)} > 0 ORDER BY t1.{quote(SIZE)} DESC LIMIT {self.most}")
 
-    @property
-    def any(self) -> bool:
-        """Whether there can be such values at all."""
-        return (self.summand.grid.most if self.sign == 1 else -self.summand.grid.least) > 0
-
     def label(self) -> str:
         return f"List the largest {'' if self.sign == 1 else 'negated '}{self.summand.label(dict(self.input.names))}"
