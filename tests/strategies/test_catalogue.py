@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,14 @@ def test_the_contract(asked: str, noise: str, name: str, fitted: bool) -> None:
         assert (explicit >= variances(made, workload) * (1 - 1e-5)).all()
     if noise == "gaussian":
         assert best(workload, targets)[0].certificate.value <= value * (1 + 2e-3)
+
+
+def test_the_readme_tells_of_every_name() -> None:
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    table = readme[readme.index("| strategy | noise | measures |"):]
+    for noise, plans in (("Gaussian", GAUSSIAN), ("Laplace", LAPLACE)):
+        lines = [row for row in table.split("\n\n")[0].splitlines() if f"| {noise} |" in row or "| both |" in row]
+        assert set(re.findall(r"`([a-z-]+)`", "".join(row.split("|")[1] for row in lines))) == set(plans)
 
 
 def test_the_first_that_is_proven_best_is_taken() -> None:

@@ -112,7 +112,7 @@ def test_cells_are_measured_themselves_where_nothing_else_helps() -> None:
 
 
 def test_marginals_are_a_start_for_several_attributes() -> None:
-    workload = products([Prefix(6)] * 3, (1, 2))
+    workload = products([Prefix(5)] * 3, (1, 2))
     tables, whole_ = marginals.plan(workload), planned(workload)
     assert isinstance(tables, Strategy) and tables.certificate is not None and whole_.certificate is not None
     assert whole_.certificate.value < tables.certificate.value * (1 - 1e-3)
@@ -122,7 +122,7 @@ def test_marginals_are_a_start_for_several_attributes() -> None:
 
 def test_a_matrix_of_no_form_is_hardly_better() -> None:
     """The general matrix mechanism never loses to p-Identity, its start, and gains little: 0.4 % for 16 prefixes."""
-    for factor, least in ((Prefix(16), 0.003), (AllRange(12), 0.0), (Prefix(64), 0.0)):
+    for factor, least in ((Prefix(16), 0.003), (AllRange(12), 0.0), (Prefix(40), 0.0)):
         made = matrix_mechanism.plan(line(factor))
         assert isinstance(made, Strategy) and made.certificate is not None and made.certificate.bound > 0
         gain = 1 - np.sqrt(made.certificate.value / factor.rows) / rmse(line(factor))
