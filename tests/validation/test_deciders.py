@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from validations import session_over, synthetic, validated
+
+from dpsql.accounting.cost import pure
+from dpsql.validation.deciders.ordered import Sides
 
 EPSILON = 1.0
 VALUES = [0, 1, 1, 2, 3, 3, 3, 5, 8, 9, 12, 15]
@@ -60,9 +63,9 @@ def drawn(low: float, high: float) -> float:
     return float(weights[inside].sum() / weights.sum())
 
 
-def sides(low: float, high: float) -> float:
+def sides(low: float, high: float, values: Sequence[int] = VALUES) -> float:
     z, p = laplace(2 / EPSILON)
-    c1, c2, n = sum(v <= low for v in VALUES), sum(v >= high for v in VALUES), len(VALUES)
+    c1, c2, n = sum(v <= low for v in values), sum(v >= high for v in values), len(values)
     total = 0.0
     for zn, pn in zip(z, p, strict=True):
         m = (n + zn) / 2
@@ -175,3 +178,20 @@ def test_effectiveness_says_how_far_is_enough(tmp_path: Path) -> None:
         made = validated("SELECT COUNT(*) FROM m", at, synthetic(VALUES), 3, epsilon=1, decider=decider, alpha=0.01)
         certain = made.plan.findings()[0].certain
         assert certain == next(d for d in range(1, 99) if wrong(d) <= 0.01)
+
+
+def test_sides_are_no_more_often_wrong_than_they_say(tmp_path: Path) -> None:
+    """At every flip distance that the values have, wherever the tolerance ends; and from far enough on they are reliable."""
+    case = validated("SELECT MEDIAN(v) FROM m", session_over(VALUES * 8, tmp_path), synthetic(VALUES), 2, epsilon=EPSILON,
+                     decider="histogram").plan.checks[0].case
+    decider, tried = Sides(), 0
+    values = sorted(VALUES * 8)
+    for low, high in ((-1, 16), (0.5, 9.5), (1.5, 4.5), (2.5, 3.5), (2.5, 8.5), (3.5, 9.5), (8.5, 9.5), (4.5, 16)):
+        below, above = sum(v <= low for v in values), sum(v >= high for v in values)
+        slack = min(len(values) - 2 * below, len(values) - 2 * above + 1)
+        inside = sides(low, high, values)
+        bound = decider.wrong(case, pure(Fraction(1)), slack if slack >= 1 else 1 - slack)
+        assert bound is not None and (1 - inside if slack >= 1 else inside) <= bound + 1e-9
+        tried += bound < 0.5
+    assert tried >= 4
+    assert decider.wrong(case, pure(Fraction(1)), 100) < 1e-4 < decider.wrong(case, pure(Fraction(1)), 10)  # type: ignore[operator]

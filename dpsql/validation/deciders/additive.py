@@ -6,7 +6,6 @@ it must be the greatest absolute value, and values must be held to the domain: b
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
@@ -44,7 +43,11 @@ class Additive:
                                   for value, part in zip(found, asked.ranges, strict=True)))
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        """Outside, one answer must be moved inside; inside, one of them over either end: the nearer end bounds both tails."""
+        """Outside, one answer must be moved inside; inside, one of them over either end: the nearer end bounds both tails.
+
+        Propositions 4.3 and 5.2 of the paper have wrong decisions with a chance of at most w from ln(1 / (2 w)) / epsilon on. In
+        the middle of the interval both tails count, so it is ln(1 / w) / epsilon.
+        """
         if case.asked.call.function == "avg":
             return None
         unit = self._summands(case)[0].l1 * case.rows
@@ -76,12 +79,3 @@ def noise_for(moved: int, purse: Cost) -> Noise:
     if purse.epsilon is not None:
         return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
     return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
-
-
-def effective_from(epsilon: float, wrong: float) -> float:
-    """The distance from the border from which additive noise of scale 1 / epsilon is wrong with a chance of at most `wrong`.
-
-    Propositions 4.3 and 5.2 of the paper give ln(1 / (2 wrong)) / epsilon. In the middle of the interval both tails count, so
-    it is ln(1 / wrong) / epsilon.
-    """
-    return math.log(1 / wrong) / epsilon

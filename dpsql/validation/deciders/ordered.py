@@ -8,6 +8,7 @@ disjoint only for a positive tolerance, which a tolerance here always is.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
@@ -22,6 +23,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.requests import ROUNDING, DiscreteLaplace, Measure, Measured, Segment, Select, Selected, Target, reach
 from dpsql.types import Type
 from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import column_of, greatest_inside
 
 SIDE = "side"
@@ -77,8 +79,7 @@ class Sides:
     def decide(self, case: Case, purse: Cost) -> Decision:
         call = case.asked.call
         assert call.fraction is not None
-        half = purse.part(Fraction(1, 2))
-        noise = DiscreteLaplace(scale=scale_of(case.rows / half.as_epsilon))
+        noise = self._noise(case, purse)
         counted: Measured = yield Measure(plan=Tally(input=case.asked.view, keys=(), summands=(
             Count(column=call.columns[0], when=call.when),)), cells=((),), noises=(noise,))
         sides: Measured = yield Measure(plan=Tally(input=self._sided(case), keys=(SIDE,), summands=(Count(when=call.when),)),
@@ -88,7 +89,19 @@ class Sides:
         return Outcome(within=low < call.fraction * rows and high <= (1 - call.fraction) * rows)
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return None
+        """With n values, a of them below the interval and p the rank, p n - a moves by max(p, 1 - p) with a row at most, and so
+        it is at least (d - 1) max(p, 1 - p) rows from the border, on its side; so is the number above. For a wrong decision the
+        noise of the side, less p times that of n, passes this: either passes half of it, on either side of the interval."""
+        fraction = case.asked.call.fraction
+        assert fraction is not None
+        half = Fraction(distance - 1) * case.rows * max(fraction, 1 - fraction) / 2
+        noise = self._noise(case, purse)
+        side, whole = (tail(noise, math.ceil(half / part)) for part in (Fraction(1), max(fraction, 1 - fraction)))
+        return min(1.0, 2 * (side + whole))
+
+    @staticmethod
+    def _noise(case: Case, purse: Cost) -> DiscreteLaplace:
+        return DiscreteLaplace(scale=scale_of(case.rows / purse.part(Fraction(1, 2)).as_epsilon))
 
     @staticmethod
     def _sided(case: Case) -> Project:
