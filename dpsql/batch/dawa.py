@@ -36,6 +36,7 @@ from dpsql.workload.workload import Product, Reduced, Workload
 NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
 AGAINST_NOISE = 1.5  # scales of the noise of costs that a bucket must save: it is fooled by the least of many noises
+LARGEST = 2**27  # entries of a matrix of all numbers over buckets
 FEW = 48  # buckets up to which the best strategies known take no time to find
 
 
@@ -100,6 +101,8 @@ def plan(group: Group) -> Dawa | Refusal:
         return Refusal(f"it is over {len(group.columns)} columns, not one")
     if not 1 < group.smaller.workload.domain.size <= DENSE:
         return Refusal(f"it tells {group.smaller.workload.domain.size} values apart, not 2 to {DENSE}")
+    if group.workload.rows * group.smaller.workload.domain.size > LARGEST:
+        return Refusal(f"it asks for {group.workload.rows} numbers, and their matrix would not fit")
     return Dawa(group=group)
 
 

@@ -28,11 +28,12 @@ from dpsql.plan.operators.summands import Count
 from dpsql.requests import WIDEST, DiscreteGaussian, DiscreteLaplace, Leaves, Noise, Numbered, Request, Tree
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.catalogue import Verdict
-from dpsql.workload.factors import Array, Factor
+from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 
 NAME = "privtree"
 GROWING = Fraction(1, 2)  # of the price, for the tree
 WAYS = 2
+AT_ONCE = 2**22  # shares of leaves that are worked out together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,18 +108,21 @@ def plan(group: Group) -> PrivTree | Refusal:
 
 def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
     """For every query the sum over leaves of the share of it times the count, and the sum of squared shares."""
-    shares: list[dict[Factor, Array]] = [{} for _ in range(WAYS)]
-    values, squares = [], []
+    parts = group.smaller.workload.parts
+    values, squares = ([np.zeros((part.factors[0].rows, part.factors[1].rows)) for part in parts] for _ in range(2))
     counts = np.array(leaves.counts, dtype=float)
     lows, highs = (np.array(ends, dtype=np.int64) for ends in (leaves.lows, leaves.highs))
-    for part in group.smaller.workload.parts:
-        for axis, factor in enumerate(part.factors):
-            if factor not in shares[axis]:
-                shares[axis][factor] = _shares(factor, sizes(group, axis), lows[:, axis], highs[:, axis])
-        first, second = (shares[axis][factor] for axis, factor in enumerate(part.factors))
-        values.append(((first * counts) @ second.T).reshape(-1))
-        squares.append((first**2 @ (second**2).T).reshape(-1))
-    return np.concatenate(values), np.concatenate(squares)
+    step = max(1, AT_ONCE // max(factor.rows for part in parts for factor in part.factors))
+    for begin in range(0, len(counts), step):
+        some, shares = slice(begin, begin + step), [dict[Factor, Array]() for _ in range(WAYS)]
+        for i, part in enumerate(parts):
+            for axis, factor in enumerate(part.factors):
+                if factor not in shares[axis]:
+                    shares[axis][factor] = shared(factor, sizes(group, axis), lows[some, axis], highs[some, axis])
+            first, second = (shares[axis][factor] for axis, factor in enumerate(part.factors))
+            values[i] += (first * counts[some]) @ second.T
+            squares[i] += first**2 @ (second**2).T
+    return np.concatenate([each.reshape(-1) for each in values]), np.concatenate([each.reshape(-1) for each in squares])
 
 
 def sizes(group: Group, axis: int) -> Array:
@@ -127,8 +131,23 @@ def sizes(group: Group, axis: int) -> Array:
     return np.bincount(numbers[numbers >= 0], minlength=group.smaller.workload.domain.shape[axis]).astype(float)
 
 
-def _shares(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Array:
+def shared(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Array:
     """For each query of an axis and each leaf, which share of the leaf's side the query counts."""
-    upto = np.cumsum(np.concatenate([np.zeros((factor.rows, 1)), factor.dense() * room], axis=1), axis=1)
     whole = np.append(0.0, np.cumsum(room))
-    return np.asarray((upto[:, highs] - upto[:, lows]) / (whole[highs] - whole[lows]))
+    sides = whole[highs] - whole[lows]
+    if isinstance(factor, Identity | Intervals | Total):
+        first, after = intervals(factor)
+        inside = whole[np.minimum(after[:, None], highs)] - whole[np.maximum(first[:, None], lows)]
+        return np.asarray(np.maximum(inside, 0) / sides)
+    upto = np.cumsum(np.concatenate([np.zeros((factor.rows, 1)), factor.dense() * room], axis=1), axis=1)
+    return np.asarray((upto[:, highs] - upto[:, lows]) / sides)
+
+
+def intervals(factor: Identity | Intervals | Total) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each query its first value, and the value after its last one."""
+    match factor:
+        case Intervals():
+            return factor.ends
+        case Identity():
+            return np.arange(factor.n), np.arange(1, factor.n + 1)
+    return np.zeros(1, dtype=np.int64), np.array([factor.n])

@@ -30,6 +30,7 @@ from dpsql.workload.workload import Workload
 BRANCHES = (2, 4, 8, 16, 32, 64)
 LONGEST = 2**22  # values
 BOUNDED = 1024  # values up to which a lower bound is worked out
+WIDE = 40.0  # logarithms of weights whose squares are numbers yet
 LEAST_WEIGHT = 1e-3  # of all weights: a level below is left out
 
 
@@ -130,7 +131,7 @@ def weighted(of: Energies, widths: Sequence[int], noise: Noise) -> Levels:
     def loss(logs: Array) -> float:
         return math.log(_error(np.exp(logs), widths, parts, noise))
 
-    found = minimize(loss, np.zeros(len(widths)), method="L-BFGS-B")
+    found = minimize(loss, np.zeros(len(widths)), method="L-BFGS-B", bounds=[(-WIDE, WIDE)] * len(widths))
     weights = np.exp(found.x) / np.exp(found.x).sum()
     kept = [i for i in range(len(widths)) if weights[i] >= LEAST_WEIGHT or widths[i] == 1]
     if len(kept) < len(widths):

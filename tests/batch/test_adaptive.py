@@ -111,6 +111,24 @@ def test_ranges_get_their_share_of_leaves(tmp_path: Path) -> None:
     assert np.allclose(values, np.array(found.counts) @ np.array(each)) and np.allclose(squares, (np.array(each) ** 2).sum(axis=0))
 
 
+@pytest.mark.parametrize("own", FACTORS, ids=lambda own: str(own.key[0]))
+def test_shares_are_those_of_the_matrix(own: Factor) -> None:
+    room = np.array([1.0, 2, 1, 0, 3, 1, 1, 2, 5])
+    for low, high in [(0, 9), (0, 1), (2, 5), (4, 9), (8, 9)]:
+        expected = (own.dense()[:, low:high] * room[low:high]).sum(axis=1) / room[low:high].sum()
+        assert np.allclose(privtree.shared(own, room, np.array([low]), np.array([high]))[:, 0], expected)
+
+
+def test_many_leaves_are_summed_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of(tmp_path, worlds.world())
+    (group,) = made_of(PLACES, "privtree", session, epsilon=1.0).groups
+    rows, columns = group.smaller.workload.domain.shape
+    found = Leaves(lows=tuple((i, 0) for i in range(rows)), highs=tuple((i + 1, columns) for i in range(rows)), counts=tuple(range(rows)))
+    at_once = privtree.summed(group, found)
+    monkeypatch.setattr(privtree, "AT_ONCE", 500)
+    assert all(np.allclose(one, other) for one, other in zip(at_once, privtree.summed(group, found), strict=True))
+
+
 # -- through the engine
 
 
