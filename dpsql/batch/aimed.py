@@ -59,7 +59,15 @@ class Basis:
     def queries(self) -> Array:
         return queries_over(self.group.workload, self.columns, self.cells)
 
+    @cached_property
+    def before(self) -> Combined:
+        """What is known without a new measurement."""
+        return self._with(())
+
     def combined(self, fresh: Sequence[Asked] = ()) -> Combined:
+        return self._with(fresh) if fresh else self.before
+
+    def _with(self, fresh: Sequence[Asked]) -> Combined:
         rows = [weighted(asked, self.cells) for asked in (*(record.asked for record in self.records), *fresh)]
         return Combined.of(self.queries, np.concatenate([np.zeros((0, self.cells.size)), *rows]))
 
@@ -205,9 +213,10 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
     tries: list[tuple[Sequence[Record], Kind]] = [(own, KINDS[noise]), (records, "laplaces")]
     for some, kind in tries if len(own) < len(records) else tries[:1]:
         free = basis(group, some)
-        if free is None or not free.records or not free.combined().small:
+        if free is None or not free.records or not free.before.small:
             continue
-        if (free.variances() <= goals.targets(made, at, kind) * MET).all() and np.isfinite(free.variances()).all():
+        spread = free.variances()
+        if (spread <= goals.targets(made, at, kind) * MET).all() and np.isfinite(spread).all():
             return Kept(basis=free, kind=kind), FREE
     without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
                for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
@@ -222,11 +231,11 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
 def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Fresh, Cost] | None:
     """What is measured of a group, beside what is known; None where a number without a target would not be known then."""
     needed, helpful = targets, False
-    if known is not None and known.records and known.combined().small:
+    if known is not None and known.records and known.before.small:
         before = known.variances()
         inverse = np.where(np.isfinite(targets), 1 / targets, 0.0) - 1 / before
         needed = np.where(inverse > 1e-9 / before, 1 / np.maximum(inverse, 1e-300), math.inf)
-        helpful = bool(np.isfinite(before).any())
+        helpful = True
     parts = [i for i, part in enumerate(group.workload.slices) if np.isfinite(needed[part]).any()]
     if not parts:
         return None
