@@ -51,3 +51,11 @@ def test_workloads() -> None:
     assert any(line[0] == "prefix 16, RMSE" for line in lines)
     (eight,) = [line for line in lines if line[0] == "<=3-way 10^8"]
     assert eight[-3] == "marginals" and float(eight[-4]) < 0.95
+
+
+def test_pyramid() -> None:
+    """Together costs less than one by one, and in turn something between."""
+    lines = run("pyramid.py", "--first", "5")
+    assert [line[0] for line in lines[2:]] == ["ρ", "ε"]
+    for _, _, alone, turn, _, together, _, ratio in lines[2:]:
+        assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1
