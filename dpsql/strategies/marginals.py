@@ -84,7 +84,7 @@ def cover(measured: Sequence[tuple[int, ...]], asked: Asked) -> list[int]:
     """
     shape, parts = asked.workload.domain.shape, asked.workload.parts
     kinds = sorted({part.axes for part in parts})
-    errors = np.array([sum(float(part.row_norms2().sum()) / math.prod(shape[i] for i in range(len(shape)) if i not in kind)
+    errors = np.array([sum(math.prod(float(part.factors[i].row_norms2().sum()) for i in kind)
                            for part in parts if part.axes == kind) for kind in kinds])
     inside = np.array([[set(kind) <= set(other) for kind in kinds] for other in measured])
     cells = np.array([math.prod(shape[i] for i in kind) for kind in measured], dtype=float)
