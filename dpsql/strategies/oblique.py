@@ -49,6 +49,7 @@ from dpsql.workload.workload import Product, Workload
 
 ROUNDS = 12
 FITTINGS = 10
+WAYS = 24  # of asking for one attribute; each is solved for by itself, again and again
 MANY = 200_000  # queries whose variances are looked at one by one
 GAP = 2e-6  # of the strategy of each attribute
 SETTLED = 1e-6  # relative change of the total variance
@@ -59,6 +60,9 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
     if any(factor.n > DENSE and not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
         return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
     asked = Asked.of(workload)
+    most = max((len(kind) for kind in asked.kinds), default=0)
+    if most > WAYS:
+        return Refusal(f"an attribute is asked for in {most} ways, and up to {WAYS} of them are weighed against each other")
     bits = bits_of(max(len(part.axes) for part in workload.parts))
     if targets is None:
         plans, ones = _least(asked, asked.ones(), {}, bits), asked.ones()

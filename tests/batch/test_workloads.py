@@ -164,6 +164,24 @@ def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
     assert not session.ledger.entries("person")
 
 
+# -- many ranges
+
+
+def test_many_ranges_are_one_matrix(exact: Session) -> None:
+    """Ranges of one column, by themselves or beside other conditions, become one factor; rectangles a union of products."""
+    draw = np.random.default_rng(3)
+    lines = [f"SELECT COUNT(*) FROM people WHERE sex = '{sex}' AND age BETWEEN {low} AND {low + 20}" for sex in "fm" for low in range(0, 80, 4)]
+    boxes = [f"SELECT COUNT(*) FROM people WHERE age BETWEEN {a} AND {a + 30} AND income BETWEEN {b} AND {b + 900}"
+             for a, b in zip(draw.integers(0, 60, 60), draw.integers(0, 90_000, 60), strict=True)]
+    for texts, parts in ((lines, 1), (boxes, 60)):
+        made, _ = engine.batched([_query(text) for text in texts], exact, [_option("rho", 1.0)])
+        (group,) = made.groups
+        assert len(group.workload.parts) <= parts and group.workload.rows == len(texts)
+        told = Connection(exact).workload(texts, rho=1)
+        for text, answer in zip(texts, told, strict=True):
+            assert answer.rows[0][0] == exact.kernel._reader.rows(text)[0][0]
+
+
 # -- strategies by name
 
 
