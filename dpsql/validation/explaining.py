@@ -10,6 +10,7 @@ from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
 from dpsql.validation.deciders.catalogue import DECIDERS
 from dpsql.validation.plan import Plan
+from dpsql.validation.prepare import Prepared
 from dpsql.validation.result import Finding
 
 
@@ -20,14 +21,21 @@ def explained_validation(plan: Plan, public: PublicFacts, *, entity: str, left: 
         check.case.asked.view, stabilities(check.case.asked.view, public), 0, entity)]
     measured = [Measurement(what=f"{finding.query} within {finding.tolerance} of the synthetic answer", aggregates=("within",),
                             price=finding.price or amount(plan.purse), mechanism=finding.decider,
-                            noise=_reliable(finding, plan, entity),
+                            noise=_reliable(finding, plan, entity) + _held(finding, check),
                             against={decider.name: "only by its name" for decider in DECIDERS if decider.name != finding.decider})
-                for finding in found]
+                for finding, check in zip(found, plan.checks, strict=True)]
     shared = f"{plan.suite}: {len(found)} checks" if len(found) > 1 else ""
     return Explanation(
         entity=entity, steps=tuple(trees), rewrites=(), stages=(shared,) if shared else (), measurements=tuple(measured),
         expected=tuple(Expected(aggregate=finding.query, error=None, named="yes, no or inconclusive") for finding in found),
         groups="all groups of a check are decided together, for one price", cost=str(plan.price), left=tuple(left))
+
+
+def _held(finding: Finding, check: Prepared) -> str:
+    if not check.case.asked.held:
+        return ""
+    level = "a level that is learned first" if finding.held is None else f"{finding.held:,.6g}"
+    return f"; what each of them adds is held to {level}"
 
 
 def _reliable(finding: Finding, plan: Plan, entity: str) -> str:

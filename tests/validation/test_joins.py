@@ -15,6 +15,7 @@ from validations import validated
 from dpsql.audit.exact import Exact
 from dpsql.dbapi import Connection
 from dpsql.errors import Unsupported
+from dpsql.validation.explaining import explained_validation
 
 PAIRS = "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 TRIPLES = PAIRS + " JOIN people c ON c.household_id = a.household_id AND c.person_id > b.person_id"
@@ -97,3 +98,13 @@ def test_suites_take_held_sums_at_a_level_that_is_given(tmp_path: Path) -> None:
         assert [found.decision for found in made.findings] == ["yes", "yes"], suite
     with pytest.raises(Unsupported, match="a level to hold them to is learned for one check at a time"):
         connection.validate([PAIRS, SCORES], synthetic=synthetic, within=90, epsilon=200, suite="sparse")
+
+
+def test_explanations_tell_what_sums_are_held_to(tmp_path: Path) -> None:
+    here = world(2)
+    at = session_of(tmp_path, reader=reader_of(here))
+    synthetic: Any = {"scores": frame("scores", here.rows["scores"])}
+    for options, told in (({}, "held to a level that is learned first"), ({"clip": 5}, "held to 5")):
+        made = validated(SCORES, at, synthetic, 5, epsilon=1, **options)
+        assert told in str(explained_validation(made.plan, at.kernel, entity="person", left=[]))
+    assert not at.ledger.entries("person")
