@@ -98,6 +98,7 @@ def sensitivity(blocks: Iterable[Block], noise: Noise) -> Sensitivity:
     places = [tuple((axis, used[axis][factor]) for axis, factor in zip(block.axes, block.factors, strict=True))
               for block in blocks]
     bits = BITS + max((sum(largest[axis][at].bit_length() for axis, at in place) for place in places), default=0)
+    bits += power * max((max(0, math.frexp(block.scale)[1]) for block in blocks), default=0)  # of wide noise as many digits too
     shares: dict[tuple[tuple[int, int], ...], int] = {}
     for place, block in zip(places, blocks, strict=True):
         shares[place] = shares.get(place, 0) + _share(block.scale, power, bits)

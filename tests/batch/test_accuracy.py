@@ -136,6 +136,14 @@ def test_the_same_question_is_answered_once(tmp_path: Path) -> None:
     assert len(charged(connection)) == 1
 
 
+def test_noise_that_is_wide_in_small_units_costs_what_was_charged(tmp_path: Path) -> None:
+    """Units of 2^-22: the noise is wider than 2^36 of them, and its cost is still worked out to nine digits."""
+    text = "SELECT SUM(w) FROM visits JOIN (VALUES ('a', 1), ('b', 2.5)) AS weights(clinic, w) USING (clinic) ERROR WITHIN 20000"
+    for budget in ("person", "pure"):
+        cursor = connected(tmp_path / budget, budget).execute(text)
+        assert 0 < (cursor.errors[0][0] or 0) <= 20000 / 1.95
+
+
 # -- caps and budgets
 
 
