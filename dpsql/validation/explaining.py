@@ -41,5 +41,6 @@ def _held(finding: Finding, check: Prepared) -> str:
 def _reliable(finding: Finding, plan: Plan, entity: str) -> str:
     if finding.certain is None:
         return "no bound on its mistakes"
+    curve = f" ({finding.chances})" if len(finding.mistakes) > 1 else ""
     return (f"wrong with a chance of {float(plan.terms.alpha):g} at most where {finding.certain} or more of {entity} would have "
-            "to come or go until the truth changes")
+            f"to come or go until the truth changes{curve}")

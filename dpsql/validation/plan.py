@@ -71,8 +71,16 @@ class Plan:
         found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, self.deciders, strict=True)]
         if self.suite == "sparse":  # which has no share for each
             return tuple(replace(finding, certain=self.together.terms.certain) for finding in found)
-        return tuple(replace(finding, certain=self._certain(check, decider, share), price=amount(share))
+        return tuple(self._reliable(finding, check, decider, share)
                      for finding, check, decider, share in zip(found, self.checks, self.deciders, self.shares, strict=True))
+
+    def _reliable(self, finding: Finding, check: Prepared, decider: Decider, share: Cost) -> Finding:
+        """The finding with the chances of a wrong decision: at distances 1, 2, 4, ..., up to the effectiveness threshold."""
+        certain = self._certain(check, decider, share)
+        distances = [] if certain is None else [*(1 << i for i in range(certain.bit_length()) if 1 << i < certain), certain]
+        chances = [(distance, decider.wrong(check.case, share, distance)) for distance in distances]
+        return replace(finding, certain=certain, price=amount(share),
+                       mistakes=tuple((distance, chance) for distance, chance in chances if chance is not None))
 
     def _certain(self, check: Prepared, decider: Decider, share: Cost) -> int | None:
         """The least distance whose chance of a wrong decision is at most alpha: the effectiveness threshold."""

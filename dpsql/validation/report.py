@@ -71,6 +71,8 @@ def _check(found: Finding) -> str:
         facts.append(f"what each entity adds is held to {found.held:,.6g}")
     if found.p_outside is not None and found.p_inside is not None:
         facts.append(f"chance of such a result if it were outside {found.p_outside:.3g}, if it were within {found.p_inside:.3g}")
+    if found.mistakes:
+        facts.append(f"chance of a wrong decision, by the number of entities until the truth changes: {found.chances}")
     return (f"<div class=check><code>{html.escape(found.query)}</code><br>"
             f"<span class=word style='color:{COLOURS[found.decision]}'>{found.decision}</span> "
             f"<span class=dim>{'; '.join(facts)}</span></div>")

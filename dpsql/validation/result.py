@@ -33,6 +33,7 @@ class Finding:
     slack      the noisy number of entities that would have to come or go until the truth changes; 1 or more means within
     spread     the standard deviation of its noise
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha
+    mistakes   the greatest chance of a wrong yes or no by distance, for distances up to that one
     price      what this check took of the price
     unit       the most that an entity moves the answer, where that is known
     held       what each entity's part of the private answer was held to, where that was done
@@ -52,6 +53,7 @@ class Finding:
     slack: int | None = None
     spread: float | None = None
     certain: int | None = None
+    mistakes: tuple[tuple[int, float], ...] = ()
     price: str = ""
     unit: float | None = None
     held: float | None = None
@@ -67,6 +69,11 @@ class Finding:
         inwards = min((least - 1) * self.unit, (self.high[0] - self.low[0]) / 2)
         low, high = (inwards if even or inwards < 0 else 0.0 for even in self.even)
         return self.low[0] + low, self.high[0] - high
+
+    @property
+    def chances(self) -> str:
+        """How the chance of a wrong decision falls with the distance, in words."""
+        return ", ".join(f"{chance:.2g} at {distance:,}" for distance, chance in self.mistakes)
 
     @property
     def tolerance(self) -> str:

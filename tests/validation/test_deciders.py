@@ -176,8 +176,10 @@ def test_effectiveness_says_how_far_is_enough(tmp_path: Path) -> None:
     for decider, wrong in (("flip_distance", lambda d: math.exp(-(d - 1)) / (1 + math.e)),
                            ("additive", lambda d: 2 * math.exp(-d) / (1 + math.exp(-1)))):
         made = validated("SELECT COUNT(*) FROM m", at, synthetic(VALUES), 3, epsilon=1, decider=decider, alpha=0.01)
-        certain = made.plan.findings()[0].certain
-        assert certain == next(d for d in range(1, 99) if wrong(d) <= 0.01)
+        (found,) = made.plan.findings()
+        assert found.certain == next(d for d in range(1, 99) if wrong(d) <= 0.01)
+        assert [distance for distance, _ in found.mistakes] == [*(d for d in (1, 2, 4, 8, 16) if d < found.certain), found.certain]
+        assert [chance for _, chance in found.mistakes] == pytest.approx([wrong(d) for d, _ in found.mistakes], rel=1e-6)
 
 
 def test_sides_are_no_more_often_wrong_than_they_say(tmp_path: Path) -> None:
