@@ -346,6 +346,8 @@ def _queries(statements: str | Sequence[str]) -> list[Query]:
     from dpsql.sql.split import split
     from dpsql.sql.statement import Query
 
+    if not isinstance(statements, str | list | tuple):
+        _text(statements)
     queries, texts = [], split(statements) if isinstance(statements, str) else [_text(text) for text in statements]
     for number, text in enumerate(texts):
         try:

@@ -23,12 +23,16 @@ Numbers = NDArray[np.float64]
 class Error:
     """One piece of noise, independent of all others and from cell to cell.
 
+    Pieces with one number in `together` may depend on each other: they are sums of the same noises. Their standard deviations add
+    up then, which is the most that a sum of them can have (Minkowski), and it is noise of the same kind.
+
     kind    laplace (on integers, of this scale), gaussian (on integers, this standard deviation), or of this standard deviation:
             normal, laplaces (a sum of Laplace noise, in parts that are not known), or approximate (about, as far as is known)
     """
 
     kind: Literal["laplace", "gaussian", "normal", "laplaces", "approximate"]
     scale: float
+    together: int | None = None
 
     @property
     def variance(self) -> float:
@@ -110,9 +114,13 @@ class Estimate:
     def deviations(self) -> Numbers:
         """The standard error of each value."""
         total = np.zeros_like(self.values)
+        shared: dict[int, Numbers] = {}
         for error, slope in self.slopes.values():
-            total = total + error.variance * np.asarray(slope) ** 2
-        return np.sqrt(total)
+            if error.together is None:
+                total = total + error.variance * np.asarray(slope) ** 2
+            else:
+                shared[error.together] = shared.get(error.together, 0.0) + math.sqrt(error.variance) * np.abs(slope)
+        return np.sqrt(sum((both**2 for both in shared.values()), total))
 
     @property
     def approximate(self) -> bool:
@@ -153,7 +161,7 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
     Exact for one piece of noise on integers. For several pieces the continuous noises are summed, and half a unit of each
     discrete one is added, which makes the interval a little wider than it need be.
     """
-    pieces = [(error, slope) for error, slope in zip(errors, slopes, strict=True) if error.scale * slope > 0]
+    pieces = _apart([(error, slope) for error, slope in zip(errors, slopes, strict=True) if error.scale * slope > 0])
     if len(pieces) == 1 and pieces[0][0].kind in ON_INTEGERS:
         (error, slope), = pieces
         return slope * _integer(error, confidence)
@@ -167,6 +175,16 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
         return 0.0
     relative = tuple(_up(width / largest) for width in widths)
     return largest * _quantile(relative, _up(spread / largest) if widths else 1.0, confidence) + units / 2
+
+
+def _apart(pieces: list[tuple[Error, float]]) -> list[tuple[Error, float]]:
+    """Pieces that may depend on each other as one."""
+    found = [piece for piece in pieces if piece[0].together is None]
+    shared: dict[int, list[tuple[Error, float]]] = {}
+    for error, slope in pieces:
+        if error.together is not None:
+            shared.setdefault(error.together, []).append((error, slope))
+    return found + [(replace(some[0][0], scale=1.0), sum(error.scale * slope for error, slope in some)) for some in shared.values()]
 
 
 def _integer(error: Error, confidence: float) -> int:

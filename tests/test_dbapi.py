@@ -139,8 +139,9 @@ def test_transactions_are_what_they_can_be(connection: Connection) -> None:
 @pytest.mark.parametrize("sql", [None, 3, b"SELECT 1", ["SELECT COUNT(*) FROM people"]])
 def test_a_statement_is_a_text(sql: object, connection: Connection) -> None:
     for ask in (connection.execute, connection.explain):
-        with pytest.raises(dpsql.ProgrammingError):
-            ask(sql)  # type: ignore[arg-type]
+        if ask == connection.execute or not isinstance(sql, list):  # a list is explained as a workload
+            with pytest.raises(dpsql.ProgrammingError):
+                ask(sql)  # type: ignore[arg-type]
 
 
 def test_connections_are_not_copied(connection: Connection) -> None:

@@ -248,3 +248,19 @@ def test_noise_in_unknown_parts_has_honest_intervals() -> None:
     for confidence in (0.6, 0.9, 0.99, 0.999):
         assert plain.margins(confidence)[0] == pytest.approx(6 * normal(confidence))
     assert not (both.approximate or plain.approximate)
+
+
+@pytest.mark.parametrize("kind", ["normal", "laplaces"])
+def test_pieces_that_may_depend_on_each_other_add_up(kind: str) -> None:
+    """Whatever they have in common: two answers of one measurement may be the same noise, or have its sign turned."""
+    def piece(at: int, scale: float, together: int | None) -> Estimate:
+        error = Error(kind=kind, scale=scale, together=together)  # type: ignore[arg-type]
+        return Estimate(values=np.array([10.0, 20.0]), slopes={(at, 0): (error, np.array([1.0, 2.0]))})
+
+    apart, shared, other = piece(0, 3.0, None) + piece(1, 4.0, None), piece(0, 3.0, 7) + piece(1, 4.0, 7), piece(2, 12.0, 8)
+    assert apart.deviations.tolist() == pytest.approx([5, 10]) and shared.deviations.tolist() == pytest.approx([7, 14])
+    assert (piece(0, 3.0, 7) - piece(1, 4.0, 7)).deviations.tolist() == pytest.approx([7, 14])
+    assert (shared + other).deviations.tolist() == pytest.approx([math.hypot(7, 12), 2 * math.hypot(7, 12)])
+    one = Estimate(values=np.zeros(1), slopes={(0, 0): (Error(kind=kind, scale=7.0), np.ones(1))})  # type: ignore[arg-type]
+    assert shared.margins(0.95)[0] == pytest.approx(one.margins(0.95)[0]) and shared.margins(0.95)[0] > apart.margins(0.95)[0]
+    assert (piece(0, 3.0, 7) * 2.0 + piece(0, 3.0, 7)).deviations[0] == pytest.approx(9)

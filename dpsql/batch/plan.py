@@ -115,7 +115,7 @@ class Batch:
             group = told[place.group]
             spread = np.sqrt(np.maximum(place.of(group.variances), 0))
             known = Estimate(values=place.of(group.values), slopes={
-                (at, place.group): (Error(kind=group.kind, scale=1.0), spread)})
+                (at, place.group): (Error(kind=group.kind, scale=1.0, together=place.group), spread)})
             sums.append(known.scaled(part.times))
         return cells_of(one.question), {recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes}
 

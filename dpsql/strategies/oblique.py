@@ -59,6 +59,8 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
     """The least total variance of strategies of this form; with targets, the least largest variance over target found."""
     if any(factor.n > DENSE and not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
         return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
+    if any(size < 2 for size in workload.domain.shape):
+        return Refusal("an attribute has one value, and what is left of it beside its total is nothing")
     asked = Asked.of(workload)
     most = max((len(kind) for kind in asked.kinds), default=0)
     if most > WAYS:

@@ -316,3 +316,12 @@ def _values(session: Session) -> np.ndarray:
 def test_answers_are_a_sequence(connection: Connection) -> None:
     made = connection.workload("SELECT COUNT(*) FROM people; SELECT sex, COUNT(*) FROM people GROUP BY sex", epsilon=1)
     assert isinstance(made, Answers) and len(made) == 2 and len(list(made)) == 2 and made.cost == "ε = 1"
+
+
+def test_errors_of_combined_columns_allow_for_noise_that_they_share(connection: Connection) -> None:
+    """Answers of one measurement are sums of the same noise: the error of their sum is at most the sum of their errors."""
+    found = connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') "
+                               "COUNT(*) FILTER (WHERE age < 30) AS young, COUNT(*) FILTER (WHERE age < 60) AS most, "
+                               "COUNT(*) FILTER (WHERE age < 30) + COUNT(*) FILTER (WHERE age < 60) AS both FROM people")
+    ((young, most, both),) = found.errors
+    assert young is not None and most is not None and both == pytest.approx(young + most)
