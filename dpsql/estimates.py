@@ -184,7 +184,9 @@ def _apart(pieces: list[tuple[Error, float]]) -> list[tuple[Error, float]]:
     for error, slope in pieces:
         if error.together is not None:
             shared.setdefault(error.together, []).append((error, slope))
-    return found + [(replace(some[0][0], scale=1.0), sum(error.scale * slope for error, slope in some)) for some in shared.values()]
+    for some in shared.values():
+        found.append((replace(some[0][0], scale=1.0), sum(error.scale * slope for error, slope in some)))
+    return found
 
 
 def _integer(error: Error, confidence: float) -> int:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql import engine
 from dpsql.answer import Answer
 from dpsql.backends.reader import Reader
 from dpsql.bounding import limited_view
 from dpsql.catalog.schema import TableSchema
 from dpsql.engine import Parameters, Session
+from dpsql.engine.single import bound_to, compiled, program_steps
 from dpsql.kernel.noise.source import Secure
 from dpsql.program import Program
 from dpsql.script import Released, script
@@ -91,18 +91,18 @@ class Prepared:
         query = parse(text)
         if not isinstance(query, Query):
             raise ValueError("only queries are prepared")
-        question, options = engine._bound(query, session, parameters)
+        question, options = bound_to(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             raise ValueError("a statement over public tables has no noise to look at")
         if question.together:
             raise ValueError("a statement that is a workload of one is not one program")
         self.session = session
-        self.program: Program = engine.compiled(question, options, view, known, session)
+        self.program: Program = compiled(question, options, view, known, session)
 
     def release(self) -> Answer:
         """An answer, as a connection gives it."""
-        made: Answer = self.session.kernel._serve(engine._steps(self.program, self.session), self.program.cost)
+        made: Answer = self.session.kernel._serve(program_steps(self.program, self.session), self.program.cost)
         return made
 
     def measure(self) -> Released:

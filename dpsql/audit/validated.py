@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql import engine
 from dpsql.engine import Session
+from dpsql.engine.validating import validation
 from dpsql.sql.statement import Validate
 from dpsql.validation.result import Validation
 
@@ -16,7 +16,7 @@ class Validated:
 
     def __init__(self, statement: Validate, session: Session, synthetic: Mapping[str | None, Any] | None = None) -> None:
         self.session = session
-        self.plan = engine._validation(statement, session, (), synthetic)
+        self.plan = validation(statement, session, (), synthetic)
 
     def decide(self) -> Validation:
         made: Validation = self.session.kernel._serve(self.plan.steps(), self.plan.purse)

@@ -16,10 +16,12 @@ from chances import too_many
 from scipy.stats import norm
 from sessions import session_of
 
-from dpsql import engine
 from dpsql.batch.aimed import Aimed
 from dpsql.batch.goals import Goals, goals_of
 from dpsql.dbapi import Connection
+from dpsql.engine.accuracy import cheapest
+from dpsql.engine.batches import all_linear
+from dpsql.engine.single import bound_to
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.estimates import laplaces
 from dpsql.sql.parse import parse
@@ -273,10 +275,10 @@ def _aimed(text: str, connection: Connection) -> tuple[Aimed, Query]:
     query = parse(text)
     assert isinstance(query, Query)
     session = connection.session
-    question, options = engine._bound(query, session, ())
-    asked = engine._all_linear([query], [question], options, session)
+    question, options = bound_to(query, session, ())
+    asked = all_linear([query], [question], options, session)
     goals = Goals(each=(goals_of(question, query.goals, None),), confidence=options.confidence)
-    return engine._cheapest([query], asked, goals, (), session), query
+    return cheapest([query], asked, goals, (), session), query
 
 
 def _errors(made: Aimed, connection: Connection, times: int) -> np.ndarray:

@@ -1,0 +1,26 @@
+"""What was spent and what is left, and what for."""
+
+from __future__ import annotations
+
+from dpsql.engine.session import Session
+from dpsql.kernel.ledger import Entry
+from dpsql.spending import Spending, spending
+
+
+def budget_of(session: Session) -> Spending:
+    """What was spent and what is left."""
+    session.ledger.refresh()
+    names = (None, session.analyst)
+    entries = session.ledger.entries(session.budget.name)
+    return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
+                    [entry.charge for entry in entries])
+
+
+def left_in_budget(session: Session) -> list[str]:
+    """What is left of the total and of this analyst's share, in words."""
+    return [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
+
+
+def releases_of(session: Session) -> list[Entry]:
+    """The statements this analyst was charged for, with their answers."""
+    return session.ledger.entries(session.budget.name, session.analyst)

@@ -1,0 +1,110 @@
+"""Statements with an accuracy in place of a price: the least price that meets it, or earlier measurements that do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.accounting.cost import concentrated, pure
+from dpsql.batch.aimed import Aimed, aimed, buys, check_cap, left_of, price_of
+from dpsql.batch.explaining import explained_batch
+from dpsql.batch.goals import Goals, goals_of
+from dpsql.batch.linear import Linear
+from dpsql.batch.plan import batch, check_fitting, identity_of
+from dpsql.batch.records import MARK, decoded, without_requests
+from dpsql.batch.result import Answers
+from dpsql.batch.result import of_json as answers_of
+from dpsql.canonical import digest
+from dpsql.catalog.price import Price
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.batches import all_linear, batch_steps, which
+from dpsql.engine.charging import located, refusal
+from dpsql.engine.session import Session
+from dpsql.errors import OptionError
+from dpsql.explain import Explanation
+from dpsql.kernel.ledger import Refused
+from dpsql.options import Options, read_options
+from dpsql.plan.question import Question
+from dpsql.program import priced
+from dpsql.sql.statement import Goal, Option, Query
+
+
+def answered_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+           given: Sequence[Option], session: Session) -> Answers:
+    """The stored answers of the same questions with the same goals, or the cheapest that meet the goals."""
+    asked, goals = _goals(queries, questions, general, options, session)
+    options = replace(options, price=None)
+    identity = digest(session.policy, "accuracy", identity_of(asked), goals, _account(given, session),
+                      options)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in asked])
+    made = cheapest(queries, asked, goals, given, session)
+    steps = batch_steps(made, replace(options, price=price_of(made)), session)
+    found: Answers
+    if made.free:
+        found = without_requests(steps)
+        return found
+    text = ";\n".join(query.text for query in queries)
+    try:
+        found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
+                                   sql=text, encode=lambda told: told.as_json())
+    except Refused as refused:
+        left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
+        fault = refusal(refused, replace(options, price=price_of(made)), session)
+        fault.try_ = buys(made, left) or fault.try_
+        raise fault from None
+    return found
+
+
+def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+           session: Session) -> tuple[list[Linear], Goals]:
+    """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
+    if options.consistency != "none":
+        raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
+                          code="consistency", subject="consistency", span=options.span.get("consistency"), try_="one of the two")
+    each = []
+    for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
+        with located(query.text, which(number, queries)):
+            check_fitting(options)
+            if options.strategy is not None:
+                raise OptionError("an accuracy chooses its strategy", code="accuracy", span=options.span.get("strategy"),
+                                  subject="strategy", try_="the price, or the accuracy without a strategy")
+            each.append(goals_of(question, query.goals, general))
+    return all_linear(queries, questions, options, session), Goals(each=tuple(each), confidence=options.confidence)
+
+
+def explained_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+                   given: Sequence[Option], session: Session) -> Explanation:
+    """What it would measure and cost to meet the accuracies; spends nothing."""
+    asked, goals = _goals(queries, questions, general, options, session)
+    made = cheapest(queries, asked, goals, given, session)
+    told = explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(price_of(made) or "nothing"),
+                           left=left_in_budget(session))
+    return replace(told, first_line=made.told)
+
+
+def _account(given: Sequence[Option], session: Session) -> Price:
+    """The price that is given, which is a cap; or that of the budget, whose account is used."""
+    own = read_options([option for option in given if option.name in ("epsilon", "delta", "rho")], default=None,
+                       confidence=session.confidence, known=())
+    if own.price is not None:
+        return priced(own.price, session.budget)
+    mine = session.budget.of(session.analyst)
+    return mine if mine is not None and mine.epsilon is not None and not mine.delta else session.budget.total
+
+
+def cheapest(queries: Sequence[Query], asked: Sequence[Linear], goals: Goals, given: Sequence[Option],
+              session: Session) -> Aimed:
+    """The plans of least price, within the one that is given."""
+    account = _account(given, session)
+    unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
+    kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
+    with located(queries[0].text):
+        made = aimed(batch(asked, unit, session.kernel, session.scratch), goals, kept)
+        caps = [option for option in given if option.name in ("epsilon", "rho")]
+        check_cap(made, account if caps else None, caps[0].span if caps else None)
+        for i, plan in enumerate(made.plans):
+            plan.check(made.price(i))
+    return made

@@ -1,0 +1,99 @@
+"""The river: from text to answer. Each step is one call; the rooms behind them are told in the README's map of the house."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dpsql.answer import Answer
+from dpsql.batch.explaining import explained_batch
+from dpsql.batch.goals import check_public
+from dpsql.batch.plan import cells_of
+from dpsql.bounding import limited_view
+from dpsql.engine.accounts import budget_of, left_in_budget, releases_of
+from dpsql.engine.accuracy import answered_accurately, explained_accurately
+from dpsql.engine.batches import answered, batch_of, linear_of
+from dpsql.engine.charging import finished, located
+from dpsql.engine.parameters import Parameters
+from dpsql.engine.session import Session
+from dpsql.engine.single import bound_to, charged, compiled, idle
+from dpsql.engine.validating import validate, validation
+from dpsql.explain import Explanation, explained, explained_public
+from dpsql.listings import Listing, described, listed_releases, listed_tables
+from dpsql.options import Options
+from dpsql.plan.question import Question
+from dpsql.public import exact
+from dpsql.script import Released
+from dpsql.spending import Spending
+from dpsql.sql.parse import parse
+from dpsql.sql.places import span_of
+from dpsql.sql.statement import Describe, Explain, Query, Show, Validate
+from dpsql.validation.explaining import explained_validation
+from dpsql.validation.result import Validation
+
+Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
+
+
+def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
+    """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
+    statement = parse(text)
+    match statement:
+        case Query():
+            return _answer_query(statement, session, parameters)
+        case Validate():
+            return validate(statement, session, parameters)
+        case Explain(query=query):
+            return explain(query, session, parameters)
+        case Show(what="budget"):
+            return budget_of(session)
+        case Show(what="releases"):
+            return listed_releases(releases_of(session))
+        case Show():
+            return listed_tables(session.catalog)
+        case Describe(table=table, span=span):
+            return described(session.catalog, table, span, text)
+
+
+def _answer_query(query: Query, session: Session, parameters: Parameters) -> Answer:
+    with located(query.text):
+        question, options = bound_to(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        if known.public and not question.scalars:
+            check_public(query.goals)
+            cells, aggregates = exact(question, view, session.kernel)
+            return finished(question, options, Released(cells=cells, aggregates=aggregates), session)
+        if query.goals:
+            return answered_accurately([query], [question], None, options, query.options, session)[0]
+        if not _needs_workload(question, options):
+            program = compiled(question, options, view, known, session)
+            return idle(program, session) if program.idle and not program.first else charged(program, query.text, session)
+        asked = linear_of(query, question, options, session)
+        if not question.aggregates:  # declared groups alone
+            return finished(question, options, Released(cells=cells_of(question), aggregates={}), session)
+        made, chosen = batch_of([asked], options, session)
+    return answered(made, chosen, query.text, session)[0]
+
+
+def _needs_workload(question: Question, options: Options) -> bool:
+    """Whether a statement asks for what only a workload gives."""
+    return question.together or options.strategy is not None or options.consistency != "none"
+
+
+def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
+    """What a query or a validation would do and cost; spends nothing."""
+    if isinstance(query, Validate):
+        return explained_validation(validation(query, session, parameters, None), session.kernel,
+                                    entity=session.catalog.entity.name, left=left_in_budget(session))
+    with located(query.text):
+        question, options = bound_to(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        entity = session.catalog.entity.name
+        if known.public and not question.scalars:
+            check_public(query.goals)
+            return explained_public(question, view, session.kernel, entity=entity)
+        if query.goals:
+            return explained_accurately([query], [question], None, options, query.options, session)
+        if _needs_workload(question, options):
+            made, chosen = batch_of([linear_of(query, question, options, session)], options, session)
+            return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=left_in_budget(session))
+        program = compiled(question, options, view, known, session)
+    return explained(program, session.kernel, entity=entity, left=left_in_budget(session))

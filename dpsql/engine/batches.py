@@ -1,0 +1,107 @@
+"""Statements that are measured together, as one batch of workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dpsql.batch.aimed import Aimed
+from dpsql.batch.consistency import check as check_consistency
+from dpsql.batch.linear import Linear, linear
+from dpsql.batch.plan import Batch, check_fitting, identity_of, least, notes_of
+from dpsql.batch.plans import NAMES as STRATEGIES
+from dpsql.batch.records import Record, recording
+from dpsql.batch.result import Answers
+from dpsql.batch.result import of_json as answers_of
+from dpsql.bounding import limited_view
+from dpsql.canonical import digest
+from dpsql.engine.charging import finished, located, paid
+from dpsql.engine.parameters import Parameters, shared_out
+from dpsql.engine.session import Session
+from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.options import Options, read_options
+from dpsql.plan.question import Question
+from dpsql.program import priced
+from dpsql.requests import Request
+from dpsql.script import Released
+from dpsql.sql.bind import bind
+from dpsql.sql.places import span_of
+from dpsql.sql.statement import Option, Query
+
+
+def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
+               parameters: Parameters) -> tuple[Options, list[Question]]:
+    """The terms of a workload and what each of its statements asks. Raises what is wrong with one of them, located."""
+    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
+    questions = []
+    for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
+        with located(query.text, which(number, queries)):
+            if query.options:
+                raise OptionError("the options of a workload are given once, for all of its statements", code="options",
+                                  span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
+            questions.append(bind(query, session.catalog, session.kernel, session.scratch, given))
+    if not questions:
+        raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
+    return chosen, questions
+
+
+def all_linear(queries: Sequence[Query], questions: Sequence[Question], options: Options, session: Session) -> list[Linear]:
+    """The statements as linear queries over their views. Raises what is not linear, located."""
+    found = []
+    for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
+        with located(query.text, which(number, queries)):
+            found.append(linear_of(query, question, options, session))
+    return found
+
+
+def which(number: int, queries: Sequence[Query]) -> str:
+    """The name of a statement's text in errors."""
+    return f"statement {number + 1}" if len(queries) > 1 else "SQL"
+
+
+def linear_of(query: Query, question: Question, options: Options, session: Session) -> Linear:
+    """What a statement asks of its view, if that is linear."""
+    view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+    if known.public or known.rows is None:
+        raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
+                          span=span_of(query.tree), try_="the statement by itself" if known.public else
+                          "max_rows = 10, or rows_per_entity in the policy")
+    return linear(question, view)
+
+
+def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tuple[Batch, Options]:
+    """Linear questions as workloads, on the terms of a statement or of all of them."""
+    price = priced(options.price, session.budget)
+    check_fitting(options)
+    made = least(asked, price, session.kernel, session.scratch, strategy=options.strategy or "auto",
+                 span=options.span.get("strategy"))
+    if options.consistency != "none":
+        for group in made.groups:
+            check_consistency(group, options.span.get("consistency"))
+    return replace(made, consistency=options.consistency), replace(options, price=price, strategy=options.strategy or "auto")
+
+
+def answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
+    """The stored answers of the same questions, or new ones that are charged for."""
+    identity = digest(session.policy, "workload", identity_of(made.asked), made.purse, options)
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])
+    found: Answers = paid(batch_steps(made, options, session), made.purse, options, identity, text, session)
+    return found
+
+
+def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
+    """What a batch asks, and the answers that are made of it."""
+    records: list[Record] = []
+    found = yield from recording(made.steps(), records)
+    notes = (*([made.told] if isinstance(made, Aimed) else []), *notes_of(made), *found.notes)
+    told = notes if len(made.asked) == 1 else ()
+    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
+                            price=options.price)
+                    for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
+    cost = str(options.price) if options.price is not None else ""
+    return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))
+
+

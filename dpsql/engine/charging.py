@@ -1,0 +1,57 @@
+"""What every kind of statement needs: errors that are located, answers that are paid for, rows that are composed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.answer import Answer, compose
+from dpsql.catalog.price import Price
+from dpsql.engine.session import Session
+from dpsql.errors import BudgetExhausted, Error, InternalError
+from dpsql.kernel.ledger import Refused
+from dpsql.options import Options
+from dpsql.plan.certificate import Unbounded
+from dpsql.plan.node import InvalidPlan
+from dpsql.plan.question import Question
+from dpsql.requests import Request
+from dpsql.script import Released
+from dpsql.spending import Account as Spent
+from dpsql.spending import exhausted
+
+
+@contextlib.contextmanager
+def located(text: str, source: str = "SQL") -> Iterator[None]:
+    """Errors know the text they point into; a fault of dpsql's own planning, before any row is read, is told as one."""
+    try:
+        yield
+    except Error as fault:
+        if fault.text == text:  # binding has told the place, and does not know which of several statements it is
+            fault.source = source
+        raise fault.located(text, source) from None
+    except (InvalidPlan, Unbounded) as fault:
+        raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
+
+
+def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session) -> Any:
+    """What the steps return, after they are charged for."""
+    try:
+        return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits, digest=identity,
+                                  encode=lambda made: made.as_json())
+    except Refused as refused:
+        raise refusal(refused, options, session) from None
+
+
+def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
+    """The rows of a statement, from what was released."""
+    return compose(question, released.cells, released.aggregates, session.scratch, confidence=float(options.confidence),
+                   price=price, notes=released.notes, singles=released.singles)
+
+
+def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
+    """That a budget cannot pay, with what is left of it."""
+    total = session.budget.total if refused.analyst is None else session.budget.of(refused.analyst)
+    assert total is not None
+    return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), str(options.price))

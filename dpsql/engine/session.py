@@ -1,0 +1,44 @@
+"""Who asks, of what, and on which terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.filter import Limit, limit
+from dpsql.catalog.model import Budget, Catalog
+from dpsql.catalog.price import Price
+from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.sql.domains import Scratch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Who asks, of what, and on which terms: what a connection is made of."""
+
+    catalog: Catalog
+    budget: Budget
+    analyst: str
+    kernel: Kernel
+    ledger: Ledger
+    scratch: Scratch
+    price: Price | None = None
+    confidence: Fraction = Fraction(19, 20)
+    policy: str = ""
+
+    @property
+    def account(self) -> Account:
+        return Account(budget=self.budget.name, analyst=self.analyst)
+
+    @property
+    def limits(self) -> Mapping[str | None, Limit]:
+        """The limits that bind this analyst; None stands for the total."""
+        mine = self.budget.of(self.analyst)
+        return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
+
+    def close(self) -> None:
+        self.kernel.close()
+        self.ledger.close()
+        self.scratch.close()
