@@ -317,8 +317,8 @@ def _with_rule(program: Program) -> Program:
     if not program.hidden:
         return program
     name, span = program.hidden[0].name, program.hidden[0].span
+    between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
     if program.known.rows is None and program.known.owner is None:
-        between = f"WHERE {name} BETWEEN 1 AND 100, " if program.hidden[0].type is Type.BIGINT else ""
         raise Unsupported(f"the values of {name} are not declared, and rows here belong to several entities each, so that one of "
                           "them could tell of any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
@@ -331,7 +331,7 @@ def _with_rule(program: Program) -> Program:
     if not program.purse.delta:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,
-                          try_="OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
+                          try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
     found = rules_of(program, program.known)
     named = [choice for choice in found if choice.name in program.options.mechanisms]
     if not found:

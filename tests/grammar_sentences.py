@@ -18,6 +18,7 @@ from lark.grammar import NonTerminal
 from lark.lexer import PatternStr
 
 from dpsql.sql.split import split
+from dpsql.sql.statement import Query
 
 FOLDER = Path(__file__).parents[1] / "grammar"
 
@@ -65,6 +66,14 @@ FAVOURED = {
 
 
 @cache
+def without_accuracy(text: str, query: Query) -> str:
+    """The text of a query without the accuracies that it asks for."""
+    for goal in sorted(query.goals, key=lambda goal: -goal.span.start if goal.span is not None else 0):
+        assert goal.span is not None
+        text = f"{text[: goal.span.start]} {text[goal.span.end :]}"
+    return text
+
+
 def grammar(start: str = "start") -> Lark:
     return Lark.open(str(FOLDER / "dpsql.lark"), parser="earley", start=start)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from golden.dense import dense
+from grammar_sentences import without_accuracy
 from sessions import reader_of, session_of
 
 from dpsql.answer import Answer
@@ -76,7 +77,9 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ses
 
 def plain(text: str) -> str:
     """The statement without what DuckDB does not know."""
-    return re.sub(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", "", text, flags=re.IGNORECASE)
+    query = parse(text)
+    kept = without_accuracy(text, query) if isinstance(query, Query) else text
+    return re.sub(r"WITH\s+DIFFERENTIAL_PRIVACY\s*(OPTIONS\s*\([^()]*\))?", "", kept, flags=re.IGNORECASE)
 
 
 def released(text: str, session: Session, parameters: Any = ()) -> tuple[Answer, Question | None]:

@@ -353,7 +353,6 @@ SELECT COUNT(*) FROM things a ANTI JOIN things b ON a.day < b.day
 SELECT COUNT(*) FROM (SELECT s FROM things EXCEPT SELECT s FROM notes) t
 SELECT AVG(m) FROM (SELECT kind, SUM(x) AS m FROM things GROUP BY kind) t
 SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*) FROM things a JOIN things b ON a.x < b.x
-SELECT s, COUNT(*) FROM (SELECT DISTINCT s FROM things) t GROUP BY s
 SELECT id, COUNT(*) FROM things GROUP BY id
 SELECT SUM(x) OVER () FROM things
 SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY x) AS r FROM things) t WHERE r < 3
