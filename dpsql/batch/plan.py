@@ -197,8 +197,11 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
         other = "a pure epsilon, and this price is in rho" if accounts[0] else "rho, and this price is a pure epsilon"
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
                           try_="epsilon = 0.5" if accounts[0] else "delta = 1e-6 beside it, or rho = 0.05")
-    made = [replace(batch(asked, replace(purse(price, concentrated=account), delta=Fraction(0)), public, scratch),
-                    strategy=strategy, span=span) for account in fitting]
+    purses = [replace(purse(price, concentrated=account), delta=Fraction(0)) for account in fitting]
+    made = [replace(batch(asked, held, public, scratch), strategy=strategy, span=span)
+            for held in purses if held.epsilon or held.rho]
+    if not made:
+        raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
     best = min(made, key=lambda one: one.mean_variance)
     for i, plan in enumerate(best.plans):
         plan.check(best.price(i))

@@ -49,7 +49,7 @@ def texts() -> list[tuple[str, str]]:
     """Statements that begin with SELECT, without options of their own, and the budgets that they are asked under."""
     found = [*TEXTS, *(text for path in FILES for text in split(path.read_text(encoding="utf-8")))]
     plain = [text for text in found if text.upper().startswith("SELECT") and isinstance(query := parse(text), Query)
-             and not query.parameters]
+             and not query.parameters and not query.goals]
     return [("person", CLAUSE.sub("", text)) for text in plain] + [("household", text) for text in HOUSEHOLD]
 
 
