@@ -13,7 +13,8 @@ import pytest
 from validations import session_over, synthetic, validated
 
 from dpsql.accounting.cost import pure
-from dpsql.validation.deciders.ordered import Sides
+from dpsql.validation.deciders.ladder import RaceSum, SparseSum
+from dpsql.validation.deciders.ordered import DrawnValue, Sides
 
 EPSILON = 1.0
 VALUES = [0, 1, 1, 2, 3, 3, 3, 5, 8, 9, 12, 15]
@@ -73,7 +74,7 @@ def sides(low: float, high: float, values: Sequence[int] = VALUES) -> float:
     return float(total)
 
 
-LEVELS = [1, 2, 4, 8, 15]  # of a column from 0 to 15: 15 / 2^k, rounded up
+LEVELS = [2, 4, 8, 15]  # of a column from 0 to 15: 15 / 2^k, rounded up, down to 2
 TRUNCATED = [sum(v for v in VALUES if v <= level) for level in LEVELS]
 
 
@@ -141,7 +142,7 @@ CASES: list[tuple[str, str, str, Any, list[int], Callable[[], float]]] = [
     ("MEDIAN", "exponential", "MEDIAN(v)", 1.5, VALUES, lambda: drawn(1.5, 4.5)),
     ("MEDIAN", "histogram", "MEDIAN(v)", 1.5, VALUES, lambda: sides(1.5, 4.5)),
     ("SUM", "r2t", "SUM(v)", 58, VALUES, lambda: r2t(TOTAL - 58, TOTAL + 58)),
-    ("SUM", "svt_all_levels", "SUM(v)", 45, VALUES, lambda: svt(TOTAL - 45, TOTAL + 45, 5, EPSILON / 2)),
+    ("SUM", "svt_all_levels", "SUM(v)", 45, VALUES, lambda: svt(TOTAL - 45, TOTAL + 45, len(LEVELS), EPSILON / 2)),
     ("SUM", "svt", "SUM(v)", 45, VALUES, lambda: svt_stopped(TOTAL - 45, TOTAL + 45)),
 ]
 
@@ -197,3 +198,34 @@ def test_sides_are_no_more_often_wrong_than_they_say(tmp_path: Path) -> None:
         tried += bound < 0.5
     assert tried >= 4
     assert decider.wrong(case, pure(Fraction(1)), 100) < 1e-4 < decider.wrong(case, pure(Fraction(1)), 10)  # type: ignore[operator]
+
+
+def test_drawn_values_are_no_more_often_wrong_than_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.EPSILON", 8.0)
+    case = validated("SELECT MEDIAN(v) FROM m", session_over(VALUES, tmp_path), synthetic(VALUES), 2, epsilon=8,
+                     decider="exponential").plan.checks[0].case
+    bounds = []
+    for low, high in ((-1, 16), (0.5, 9.5), (1.5, 4.5), (2.5, 3.5), (2.5, 8.5), (3.5, 9.5), (8.5, 9.5), (4.5, 16), (9.5, 16)):
+        below, above = sum(v <= low for v in VALUES), sum(v >= high for v in VALUES)
+        slack = min(len(VALUES) - 2 * below, len(VALUES) - 2 * above + 1)
+        bound = DrawnValue().wrong(case, pure(Fraction(8)), slack if slack >= 1 else 1 - slack)
+        assert bound is not None and (1 - drawn(low, high) if slack >= 1 else drawn(low, high)) <= bound + 1e-9
+        bounds.append(bound)
+    assert sum(bound < 0.5 for bound in bounds) >= 4
+
+
+@pytest.mark.parametrize(("decider", "chance"), [(RaceSum(), r2t), (SparseSum("svt_all_levels", private_stop=False), lambda low, high: (
+    svt(low, high, len(LEVELS), EPSILON / 2)))], ids=["r2t", "svt_all_levels"])
+def test_sums_over_levels_are_no_more_often_wrong_than_they_say(decider: Any, chance: Callable[[float, float], float], tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.EPSILON", 20.0)
+    case = validated("SELECT SUM(v) FROM m", session_over(VALUES, tmp_path), synthetic(VALUES), 9, epsilon=20,
+                     decider=decider.name).plan.checks[0].case
+    bounds = []
+    for low, high in ((-20, 400), (0, 400), (30, 140), (50, 70), (61, 63), (0, 20), (0, 50), (0, 62), (62, 90), (80, 200), (110, 200)):
+        inside = low < TOTAL < high
+        gap = min(TOTAL - low, high - TOTAL) if inside else low + 1 - TOTAL if low >= TOTAL else TOTAL - high + 1
+        bound, yes = decider.wrong(case, pure(Fraction(20)), -(-gap // 15)), chance(low, high)
+        assert (1 - yes if inside else yes) <= bound + 1e-6, (low, high)
+        bounds.append(bound)
+    assert sum(bound < 0.1 for bound in bounds) >= 3 and max(bounds) == 1

@@ -25,6 +25,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.requests import SUM_GRAIN, Above, DiscreteLaplace, Measure, Measured, Request, Rising, Stopped
 from dpsql.types import Type
 from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of
 
 MOST_LEVELS = 20
@@ -90,9 +91,7 @@ class RaceSum:
 
     def decide(self, case: Case, purse: Cost) -> Decision:
         ladder = ladder_of(case)
-        many = len(ladder.levels)
-        share = purse.part(Fraction(1, many))
-        noises = tuple(DiscreteLaplace(scale=scale_of(level * case.rows / share.as_epsilon)) for level in ladder.levels)
+        many, noises = len(ladder.levels), self._noises(ladder, purse)
         released: Measured = yield Measure(plan=Tally(input=ladder.rows, keys=(), summands=ladder.sums(range(many))),
                                            cells=((),), noises=noises)
         rare = math.log(many / float(BETA))
@@ -100,7 +99,18 @@ class RaceSum:
         return Outcome(within=case.asked.ranges[0].holds(Fraction(best) * ladder.grid.step))
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return None
+        """The sum is g = (d - 1) times the most that an entity adds from either end. The answer is that far below it only if the
+        last noise is, less what it is lowered by; and as far above it, with k levels, if some noise is: which each is with a
+        chance of BETA / k exp(-g / scale) at most, as no level's sum is above the whole one."""
+        ladder = ladder_of(case)
+        last, gap = self._noises(ladder, purse)[-1], (distance - 1) * ladder.levels[-1] * case.rows
+        lowered = last.scale * math.log(len(ladder.levels) / float(BETA))
+        return min(1.0, tail(last, math.ceil(gap - lowered)) + float(BETA) * math.exp(-gap / last.scale))
+
+    @staticmethod
+    def _noises(ladder: Ladder, purse: Cost) -> tuple[DiscreteLaplace, ...]:
+        share = purse.part(Fraction(1, len(ladder.levels)))
+        return tuple(DiscreteLaplace(scale=scale_of(level * ladder.case.rows / share.as_epsilon)) for level in ladder.levels)
 
 
 class SparseSum:
@@ -119,8 +129,7 @@ class SparseSum:
         if self._private_stop:
             last = 1 + (yield from private_stop(ladder, third))
         asked, upto = case.asked.ranges[0], range(last)
-        side = third if self._private_stop else purse.part(Fraction(1, 2))
-        scale = scale_of(SUM_GRAIN / side.as_epsilon)
+        scale = self._scale(purse)
         high, low = asked.high / ladder.grid.step, math.floor(asked.low / ladder.grid.step) + 1
         steps = tuple(Rising(at=j, threshold=end) for end in (high, Fraction(low)) for j in upto)
         found: Stopped = yield Above(plan=Tally(input=ladder.rows, keys=(), summands=ladder.sums(upto)), steps=steps,
@@ -128,7 +137,16 @@ class SparseSum:
         return Outcome(within=found.step is not None and found.step >= last)
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return None
+        """The last level has the whole sum, (d - 1) SUM_GRAIN from either end, and no level's sum is nearer to an end that is
+        above it. A comparison goes wrong where one of two noises passes half of that; of k levels, k + 1 comparisons decide. The
+        private stop may leave out a part of the sum, however far it is from the ends, and has no such bound."""
+        if self._private_stop:
+            return None
+        gap, noise = (distance - 1) * SUM_GRAIN - 1, DiscreteLaplace(scale=self._scale(purse))
+        return min(1.0, (len(ladder_of(case).levels) + 1) * 2 * tail(noise, -(-gap // 2)))
+
+    def _scale(self, purse: Cost) -> float:
+        return scale_of(SUM_GRAIN / purse.part(Fraction(1, 3) if self._private_stop else Fraction(1, 2)).as_epsilon)
 
 
 def private_stop(ladder: Ladder, purse: Cost) -> Generator[Request, Any, int]:

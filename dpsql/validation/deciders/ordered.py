@@ -49,19 +49,30 @@ class DrawnValue:
 
     def decide(self, case: Case, purse: Cost) -> Decision:
         asked, grid = case.asked, self._grid(case)
-        assert grid is not None and asked.call.fraction is not None
-        target = Target(fraction=asked.call.fraction)
-        epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # bounded range: rho = epsilon^2 / 8
-        scale = scale_of(Fraction(2 * case.rows * reach(target)) / (epsilon - case.rows * ROUNDING))
-        whole = (Segment(low=0, high=grid.most, target=target),)
+        assert grid is not None
+        whole = (Segment(low=0, high=grid.most, target=self._target(case)),)
         found: Selected = yield Select(
             plan=Ranks(input=asked.view, keys=asked.keys, column=asked.call.columns[0], grid=grid, when=asked.call.when),
-            cells=asked.cells, segments=(whole,) * len(asked.cells), scale=scale)
+            cells=asked.cells, segments=(whole,) * len(asked.cells), scale=self._scale(case, purse))
         drawn = [grid.value(values[0]) for values in found.values]
         return Outcome(within=all(part.holds(value) for value, part in zip(drawn, asked.ranges, strict=True)))
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return None
+        """The quantile itself scores 0. With d entities to go, the counts are (d - 1) max(p, 1 - p) rows from the border, see
+        `Sides.wrong`, and every value on the wrong side of it scores as much below 0: each weighs exp(-that / scale) at most."""
+        grid = self._grid(case)
+        assert grid is not None
+        short = float((distance - 1) * case.rows * reach(self._target(case))) / self._scale(case, purse)
+        return min(1.0, len(case.asked.cells) * (grid.most + 1) * math.exp(-short))
+
+    @staticmethod
+    def _target(case: Case) -> Target:
+        assert case.asked.call.fraction is not None
+        return Target(fraction=case.asked.call.fraction)
+
+    def _scale(self, case: Case, purse: Cost) -> float:
+        epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # bounded range: rho = epsilon^2 / 8
+        return scale_of(Fraction(2 * case.rows * reach(self._target(case))) / (epsilon - case.rows * ROUNDING))
 
     @staticmethod
     def _grid(case: Case) -> Quantizer | None:
