@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from tabulate import tabulate
+from bench_clock import table
 
 import dpsql
 from dpsql.kernel.ledger import Ledger
@@ -123,4 +123,4 @@ if __name__ == "__main__":
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--first", type=int, default=len(STATEMENTS), help="only so many statements")
     given = parser.parse_args()
-    print(tabulate(lines(people(given.folder), asked()[: given.first]), headers=HEADERS, disable_numparse=True))
+    print(table("An age pyramid, by accuracy", HEADERS, lines(people(given.folder), asked()[: given.first])))

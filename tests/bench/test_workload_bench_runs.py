@@ -56,6 +56,6 @@ def test_workloads() -> None:
 def test_pyramid() -> None:
     """Together costs less than one by one, and in turn something between."""
     lines = run("pyramid.py", "--first", "5")
-    assert [line[0] for line in lines[2:]] == ["ρ", "ε"]
-    for _, _, alone, turn, _, together, _, ratio in lines[2:]:
+    assert [line[0] for line in lines[3:]] == ["ρ", "ε"]
+    for _, _, alone, turn, _, together, _, ratio in lines[3:]:
         assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1
