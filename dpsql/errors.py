@@ -50,7 +50,7 @@ class Error(Exception):
         place = self.span.place(self.text) if self.span is not None and self.text else None
         return {
             "error": type(self).__name__, "code": self.code, "reason": self.reason, "try": self.try_ or None,
-            "subject": self.subject or None, "source": self.source if self.text else None,
+            "subject": self.subject or None, "source": self.source if self.text or self.source != "SQL" else None,
             "span": [self.span.start, self.span.end] if self.span is not None else None,
             "line": place[0] if place else None, "column": place[1] if place else None,
         }
@@ -58,7 +58,8 @@ class Error(Exception):
     def __str__(self) -> str:
         kind = type(self).__name__
         if self.span is None or not self.text:
-            return f"{kind}: {self.reason}" + (f"\n    try {self.try_}" if self.try_ else "")
+            where = "" if self.source == "SQL" else f" in {self.source}"
+            return f"{kind}{where}: {self.reason}" + (f"\n    try {self.try_}" if self.try_ else "")
         line, column = self.span.place(self.text)
         where = f"line {line}, column {column}" + ("" if self.source == "SQL" else f" of {self.source}")
         return f"{kind} at {where}: {self.reason}\n" + self.span.underline(self.text, note=self.try_)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +12,11 @@ from pathlib import Path
 from dpsql.backends.duckdb import FILES, DuckReader, open_database, open_files
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
-from dpsql.catalog.policy import read_policy
+from dpsql.catalog.policy import locate, read_policy
 from dpsql.catalog.price import Price, exact, price
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
-from dpsql.errors import OperationalError, OptionError
+from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
@@ -107,6 +108,7 @@ def _analyst(name: str | None) -> str:
 def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
     """The database: a DuckDB file, or CSV and Parquet files loaded into memory."""
     folder = Path(policy.path).parent
+    named = database
     sources = {name: folder / table.source for name, table in policy.tables.items() if table.source is not None}
     if database is None and policy.database is not None and not sources:
         database = folder / policy.database
@@ -114,7 +116,8 @@ def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
     if database is not None and Path(database).suffix.lower() in FILES:
         sources[_table_of(policy, Path(database))] = Path(database)
     elif database is not None:
-        return open_database(database)
+        with _told_by(policy, ("database",) if named is None else ()):
+            return open_database(database)
     if not sources:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
@@ -122,7 +125,19 @@ def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
     if missing:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
-    return open_files(sources, keys)
+    with _told_by(policy, ("tables",)):
+        return open_files(sources, keys)
+
+
+@contextlib.contextmanager
+def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
+    """Faults of files are located where the policy names the file, or the key that its rows share."""
+    try:
+        yield
+    except (OperationalError, IntegrityError) as fault:
+        place = (*path, fault.subject, "key" if isinstance(fault, IntegrityError) else "source") if fault.subject else path
+        fault.span = locate(policy.text, place) if place else None
+        raise fault.located(policy.text, policy.path) if fault.span is not None else fault from None
 
 
 def _table_of(policy: Policy, file: Path) -> str:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import purse
 from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
-from dpsql.catalog.price import Price
+from dpsql.catalog.price import Price, misfit
 from dpsql.choose import Choice, choose, shares, weight_of
 from dpsql.degrees import Degreed, degreed, way_of
 from dpsql.errors import OptionError, Unsupported
@@ -35,7 +36,7 @@ from dpsql.plan.rules.settle import settle
 from dpsql.requests import Failing, Slack
 from dpsql.sql.world import PublicTables
 from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
-from dpsql.types import Interval, Type
+from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
@@ -168,7 +169,7 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     program = replace(_outline(question, options, view, known, public), first=tuple(
         (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
-    price = priced(options.price, budget)
+    price = priced(options.price, budget, options.span)
     return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
 
 
@@ -269,18 +270,15 @@ def _check_cells(question: Question) -> None:
         raise Unsupported("a key has no values", code="no-groups", span=question.keys[0].span)
 
 
-def priced(price: Price | None, budget: Budget) -> Price:
-    """The price, if the budget can hold it."""
-    total = budget.total
+def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
+    """The price, if the budget can hold it. `span` tells where the statement states it."""
     if price is None:
         raise OptionError("no price is given", code="no-price",
                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "
                           "[budgets.<name>.per_statement] in the policy")
-    if price.rho is not None and total.rho is None and not total.delta:
-        raise OptionError(f"the budget {budget.name} is a pure epsilon, and a price in rho is not", code="price", subject="rho",
-                          try_="epsilon = 0.5")
-    if price.epsilon is not None and price.delta and not total.delta:
-        raise OptionError(f"the budget {budget.name} has no delta", code="price", subject="delta", try_="a price without delta")
+    if (wrong := misfit(price, budget.total)) is not None:
+        name, reason, instead = wrong
+        raise OptionError(f"the budget {budget.name} {reason}", code="price", subject=name, span=span.get(name), try_=instead)
     return price
 
 

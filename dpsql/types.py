@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import unicodedata
 from dataclasses import dataclass
 
 
@@ -28,14 +29,19 @@ class Span:
         stop = text.find("\n", self.start)
         stop = len(text) if stop < 0 else stop
         skip = max(0, self.start - begin - width // 2)
-        shown = text[begin + skip : stop][:width].replace("\t", " ")
+        shown = "".join(char if char.isprintable() else " " for char in text[begin + skip : stop][:width])
         at = self.start - begin - skip
-        carets = "^" * max(1, min(self.end, stop, begin + skip + width) - self.start)
-        lines = [f"    {shown}", "    " + " " * at + carets]
+        carets = "^" * max(1, _cells(shown[at : self.end - begin - skip]))
+        lines = [f"    {shown}", "    " + " " * _cells(shown[:at]) + carets]
         if note:
             first, *rest = note.split("\n")
             lines += [f"    try {first}", *(f"        {line}" for line in rest)]
         return "\n".join(line.rstrip() for line in lines)
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal a text takes: some letters take two, and marks that sit on a letter none."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text)
 
 
 class Type(enum.Enum):

@@ -114,7 +114,8 @@ def open_database(path: str | Path) -> DuckReader:
     check_version()
     path = Path(path)
     if not path.is_file():
-        raise OperationalError(f"there is no database {path}", code="no-database")
+        raise OperationalError(f"there is no database {path}", code="no-database",
+                               try_="the path of a DuckDB, CSV or Parquet file")
     try:
         connection = duckdb.connect(str(path), read_only=True, config={"temp_directory": _spill()})
         group_densely(connection)
@@ -145,10 +146,10 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
 def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], *, empty: bool) -> None:
     reader = FILES.get(path.suffix.lower())
     if reader is None:
-        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database",
+        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", subject=table,
                                try_="a file that ends in .csv or .parquet")
     if not path.is_file():
-        raise OperationalError(f"there is no file {path}", code="no-database")
+        raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
     name = '"' + table.replace('"', '""') + '"'
     source = f"{reader}('{str(path).replace(chr(39), chr(39) * 2)}')"
     fault: Exception | None = None
@@ -164,7 +165,8 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
         fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
                                subject=table, try_="a key that is unique, or no key in the policy")
     except duckdb.Error:
-        fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database")
+        fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
+                                 subject=table)
     if fault is not None:
         raise fault
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.catalog import writing
 from dpsql.catalog.model import Entity, ForeignKey, Scalar
-from dpsql.catalog.policy import NAME, parse_policy
+from dpsql.catalog.policy import NAME, parse_policy, written_reference
 from dpsql.catalog.schema import TableSchema, carried_as, carried_exactly, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
@@ -152,8 +152,8 @@ class _Draft:
             return None
         entity = self.guess.entity
         wanted = dict(self.tables[entity.table].columns)[entity.key]
-        names = {entity.key.lower(), f"{entity.name}_id"} - {"id"}
-        found = next((column for column, kind in table.columns if column.lower() in names and kind == wanted), None)
+        names = {_plain(entity.key), f"{entity.name}_id"} - {"id"}
+        found = next((column for column, kind in table.columns if _plain(column) in names and kind == wanted), None)
         return None if found is None else ForeignKey(columns=(found,), table=entity.table, references=(entity.key,))
 
     def _notes(self, name: str) -> list[str]:
@@ -200,7 +200,7 @@ def _key(table: TableSchema) -> tuple[str, ...] | None:
 
 def _written(key: ForeignKey) -> str:
     columns = value(key.columns[0] if len(key.columns) == 1 else list(key.columns))
-    return f"columns = {columns}, references = {value(key.table + '(' + ', '.join(key.references) + ')')}"
+    return f"columns = {columns}, references = {value(written_reference(key.table, key.references))}"
 
 
 def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> str:
@@ -213,8 +213,6 @@ def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> s
         own, other = _name_type(dict(tables[name].columns)[child]), _name_type(dict(tables[key.table].columns)[parent])
         if own is None or own is not other:
             return "the columns cannot be compared exactly"
-        if not re.fullmatch(r"\w+", parent):
-            return "the name of the column is not letters, digits and _"
     return ""
 
 
@@ -253,7 +251,7 @@ def _entity_key(name: str, table: TableSchema) -> str | None:
     """The single column that tells rows apart, as the database guarantees, or where it guarantees nothing, by its name."""
     usual = {f"{_singular(name)}_id", f"{_singular(name)}id", f"{name.lower()}_id", "id"}
     columns = [column for key in table.unique if key <= table.not_null and len(key) == 1 for column in key]
-    columns += [column for column, _ in table.columns if column.lower() in usual and not table.unique]
+    columns += [column for column, _ in table.columns if _plain(column) in usual and not table.unique]
     types = dict(table.columns)
     return next((column for column in columns if _name_type(types[column]) is not None), None)
 
@@ -267,6 +265,11 @@ def _name_type(sql_type: str) -> Type | None:
 def _candidates(tables: Mapping[str, TableSchema]) -> str:
     found = [f"{name}.{key}" for name, table in tables.items() if (key := _entity_key(name, table)) is not None]
     return "candidates: " + ", ".join(found[:6]) if found else "no table has a key of one column"
+
+
+def _plain(name: str) -> str:
+    """The name of a column, as most people would write it."""
+    return re.sub(r"\W", "_", name.lower())
 
 
 def _singular(name: str) -> str:

@@ -20,13 +20,42 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpsql.catalog.model import Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
-from dpsql.catalog.price import Price, price
+from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.errors import OptionError, PolicyError
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+REFERENCE = re.compile(r'\s*(\w+)\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
+PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
+REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
+
+FORMS = {  # what each key looks like where it is right
+    "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
+    "anchor": 'anchor = "/other/volume/anchor"', "table": 'table = "people"', "key": 'key = "person_id"',
+    "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
+    "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
+    "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
+    "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
+    "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
+    "bounds": 'bounds = [0, 100] or bounds = "search"', "bins": "bins = 10, of a range of numbers, or bins = [0, 10, 20, 50]",
+    "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false",
+    "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
+    "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
+    "analysts": "analysts.ada = { epsilon = 0.5 }",
+}
+
+SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
+
+SYNTAX = {  # how the reader's reasons begin, and what is meant to be there
+    "Invalid value": 'a text in double quotes, a number, a date, true or false, or a list such as ["a", "b"]',
+    "Expected '='": "name = value", "Illegal character": 'a " at both ends of the text, in one line',
+    "Unterminated string": 'a " at both ends of the text', "Cannot overwrite": "only one of the two: this key was there before",
+    "Cannot declare": "only one of the two: this part was there before",
+    "Expected ']'": "[name]", "Unclosed array": "a ] at the end of the list",
+    "Invalid initial character": "a name; there is no comma before the } of { name = value, name = value }",
+}
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -46,8 +75,10 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     try:
         tree = tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # the reader's own error is a ValueError, as is a number of 5000 digits
-        raise PolicyError(f"this is not TOML: {fault}", code="policy-syntax", span=_span_of_toml_fault(text, str(fault)),
-                          text=text, source=path) from None
+        reason = re.sub(r" \(at .*\)$", "", str(fault))
+        raise PolicyError(f"this is not TOML: {reason}", code="policy-syntax", span=_span_of_toml_fault(text, str(fault)),
+                          text=text, source=path, try_=next((try_ for start, try_ in SYNTAX.items() if reason.startswith(start)),
+                                                            "")) from None
     section = Section(tree, (), text, path)
     version = section.take("version", int, required=True)
     if version != 1:
@@ -70,37 +101,42 @@ class Section:
         self._tree, self.path, self._text, self._source = tree, path, text, source
         self._known: set[str] = set()
 
-    def fail(self, key: str | None, reason: str, *, try_: str = "", code: str = "policy") -> NoReturn:
+    def fail(self, key: str | None, reason: str, *, try_: str | None = None, code: str = "policy") -> NoReturn:
         path = self.path if key is None else (*self.path, key)
-        raise PolicyError(f"{'.'.join(path) or 'the policy'}: {reason}", code=code, try_=try_, span=locate(self._text, path),
+        form = try_ if try_ is not None else FORMS.get(key or "", "")
+        raise PolicyError(f"{'.'.join(path) or 'the policy'}: {reason}", code=code, try_=form, span=locate(self._text, path),
                           subject=".".join(path), text=self._text, source=self._source)
 
     def has(self, key: str) -> bool:
         self._known.add(key)
         return key in self._tree
 
-    def take(self, key: str, *kinds: type, required: bool = False) -> Any:
+    def take(self, key: str, *kinds: type, required: bool = False, form: str | None = None) -> Any:
         """The value of a key, or None. Fails where it is required and missing, or of another kind."""
         self._known.add(key)
         if key not in self._tree:
             if required:
-                self.missing(key, form=f"{key} = ...")
+                self.missing(key, form=FORMS[key])
             return None
         value = self._tree[key]
         if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-            wanted = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)
-            self.fail(key, f"must be {wanted}, not {_KIND_NAMES.get(type(value), type(value).__name__)}")
+            wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds if not (kind is int and float in kinds))
+            self.fail(key, f"must be {wanted}, not {_KIND_NAMES.get(type(value), type(value).__name__)}", try_=form)
         return value
 
     def missing(self, key: str, *, form: str) -> NoReturn:
         """A key that is missing may be there under a mistyped name."""
-        unknown = [other for other in self._tree if other not in self._known]
-        if mistyped := difflib.get_close_matches(key, unknown, n=1, cutoff=0.75):
-            self.fail(mistyped[0], "this key is unknown here", code="unknown-key", try_=key)
+        self.check_mistyped(key)
         self.fail(None, f"{key} is missing", try_=form, code="missing-key")
 
-    def section(self, key: str) -> Section | None:
-        value = self.take(key, dict)
+    def check_mistyped(self, key: str) -> None:
+        """Fail where the name of an unknown key is close to that of a key that is not there."""
+        unknown = [other for other in self._tree if other not in self._known]
+        if mistyped := difflib.get_close_matches(key, unknown, n=1, cutoff=0.7):
+            self.fail(mistyped[0], "this key is unknown here", code="unknown-key", try_=key)
+
+    def section(self, key: str, *, form: str | None = None) -> Section | None:
+        value = self.take(key, dict, form=form)
         return None if value is None else Section(value, (*self.path, key), self._text, self._source)
 
     def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
@@ -115,7 +151,7 @@ class Section:
             self.fail(key, "this is empty", try_=form, code="missing-key")
         found = []
         for name in group._tree:
-            part = group.section(name)
+            part = group.section(name, form=f"{name} = {SHORT[key]}" if key in SHORT else form.replace("<name>", name))
             assert part is not None
             found.append((name, part))
         if fold:
@@ -190,7 +226,10 @@ def _entity(name: str, part: Section) -> Entity:
     kinds = part.strings("any_of")
     if kinds:
         if len(set(kinds)) != len(kinds) or len(kinds) < 2:
-            part.fail("any_of", "must list different kinds of entities", try_='any_of = ["customer", "supplier"]')
+            part.fail("any_of", "must list different kinds of entities")
+        for key in ("table", "key"):
+            if part.has(key):
+                part.fail(key, "the kinds in any_of have tables and keys of their own", try_=f"leaving {key} out")
         entity = Entity(name=name, table="", key="", any_of=kinds)
     else:
         entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
@@ -209,7 +248,7 @@ def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:
     if not NAME.match(name):
-        part.fail(None, "a table's name is letters, digits and _")
+        part.fail(None, "a table's name is letters, digits and _", try_=f'ALTER TABLE "{name}" RENAME TO ..., in the database')
     public = bool(part.take("public", bool))
     rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
@@ -218,7 +257,7 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
         columns={column: _column(column, section) for column, section in part.sections("columns", fold=True)})
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
-            part.fail(limits, "a public table holds no entity, so it has no limit", try_="leave it out")
+            part.fail(limits, "a public table holds no entity, so it has no limit", try_="leaving it out")
     for column in per_value:
         if column not in table.columns:
             part.fail("rows_per_value", f"column {column} is not declared",
@@ -261,18 +300,30 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
     value = part.take("foreign_keys", list) or []
     keys = []
     for item in value:
-        form = 'foreign_keys = [{ columns = ["person_id"], references = "people(person_id)" }]'
         if not isinstance(item, dict) or set(item) != {"columns", "references"}:
-            part.fail("foreign_keys", "each is a table with columns and references", try_=form)
+            part.fail("foreign_keys", "each is a table with columns and references")
         columns = [item["columns"]] if isinstance(item["columns"], str) else item["columns"]
-        match = re.fullmatch(r"\s*(\w+)\s*\(\s*([\w\s,]+?)\s*\)\s*", str(item["references"]))
+        match = REFERENCE.fullmatch(str(item["references"]))
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
-            part.fail("foreign_keys", "references is written table(column)", try_=form)
-        target = tuple(column.strip() for column in match.group(2).split(","))
+            part.fail("foreign_keys", "references is written table(column)")
+        target = tuple(plain or quoted.replace('""', '"') for quoted, plain in REFERENCED.findall(match.group(2)))
         if len(target) != len(columns):
-            part.fail("foreign_keys", "columns and references differ in number")
-        keys.append(ForeignKey(columns=tuple(columns), table=match.group(1), references=target))
+            part.fail("foreign_keys", f"columns and references differ in number: {len(columns)} and {len(target)}")
+        key = ForeignKey(columns=tuple(columns), table=match.group(1), references=target)
+        if key in keys:
+            part.fail("foreign_keys", f"the one of {', '.join(columns)} is there twice", try_="leaving one of them out")
+        keys.append(key)
     return tuple(keys)
+
+
+def written_reference(table: str, columns: Iterable[str]) -> str:
+    """What `references` of a foreign key says; the names of columns may hold anything."""
+    return f"{table}({', '.join(c if PLAIN.fullmatch(c) else quoted(c) for c in columns)})"
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes, as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _column(name: str, part: Section) -> ColumnPolicy:
@@ -313,9 +364,9 @@ def _values_from(part: Section) -> tuple[str, str] | None:
     text = part.take("values_from", str)
     if text is None:
         return None
-    match = re.fullmatch(r"(\w+)\.(\w+)", text)
+    match = re.fullmatch(r"(\w+)\.(.+)", text, re.DOTALL)
     if match is None:
-        part.fail("values_from", "is written table.column", try_='values_from = "plans.plan"')
+        part.fail("values_from", "is written table.column")
     return match.group(1), match.group(2)
 
 
@@ -349,7 +400,7 @@ def _bins(part: Section, bounds: tuple[Scalar, Scalar] | None) -> tuple[float, .
     if isinstance(value, list):
         if len(value) < 2 or any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in value) or any(
                 not a < b for a, b in pairwise(value)):
-            part.fail("bins", "must be rising cut points", try_="bins = [0, 10, 20, 50]")
+            part.fail("bins", "must be rising cut points")
         if max(abs(value[0]), abs(value[-1])) > MOST_BOUND:
             part.fail("bins", "cut points must be within ±1e15")
         return tuple(float(cut) for cut in value)
@@ -366,7 +417,7 @@ def _bins(part: Section, bounds: tuple[Scalar, Scalar] | None) -> tuple[float, .
 def _step(part: Section) -> Fraction | None:
     decimals, power = part.take("decimals", int), part.take("power_of_two", int)
     if decimals is not None and power is not None:
-        part.fail("power_of_two", "decimals and power_of_two cannot both be given")
+        part.fail("power_of_two", "decimals and power_of_two cannot both be given", try_="only decimals")
     if decimals is not None:
         if not 0 <= decimals <= 9:
             part.fail("decimals", "must be between 0 and 9")
@@ -380,10 +431,12 @@ def _step(part: Section) -> Fraction | None:
 
 def _price(part: Section, *, required: bool) -> Price | None:
     given = {key: part.take(key, int, float) for key in ("epsilon", "delta", "rho")}
+    if given["epsilon"] is None and given["rho"] is None:
+        part.check_mistyped("epsilon")
     try:
         found = price(**given)
     except OptionError as fault:
-        part.fail(fault.subject or None, fault.reason, try_=fault.try_)
+        part.fail(fault.subject or None, fault.reason, try_=fault.try_ or None)
     if found is None and required:
         part.missing("epsilon", form="epsilon = 1.0, or epsilon and delta, or rho")
     return found
@@ -401,19 +454,33 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         prices[key] = _price(section, required=True) if section is not None else None
         if section is not None:
             section.finish()
-    analysts = {}
+    analysts, named = {}, []
     for analyst, section in part.sections("analysts"):
         amount = _price(section, required=True)
         assert amount is not None
         analysts[analyst] = amount
+        named.append(section)
         section.finish()
     part.finish()
-    budget = Budget(name=name, entity=entity, total=total, analysts=analysts, **prices)
-    for whose, limit in [("per_analyst", budget.per_analyst), *((f"analysts.{who}", p) for who, p in analysts.items())]:
+    for limit in (prices["per_analyst"], *analysts.values()):
         if limit is not None and (limit.rho is None) != (total.rho is None):
-            part.fail(whose.split(".")[0], "must be in the same currency as the total",
-                      try_="epsilon" if total.rho is None else "rho")
-    return budget
+            whose = "per_analyst" if limit is prices["per_analyst"] else "analysts"
+            part.fail(whose, "must be in the same currency as the total", try_="epsilon" if total.rho is None else "rho")
+    for key, amount in prices.items():
+        _check_fits(parts[key], amount, total)
+    for section, amount in zip(named, analysts.values(), strict=True):
+        _check_fits(section, amount, total)
+    return Budget(name=name, entity=entity, total=total, analysts=analysts, **prices)
+
+
+def _check_fits(part: Section | None, amount: Price | None, total: Price) -> None:
+    """What the total cannot hold could never be spent."""
+    if part is None or amount is None:
+        return
+    if (wrong := misfit(amount, total)) is not None:
+        part.fail(wrong[0], f"the total {wrong[1]}", try_=wrong[2])
+    if (more := excess(amount, total)) is not None:
+        part.fail(more[0], "this is more than the total, so it could never be spent", try_=more[1])
 
 
 def _check_references(policy: Policy, root: Section) -> None:
@@ -430,6 +497,10 @@ def _check_references(policy: Policy, root: Section) -> None:
             fail(path, f"table {table} declares no column {name}", _close(name, policy.tables[table].columns)
                  or f"[tables.{table}.columns]  {name} = {{}}")
 
+    for table in policy.tables.values():
+        if table.source is not None and policy.database is not None:
+            fail(("tables", table.name, "source"), "tables are either in the database that is named above, or in files",
+                 "leaving one of the two out")
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:
@@ -454,4 +525,5 @@ def _check_references(policy: Policy, root: Section) -> None:
                 place = (*path, "columns", declared.name, "values_from")
                 column(place, *declared.values_from)
                 if not policy.tables[declared.values_from[0]].public:
-                    fail(place, f"table {declared.values_from[0]} is not public, so its values are private")
+                    fail(place, f"table {declared.values_from[0]} is not public, so its values are private",
+                         f"public = true in [tables.{declared.values_from[0]}], or the list of values")

@@ -70,3 +70,19 @@ def price(*, epsilon: object = None, delta: object = None, rho: object = None) -
     if epsilon is not None:
         return Price(epsilon=exact(epsilon, "epsilon", least=LEAST, most=MOST), delta=some_delta)
     return Price(rho=exact(rho, "rho", least=LEAST, most=MOST), delta=some_delta)
+
+
+def misfit(amount: Price, total: Price) -> tuple[str, str, str] | None:
+    """Why a total cannot hold an amount of this kind: which number, the reason, what to write instead; None if it can."""
+    if amount.rho is not None and total.rho is None and not total.delta:
+        return "rho", "is a pure epsilon, and a price in rho is not", "epsilon = 0.5"
+    if amount.epsilon is not None and amount.delta and not total.delta:
+        return "delta", "has no delta", "a price without delta"
+    return None
+
+
+def excess(amount: Price, total: Price) -> tuple[str, str] | None:
+    """Which number of an amount is more than the total has, and the most that it may be; None if there is none."""
+    pairs = (("epsilon", amount.epsilon, total.epsilon), ("rho", amount.rho, total.rho), ("delta", amount.delta, total.delta))
+    return next(((name, f"{name} = {short(whole)}, at most") for name, part, whole in pairs
+                 if part is not None and whole is not None and part > whole), None)

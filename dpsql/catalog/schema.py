@@ -27,6 +27,7 @@ from dpsql.catalog.model import (
     TablePolicy,
 )
 from dpsql.catalog.policy import MOST_VALUES, locate, suggest
+from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -54,6 +55,15 @@ _SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 _WIDE = {"HUGEINT", "UHUGEINT", "UBIGINT", "FLOAT", "DOUBLE"}
 _TEXT = {"VARCHAR", "UUID"}
 _TIMES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+
+VALUES = {
+    Type.BOOLEAN: "values = [false, true]", Type.BIGINT: "values = [1, 2]", Type.DOUBLE: "values = [0.5, 1.0]",
+    Type.VARCHAR: 'values = ["a", "b"]', Type.DATE: "values = [2020-01-31]", Type.TIMESTAMP: "values = [2020-01-31T12:00:00]",
+}
+BOUNDS = {
+    Type.BIGINT: "range = [0, 100]", Type.DOUBLE: "bounds = [0, 100]", Type.DATE: "range = [2020-01-01, 2029-12-31]",
+    Type.TIMESTAMP: "bounds = [2020-01-01T00:00:00, 2029-12-31T23:59:59]",
+}
 
 
 def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
@@ -186,7 +196,8 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
         carried = carried_as(dict(last.columns).get(column, ""))
         if carried is None or carried[0] is Type.DOUBLE or carried[0].temporal:  # of these, different values are grouped as one
             raise _fault(policy, ("entities", entity.name, "key"),
-                         f"a column of type {dict(last.columns).get(column)} cannot name an entity")
+                         f"a column of type {dict(last.columns).get(column)} cannot name an entity",
+                         try_="a column of whole numbers or texts")
         return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null)
 
     def paths(name: str, seen: tuple[str, ...]) -> set[OwnerPath]:
@@ -265,7 +276,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
     ends = ANY_NUMBER
     if declared.bounds is not None:
         if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
-            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}")
+            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}", try_=BOUNDS.get(kind, "no bounds"))
         ends = _interval([_convert(policy, path, end, kind, sql_type) for end in declared.bounds])
         if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
             domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
@@ -275,7 +286,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         ends = _interval(domain.values)
     for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):
         if given is not None and not kind.numeric:
-            raise _fault(policy, path, f"{key} is for numbers, and the column is {sql_type}")
+            raise _fault(policy, path, f"{key} is for numbers, and the column is {sql_type}", try_=f"leaving {key} out")
     if kind is Type.BOOLEAN and domain is None:
         domain = Domain((False, True))
     nullable = declared.nullable and name not in schema.not_null
@@ -315,7 +326,8 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, s
             return dt.datetime(value.year, value.month, value.day)
         case Type.DATE, dt.date() if not isinstance(value, dt.datetime):
             return value
-    raise _fault(policy, path, f"{value!r} is not a value of a column of type {sql_type}")
+    example = BOUNDS.get(kind, "") if len(path) == 4 else VALUES[kind]
+    raise _fault(policy, path, f"{written(value)} is not a value of a column of type {sql_type}", try_=example)
 
 
 def _fault(policy: Policy, path: tuple[str, ...], reason: str, *, try_: str = "", code: str = "policy-schema") -> PolicyError:

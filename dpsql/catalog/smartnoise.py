@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.catalog import writing
-from dpsql.catalog.policy import NAME, parse_policy, suggest
+from dpsql.catalog.policy import NAME, parse_policy, suggest, written_reference
 from dpsql.catalog.writing import comment, note, value
 from dpsql.catalog.yaml_entries import Entry, root_of
 from dpsql.errors import PolicyError
@@ -110,7 +110,7 @@ def _read(root: Entry, row_keys: Mapping[str, str]) -> _Metadata:
             if any(name.lower() == table.name.lower() for table in tables):
                 raise entry.fault("another schema has a table of this name, and policies name tables without schema")
             if not NAME.match(name):
-                raise entry.fault("a table's name in a policy is letters, digits and _", try_="a view of another name")
+                raise entry.fault("a table's name in a policy is letters, digits and _", try_="a table of another name")
             tables.append(_table(name, schema, entry, row_keys.get(name)))
     for name in row_keys:
         if name not in [table.name for table in tables]:
@@ -143,8 +143,6 @@ def _table(name: str, schema: str, entry: Entry, row_key: str | None) -> _Table:
     if row_key is not None and not row_privacy:
         raise entry.fault("it has a row key, but not row_privacy", try_="row_privacy: true, or no row key")
     key = row_key if row_key is not None else next(iter(ids), None)
-    if key is not None and not NAME.match(key):
-        raise entries[key].fault("a column that names an entity must be letters, digits and _")
     given = [(option, flags.get(option)) for option in options if option not in ("max_ids", "row_privacy")]
     return _Table(name=name, schema=schema, columns=columns, key=key, max_ids=1 if row_privacy else max_ids,
                   row_privacy=row_privacy, notes=tuple(NO_COUNTERPART[pair] for pair in given))
@@ -273,7 +271,8 @@ def _written(table: _Table, entity: _Entity | None, *, alone: bool) -> list[str]
         lines.append(note(f"# key = {value(table.key or '')}", what))
     else:
         own = entity.tables[0]
-        lines.append(f"foreign_keys = [{{ columns = {value(table.key or '')}, references = {value(f'{own.name}({own.key})')} }}]")
+        references = value(written_reference(own.name, (own.key or "",)))
+        lines.append(f"foreign_keys = [{{ columns = {value(table.key or '')}, references = {references} }}]")
     if entity is not None:
         limit: writing.Value = table.max_ids if alone else {entity.name: table.max_ids}
         lines.append(note(f"rows_per_entity = {value(limit)}", "max_ids" if not table.row_privacy else "row_privacy"))

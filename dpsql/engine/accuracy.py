@@ -90,7 +90,7 @@ def _account(given: Sequence[Option], session: Session) -> Price:
     own = read_options([option for option in given if option.name in ("epsilon", "delta", "rho")], default=None,
                        confidence=session.confidence, known=())
     if own.price is not None:
-        return priced(own.price, session.budget)
+        return priced(own.price, session.budget, own.span)
     mine = session.budget.of(session.analyst)
     return mine if mine is not None and mine.epsilon is not None and not mine.delta else session.budget.total
 

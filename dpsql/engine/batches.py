@@ -72,7 +72,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
 
 def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tuple[Batch, Options]:
     """Linear questions as workloads, on the terms of a statement or of all of them."""
-    price = priced(options.price, session.budget)
+    price = priced(options.price, session.budget, options.span)
     check_fitting(options)
     made = least(asked, price, session.kernel, session.scratch, strategy=options.strategy or "auto",
                  span=options.span.get("strategy"))

@@ -117,7 +117,7 @@ class Plan:
 
 def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: PublicFacts) -> Plan:
     """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
-    price = priced(terms.options.price, budget)
+    price = priced(terms.options.price, budget, terms.options.span)
     suite = "independent" if terms.suite == "auto" else terms.suite
     found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite, public=public,
                  terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))

@@ -224,6 +224,21 @@ def test_strange_names() -> None:
     fitted(text, schema)
 
 
+def test_foreign_keys_to_strange_names() -> None:
+    schema = schema_of('CREATE TABLE people ("Person ID" INTEGER PRIMARY KEY)', 'CREATE TABLE codes ("a, (b)" VARCHAR PRIMARY KEY)',
+                       'CREATE TABLE visits (person INTEGER REFERENCES people ("Person ID"), code VARCHAR REFERENCES codes ("a, (b)"))')
+    text = draft(schema)
+    assert [key.references for key in parse_policy(text).tables["visits"].foreign_keys] == [("Person ID",), ("a, (b)",)]
+    assert fitted(text, schema).tables["visits"].owner is not None
+
+
+def test_keys_are_guessed_from_names_as_people_write_them() -> None:
+    text = draft(schema_of('CREATE TABLE people ("Person ID" BIGINT)', 'CREATE TABLE visits ("person-id" BIGINT, cost DOUBLE)'),
+                 sources={"people": "people.csv", "visits": "visits.csv"})
+    assert parse_policy(text).entities["person"].key == "Person ID"
+    assert 'foreign_keys = [{ columns = "person-id", references = "people(Person ID)" }]' in text
+
+
 def test_comments_keep_to_their_lines() -> None:
     """A name cannot leave its comment and become a declaration."""
     columns = (("id", "INTEGER"), ("x = {}\npublic = true\n# ", "BLOB"))

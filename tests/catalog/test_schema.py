@@ -183,11 +183,11 @@ MISFITS = {
                                     '[entities.person]\ntable = "people"\nkey = "ssn"\n[tables.people.columns.ssn]',
                                     "[tables.people.columns.ssn]", "people has no column ssn"),
     "text-for-numbers": Misfit("age = { range = [0, 100], nullable = false, bins = 10 }", 'age = { values = ["old", "young"] }',
-                               "age", "'old' is not a value of a column of type INTEGER"),
+                               "age", '"old" is not a value of a column of type INTEGER'),
     "number-for-text": Misfit('sex = { values = ["f", "m"] }', "sex = { values = [1, 2] }", "sex", "1 is not a value"),
     "half-for-whole": Misfit("age = { range = [0, 100]", "age = { range = [0.5, 100]", "age", "0.5 is not a value"),
     "true-for-whole": Misfit("age = { range = [0, 100], nullable = false, bins = 10 }", "age = { values = [true] }", "age",
-                             "True is not a value"),
+                             "true is not a value"),
     "time-for-date": Misfit("born = { range = [1920-01-01, 2020-12-31] }",
                             "born = { range = [1920-01-01T00:00:00, 2020-12-31T00:00:00] }", "born", "is not a value"),
     "bounds-of-text": Misfit("nickname = {}", "nickname = { bounds = [0, 1] }", "nickname", "do not fit the type VARCHAR"),
@@ -225,7 +225,7 @@ def test_what_does_not_fit_is_located(misfit: Misfit, reader: DuckReader) -> Non
         fitted(reader, policy=text)
     fault = caught.value.as_dict()
     assert misfit.says in fault["reason"]
-    assert misfit.try_ in (fault["try"] or "")
+    assert fault["try"] and misfit.try_ in fault["try"]
     assert fault["code"] == misfit.code
     assert text.splitlines()[fault["line"] - 1].startswith(misfit.at)
 

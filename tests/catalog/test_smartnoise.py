@@ -208,7 +208,6 @@ MISTAKES = {
     "column-twice": ("a: {b: {t: {x: {type: int}, §X§: {type: int}}}}", "twice"),
     "table-twice": ("a: {b: {t: {x: {type: int}}}, c: {T: §{x: {type: int}}§}}", "another schema has a table of this name"),
     "table-name": ("a: {b: {'my table': §{x: {type: int}}§}}", "letters, digits and _"),
-    "id-name": ("a: {b: {t: {'my id': §{type: int, private_id: true}§}}}", "letters, digits and _"),
     "list-name": ("a: {b: {t: {§[x]§: {type: int}}}}", "single value"),
     "foreign-tag": ("a: {b: {t: {x: {type: §!!python/name:os.system ''§}}}}", "cannot be read"),
     "bad-merge": ("a: {b: {t: {x: §{<<: 5, type: int}§}}}", "merge"),
@@ -231,6 +230,12 @@ def test_a_mistake_is_located(marked: str, says: str) -> None:
 def test_what_is_no_yaml_is_one_kind_of_error(text: str) -> None:
     with pytest.raises(PolicyError):
         imported(text)
+
+
+def test_entities_are_named_by_columns_of_any_name() -> None:
+    policy = parse_policy(imported("a: {b: {t: {'my (id)': {type: int, private_id: true}}, u: {'my (id)': {type: int, private_id: true}}}}"))
+    assert policy.entities["person"].key == "my (id)"
+    assert policy.tables["u"].foreign_keys[0].references == ("my (id)",)
 
 
 def test_empty_metadata() -> None:

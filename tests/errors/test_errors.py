@@ -104,9 +104,15 @@ def test_line_ends_of_other_systems_are_not_shown() -> None:
     assert shown("SELECT\r\n  agee\r\nFROM t", "agee") == "SqlError at line 2, column 3: wrong\n      agee\n      ^^^^"
 
 
-def test_letters_of_any_script_count_as_one() -> None:
+def test_carets_stand_under_letters_of_any_width() -> None:
     found = shown("SELECT 'é日本' || näme", "näme")
-    assert found == "SqlError at line 1, column 17: wrong\n    SELECT 'é日本' || näme\n                    ^^^^"
+    assert found == "SqlError at line 1, column 17: wrong\n    SELECT 'é日本' || näme\n                      ^^^^", "日本 takes four columns"
+    assert shown("SELECT 'e\u0301' || 名前", "名前").endswith("\n                  ^^^^"), "an accent takes none"
+
+
+def test_text_that_would_steer_a_terminal_is_not_shown() -> None:
+    assert shown("SELECT '\x1b[31m\x07' || x", "x", try_="y") == (
+        "SqlError at line 1, column 20: wrong\n    SELECT ' [31m ' || x\n                       ^\n    try y")
 
 
 def test_a_hint_of_several_lines_is_indented() -> None:
