@@ -210,9 +210,8 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
 
 def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
-    answers = sum(cells_count(one.question) * len(one.sums) for one in asked)
-    _check_count(answers)
-    if not answers:
+    _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
+    if not any(one.sums and cells_count(one.question) for one in asked):
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
     kinds: dict[object, list[Asked]] = {}  # sums of one expression over one source
     _, places_of = different([one.source for one in asked])

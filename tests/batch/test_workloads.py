@@ -136,6 +136,7 @@ WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
     (["SELECT nickname, COUNT(*) FROM people GROUP BY nickname"], {}, Unsupported, "the values of nickname are not declared"),
     (["SELECT COUNT(*) FROM people WHERE age > 1000"], {}, Unsupported, "no declared value fulfils these conditions"),
     (["SELECT COUNT(*) FROM people WHERE 1 = 2"], {}, Unsupported, ""),
+    (["SELECT COUNT(*) FROM people", "SELECT age FROM people GROUP BY age, age + 1, age + 2, age + 3"], {}, Unsupported, "these are 104"),
     (["SELECT COUNT(*) FROM scores"], {}, Unsupported, "a workload is over private rows with a limit"),
     (["SELECT COUNT(*) FROM clinics"], {}, Unsupported, "a workload is over private rows with a limit"),
     (["SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM peple"], {}, SqlError, "there is no table peple"),
