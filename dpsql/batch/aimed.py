@@ -350,7 +350,7 @@ def buys(made: Aimed, left: Fraction) -> str:
 def _needed(made: Aimed, wider: Goals, power: int) -> float:
     """A price that meets wider goals."""
     total = 0.0
-    for at, (group, price) in enumerate(zip(made.groups, made.prices, strict=True)):
+    for at, (group, _, price) in enumerate(made.shares):
         kind = KINDS["laplace" if group.pure else "gaussian"]
         before, after = made.goals.targets(made, at, kind), wider.targets(made, at, kind)
         asked = np.isfinite(before)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpsql.accounting.cost import amount
+from dpsql.accounting.cost import Cost, amount
 from dpsql.batch.consistency import NOTES
 from dpsql.batch.group import Group, Plan
 from dpsql.batch.plan import Batch, cells_count, different
@@ -23,7 +23,7 @@ MOST_SHOWN = 6  # kinds of parts of a workload that are told one by one
 
 def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str, left: Sequence[str]) -> Explanation:
     """What a batch would do and cost."""
-    found = [_measurement(made, at, group, plan) for at, (group, plan) in enumerate(zip(made.groups, made.plans, strict=True))]
+    found = [_measurement(made, at, *share) for at, share in enumerate(made.shares)]
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
     cells = [cells_count(one.question) for one in made.asked]
@@ -40,14 +40,14 @@ def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:
         yield from steps(source, stabilities(source, public), 0, entity)
 
 
-def _measurement(made: Batch, at: int, group: Group, plan: Plan) -> Measurement:
+def _measurement(made: Batch, at: int, group: Group, plan: Plan, price: Cost) -> Measurement:
     texts = dict.fromkeys(recipe.call.text or recipe.call.function for one, places in zip(made.asked, made.places, strict=True)
                           for recipe in one.recipes if any(places[part].group == at for part in recipe.sums))
     kind = "counts" if isinstance(group.summand, Count) else "sums"
     shown = _shortened(list(texts))
     against = {verdict.name: _why(verdict, plan) for verdict in plan.verdicts if verdict.name != plan.name}
-    return Measurement(what=f"{kind}: {plan.note}", aggregates=tuple(shown), price=amount(made.price(at)), mechanism=plan.name,
-                       noise=plan.noise(made.price(at)), against=against, about=tuple(_matrix(group)))
+    return Measurement(what=f"{kind}: {plan.note}", aggregates=tuple(shown), price=amount(price), mechanism=plan.name,
+                       noise=plan.noise(price), against=against, about=tuple(_matrix(group)))
 
 
 def _matrix(group: Group) -> Iterator[str]:

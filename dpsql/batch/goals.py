@@ -87,20 +87,17 @@ class Goals:
     each: tuple[dict[str, Goal], ...]
     confidence: Fraction
 
-    def targets(self, made: Batch, group: int, kind: Kind, scale: float = 1.0) -> Array:
-        """The variance of each number of a group, infinite where none is asked; with all errors `scale` times as wide."""
+    def targets(self, made: Batch, group: int, kind: Kind) -> Array:
+        """The variance that each number of a group may have, infinite where no accuracy is asked."""
         found = np.full(made.groups[group].workload.rows, math.inf)
         for one, places, goals in zip(made.asked, made.places, self.each, strict=True):
             for recipe in one.recipes:
                 if recipe.call.id not in goals or places[recipe.sums[0]].group != group:
                     continue
-                goal = goals[recipe.call.id]
-                wider = replace(goal, amount=goal.amount * Fraction(scale))
-                times = slopes(one, recipe)
+                times, queries = slopes(one, recipe), places[recipe.sums[0]].queries
                 for each in np.unique(times).tolist():
-                    queries = places[recipe.sums[0]].queries[(times == each) & (places[recipe.sums[0]].queries >= 0)]
-                    most = allowed(wider, self.confidence, made.groups[group].unit * each, kind)
-                    np.minimum.at(found, queries, most / each**2)
+                    most = allowed(goals[recipe.call.id], self.confidence, made.groups[group].unit * each, kind)
+                    np.minimum.at(found, queries[(times == each) & (queries >= 0)], most / each**2)
         return found
 
     def wider(self, factor: float) -> Goals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +47,11 @@ class Measured:
 
     def noise(self, price: Cost) -> str:
         request = self.request(price)
-        numbers, least, most = sum(block.rows for block in request.blocks), *_ends([block.scale for block in request.blocks])
-        scales = f"{least:.4g}" if math.isclose(least, most, rel_tol=1e-3) else f"{least:.4g} to {most:.4g}"
+        numbers, scales = sum(block.rows for block in request.blocks), [block.scale for block in request.blocks]
+        least, most = min(scales), max(scales)
+        told = f"{least:.4g}" if math.isclose(least, most, rel_tol=1e-3) else f"{least:.4g} to {most:.4g}"
         word = "standard deviation" if request.noise == "gaussian" else "scale"
-        return f"discrete {request.noise.capitalize()} noise of {word} {scales} on {numbers} integer queries"
+        return f"discrete {request.noise.capitalize()} noise of {word} {told} on {numbers} integer queries"
 
     def variances(self, price: Cost) -> Array:
         return variances_at(self.group, self.group.smaller.workload, self.strategy, price)
@@ -91,10 +92,6 @@ def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Co
     """The variances of a workload's answers by a strategy at a price, in the unit of the aggregate."""
     amount = float(price.epsilon if strategy.noise == "laplace" and price.epsilon is not None else price.rho)
     return strategy.variances(workload, amount) * (group.moved * group.unit) ** 2
-
-
-def _ends(scales: Sequence[float]) -> tuple[float, float]:
-    return min(scales), max(scales)
 
 
 def _in_line(smaller: Reduced) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -43,9 +43,12 @@ class Place:
     group: int
     queries: NDArray[np.int64]
 
-    def of(self, numbers: Array) -> Array:
-        """Of the numbers of a group those of the cells; NaN where there is none."""
-        return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
+    def estimate(self, told: Told, at: int) -> Estimate:
+        """The sum in every cell, NaN where there is none, from what is told of its group; `at` numbers the statement's sums."""
+        values, variances = (np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
+                             for numbers in (told.values, told.variances))
+        error = Error(kind=told.kind, scale=1.0, together=self.group)
+        return Estimate(values=values, slopes={(at, self.group): (error, np.sqrt(np.maximum(variances, 0)))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,42 +85,43 @@ class Batch:
         """An equal share for every group."""
         return self.purse.part(Fraction(1, len(self.groups)))
 
+    @property
+    def shares(self) -> Iterator[tuple[Group, Plan, Cost]]:
+        """Every group, its plan and what that spends."""
+        return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
+
     def steps(self) -> Generator[Request, Any, Found]:
         """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
         told = []
-        for i, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
-            told.append(made_consistent(group, (yield from plan.steps(self.price(i))), self.consistency))
-        return Found(statements=[self._cells(number, told) for number in range(len(self.asked))],
+        for group, plan, price in self.shares:
+            told.append(made_consistent(group, (yield from plan.steps(price)), self.consistency))
+        return Found(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told), strict=True)),
                      notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
 
     @property
     def mean_variance(self) -> float:
         """Of all numbers, each against the largest that one entity adds to it; 0 where it depends on the data."""
-        plans = enumerate(zip(self.groups, self.plans, strict=True))
-        found = [variances / group.unit**2 / group.moved**2 for i, (group, plan) in plans
-                 if (variances := plan.variances(self.price(i))) is not None]
+        found = [variances / group.unit**2 / group.moved**2 for group, plan, price in self.shares
+                 if (variances := plan.variances(price)) is not None]
         return float(np.mean(np.concatenate(found))) if found else 0.0
 
     def expected(self) -> list[dict[str, Array]]:
         """The standard errors of every statement's aggregates over its cells, before anything is spent; NaN where they depend on
         the data."""
         told = []
-        for i, (group, plan) in enumerate(zip(self.groups, self.plans, strict=True)):
-            empty, variances = np.zeros(group.workload.rows), plan.variances(self.price(i))
+        for group, plan, price in self.shares:
+            empty, variances = np.zeros(group.workload.rows), plan.variances(price)
             told.append(Told(values=empty, variances=empty + math.nan if variances is None else variances))
-        made = [self._cells(number, told) for number in range(len(self.asked))]
-        return [{name: estimate.deviations for name, estimate in found.items()} for _, found in made]
+        return [{name: estimate.deviations for name, estimate in found.items()} for found in self._aggregates(told)]
 
-    def _cells(self, number: int, told: Sequence[Told]) -> tuple[Cells, dict[str, Estimate]]:
-        one = self.asked[number]
-        sums = []
-        for at, (part, place) in enumerate(zip(one.sums, self.places[number], strict=True)):
-            group = told[place.group]
-            spread = np.sqrt(np.maximum(place.of(group.variances), 0))
-            known = Estimate(values=place.of(group.values), slopes={
-                (at, place.group): (Error(kind=group.kind, scale=1.0, together=place.group), spread)})
-            sums.append(known.scaled(part.times))
-        return cells_of(one.question), {recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes}
+    def _aggregates(self, told: Sequence[Told]) -> list[dict[str, Estimate]]:
+        """The aggregates of every statement by their names, from what is told of the groups."""
+        found = []
+        for one, places in zip(self.asked, self.places, strict=True):
+            sums = [place.estimate(told[place.group], at).scaled(part.times)
+                    for at, (part, place) in enumerate(zip(one.sums, places, strict=True))]
+            found.append({recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes})
+        return found
 
 
 def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Estimate:
@@ -203,8 +207,8 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
     if not made:
         raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
     best = min(made, key=lambda one: one.mean_variance)
-    for i, plan in enumerate(best.plans):
-        plan.check(best.price(i))
+    for _, plan, share in best.shares:
+        plan.check(share)
     return best
 
 

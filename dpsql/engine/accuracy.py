@@ -105,6 +105,6 @@ def cheapest(queries: Sequence[Query], asked: Sequence[Linear], goals: Goals, gi
         made = aimed(batch(asked, unit, session.kernel, session.scratch), goals, kept)
         caps = [option for option in given if option.name in ("epsilon", "rho")]
         check_cap(made, account if caps else None, caps[0].span if caps else None)
-        for i, plan in enumerate(made.plans):
-            plan.check(made.price(i))
+        for _, plan, price in made.shares:
+            plan.check(price)
     return made
