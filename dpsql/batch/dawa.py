@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.batch.group import Group, Told
+from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
-from dpsql.errors import OptionError
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.requests import WIDEST, Buckets, Numbered, Partition, Request
 from dpsql.requests.partition import height
@@ -45,17 +44,12 @@ class Dawa:
     """The plan of a group over one column."""
 
     group: Group
-
-    name = NAME
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return ()
+    name: str = NAME
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def note(self) -> str:
-        workload = self.group.workload
-        return (f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{NAME}': buckets are chosen by the "
+        return (f"{self.group.size} by the strategy '{NAME}': buckets are chosen by the "
                 "data, privately, and values share them equally")
 
     def noise(self, price: Cost) -> str:
@@ -69,7 +63,7 @@ class Dawa:
     def check(self, price: Cost) -> None:
         least = scale_of(Fraction(self.group.moved) / price.part(1 - FIRST).as_epsilon)
         if self.partition(price).scale > WIDEST / 2 or least > WIDEST / 2**20:
-            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+            raise too_small()
 
     def partition(self, price: Cost) -> Partition:
         """The request for buckets. A bucket is worth its part of the second noise, and what tells it from noise."""

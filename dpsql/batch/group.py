@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import Column
+from dpsql.errors import OptionError
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.requests import Axis, Request
@@ -45,6 +46,11 @@ class Group:
     def smaller(self) -> Reduced:
         return reduced(self.workload)
 
+    @property
+    def size(self) -> str:
+        """How large the workload is, for people."""
+        return f"{self.workload.rows} numbers over {self.workload.domain.size} cells"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -58,6 +64,11 @@ class Told:
     variances: Array
     kind: Kind = "normal"
     notes: tuple[str, ...] = ()
+
+
+def too_small() -> OptionError:
+    """Where a price pays for no noise that can be drawn."""
+    return OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
 
 
 class Plan(Protocol):

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.batch.group import Group, Kind, Told
-from dpsql.errors import OptionError
+from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.requests import WIDEST, Blocked, Blocks
@@ -41,9 +40,9 @@ class Measured:
 
     @property
     def note(self) -> str:
-        known, workload = self.strategy.certificate, self.group.workload
+        known = self.strategy.certificate
         sure = f", {known}" if known is not None and known.bound > 0 else ""
-        return f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{self.name}'{sure}"
+        return f"{self.group.size} by the strategy '{self.name}'{sure}"
 
     def noise(self, price: Cost) -> str:
         request = self.request(price)
@@ -64,7 +63,7 @@ class Measured:
 
     def check(self, price: Cost) -> None:
         if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # no noise of 64 bits pays for it
-            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+            raise too_small()
 
     def request(self, price: Cost) -> Blocks:
         """The strategy's blocks over the view, with scales that this price pays for."""

@@ -16,7 +16,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.accounting.filter import purse
 from dpsql.batch.compiling import Asked, group_of
 from dpsql.batch.consistency import made_consistent
-from dpsql.batch.group import Group, Plan, Told
+from dpsql.batch.group import Group, Plan, Told, too_small
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
@@ -205,7 +205,7 @@ def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: S
     made = [replace(batch(asked, held, public, scratch), strategy=strategy, span=span)
             for held in purses if held.epsilon or held.rho]
     if not made:
-        raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+        raise too_small()
     best = min(made, key=lambda one: one.mean_variance)
     for _, plan, share in best.shares:
         plan.check(share)

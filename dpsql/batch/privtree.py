@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost, root
-from dpsql.batch.group import Group, Told
+from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
-from dpsql.errors import OptionError
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
@@ -41,17 +40,12 @@ class PrivTree:
     """The plan of a group of counts over two numeric columns."""
 
     group: Group
-
-    name = NAME
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return ()
+    name: str = NAME
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def note(self) -> str:
-        workload = self.group.workload
-        return (f"{workload.rows} numbers over {workload.domain.size} cells by the strategy '{NAME}': boxes are split where rows "
+        return (f"{self.group.size} by the strategy '{NAME}': boxes are split where rows "
                 "are, privately, and cells share them by their size")
 
     def noise(self, price: Cost) -> str:
@@ -68,7 +62,7 @@ class PrivTree:
         request = self.request(price)
         spread = request.leaf.scale if isinstance(request.leaf, DiscreteLaplace) else request.leaf.sigma
         if max(request.scale, spread) > WIDEST / 2:
-            raise OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
+            raise too_small()
 
     def request(self, price: Cost) -> Tree:
         """The tree with the noise that its half pays for: at a decay of ln 4 scales a row costs 7 / 3 / scale, and the range of
