@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost, amount
@@ -30,14 +29,12 @@ FARTHEST = 2**40  # entities: beyond that nothing is certain
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The checks, who decides each, and what is spent."""
+    """The checks, how they are decided together, and on which terms."""
 
     checks: tuple[Prepared, ...]
-    deciders: tuple[Decider, ...]
     terms: Terms
     suite: str
-    purse: Cost
-    public: PublicFacts
+    together: Together
 
     @property
     def price(self) -> Price:
@@ -47,19 +44,13 @@ class Plan:
     @property
     def identity(self) -> tuple[object, ...]:
         """What tells this validation from others: what is asked, within which intervals, of whom, and on which terms."""
-        return ("validate", [check.case for check in self.checks], [decider.name for decider in self.deciders], self.suite,
+        return ("validate", list(self.together.cases), [decider.name for decider in self.together.deciders], self.suite,
                 self.purse, self.terms.alpha, self.terms.failures)
 
     @property
-    def failures(self) -> int:
-        """How many failed checks a sparse suite may report: what the statement says, or one in twelve."""
-        return self.terms.failures or max(1, -(-len(self.checks) // 12))
-
-    @cached_property
-    def together(self) -> Together:
-        """The checks as their suite decides them."""
-        return Together(cases=tuple(check.case for check in self.checks), deciders=self.deciders, purse=self.purse,
-                        failures=self.failures, alpha=self.terms.alpha, public=self.public)
+    def purse(self) -> Cost:
+        """What all of it spends."""
+        return self.together.purse
 
     @property
     def shares(self) -> list[Cost]:
@@ -68,11 +59,12 @@ class Plan:
 
     def findings(self) -> tuple[Finding, ...]:
         """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
-        found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, self.deciders, strict=True)]
+        deciders = self.together.deciders
+        found = [replace(check.finding, decider=decider.name) for check, decider in zip(self.checks, deciders, strict=True)]
         if self.suite == "sparse":  # which has no share for each
             return tuple(replace(finding, certain=self.together.terms.certain) for finding in found)
         return tuple(self._reliable(finding, check, decider, share)
-                     for finding, check, decider, share in zip(found, self.checks, self.deciders, self.shares, strict=True))
+                     for finding, check, decider, share in zip(found, self.checks, deciders, self.shares, strict=True))
 
     def _reliable(self, finding: Finding, check: Prepared, decider: Decider, share: Cost) -> Finding:
         """The finding with the chances of a wrong decision: at distances 1, 2, 4, ..., up to the effectiveness threshold."""
@@ -110,7 +102,7 @@ class Plan:
         if self.suite == "conjunction" and len(self.checks) > 1:
             return ("one decision for all checks together: yes means that every one of them holds",)
         if self.suite == "sparse":
-            many = f"{self.failures} failures are" if self.failures > 1 else "1 failure is"
+            many = f"{self.together.failures} failures are" if self.together.failures > 1 else "1 failure is"
             return (f"up to {many} reported, or more where they are clear; after these nothing is tested",)
         return ()
 
@@ -119,8 +111,9 @@ def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: Pu
     """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
     price = priced(terms.options.price, budget, terms.options.span)
     suite = "independent" if terms.suite == "auto" else terms.suite
-    found = Plan(checks=tuple(checks), deciders=tuple(_decider(check, terms) for check in checks), suite=suite, public=public,
-                 terms=replace(terms, options=replace(terms.options, price=price)), purse=_purse(price, len(checks), suite))
+    together = Together(cases=tuple(check.case for check in checks), deciders=tuple(_decider(check, terms) for check in checks),
+                        purse=_purse(price, len(checks), suite), alpha=terms.alpha, public=public,
+                        failures=terms.failures or max(1, -(-len(checks) // 12)))
     if suite != "independent" and terms.decider not in ("auto", "flip_distance"):
         raise OptionError(f"suite = '{suite}' is decided by flip_distance, not by {terms.decider}", subject="decider")
     if suite != "independent":
@@ -129,7 +122,8 @@ def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: Pu
                 within(check.case.asked)
     if suite != "sparse" and terms.failures is not None:
         raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")
-    return found
+    terms = replace(terms, options=replace(terms.options, price=price))
+    return Plan(checks=tuple(checks), terms=terms, suite=suite, together=together)
 
 
 def _decider(check: Prepared, terms: Terms) -> Decider:

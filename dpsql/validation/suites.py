@@ -30,7 +30,7 @@ Outcomes = Generator[Request, Any, list[Outcome | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """Checks that are decided together: each with its decider, at this price, up to so many failures that are told."""
+    """Checks that are decided together: each with its decider, at this price. A sparse suite tells up to `failures` of them."""
 
     cases: tuple[Case, ...]
     deciders: tuple[Decider, ...]
@@ -58,7 +58,6 @@ class Together:
         many = touched(self.tests, max(self.cases[i].rows for i in self.flips)) if self.flips else 1
         apart = self.purse.part(Fraction(len(self.flips), len(self.cases) * many))
         return [apart if i in self.flips else self.purse.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
-
 
     @cached_property
     def terms(self) -> Sparse:
