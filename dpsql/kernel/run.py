@@ -44,9 +44,8 @@ from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
 from dpsql.requests import (
     Above,
@@ -140,7 +139,7 @@ class Kernel:
         known = {id(plan): self._certify(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 
-    def _certify(self, plan: Tally | Multiplicities | Ranks | Shares | Arcs | JoinSum) -> Certificate:
+    def _certify(self, plan: Summary) -> Certificate:
         if isinstance(plan, Tally):
             return certify(plan, self)
         _ = plan.fields

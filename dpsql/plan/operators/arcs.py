@@ -7,8 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.shares import LARGEST, NAMES
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import saturated
 from dpsql.types import Type
 
@@ -17,19 +18,18 @@ MOST_DEGREE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arcs(Node):
+class Arcs(Summary):
     """For each pair of entities that rows name as `tail` and `head`, the number of these rows, and a number to order pairs by.
 
     A row counts for its tail; with `mutual`, it counts for its head too. The order is by a keyed hash of the two names, so
     the place of a pair does not depend on others.
 
-    Proof. Like a tally it carries no stability as a relation. The rows of a pair are the input's rows that name exactly its
+    Proof. It carries no stability as a relation. The rows of a pair are the input's rows that name exactly its
     two entities, in these places. So where removing an entity deletes exactly the input's rows that name it, it deletes exactly
     the pairs it is in, and no other pair's number moves, nor its order. What is computed from all pairs is bounded by
     `kernel.extensions.degrees`.
     """
 
-    input: Node
     tail: str
     head: str
     mutual: bool = False
@@ -43,13 +43,6 @@ class Arcs(Node):
         number = Facts(type=Type.BIGINT, nullable=False)
         return (*(Field(id=end.id, name=end.name, facts=Facts(type=kind, nullable=False)) for end in named),
                 Field(id=ORDER, name=ORDER, facts=number), Field(id=SIZE, name=SIZE, facts=number))
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the arcs between all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.node import Field, InvalidPlan, Printing
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import SATURATION, check_summands, grouped_sums
 from dpsql.types import Type
 
@@ -15,15 +16,14 @@ TOTAL = "total"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinSum(Node):
+class JoinSum(Summary):
     """The sum of an integer over all rows, held within ±2^62; 0 over no rows.
 
-    Proof. Like a tally it carries no stability as a relation. If an entity moves the input by k rows, as a multiset, it moves
+    Proof. It carries no stability as a relation. If an entity moves the input by k rows, as a multiset, it moves
     the sum by k times the summand's l1 at most, as holding the sum is 1-Lipschitz. What k is on the database at hand, and on
     those near it, is worked out by `plan.distance`.
     """
 
-    input: Node
     summand: Count | GridSum
 
     @cached_property
@@ -32,13 +32,6 @@ class JoinSum(Node):
         if self.summand.components != 1:
             raise InvalidPlan("one number for each row is summed")
         return (Field(id=TOTAL, name=TOTAL, facts=Facts(type=Type.BIGINT, nullable=False)),)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the sum of all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), SATURATION)

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.node import Field, InvalidPlan, Printing
 from dpsql.plan.operators.summands import GridSum
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import check_summands
 from dpsql.types import Type
 
@@ -16,13 +17,12 @@ SIZE = "size"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Largest(Node):
+class Largest(Summary):
     """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
 
-    Proof. Like a tally it carries no stability as a relation; what is worked out from it is bounded in `requests.Within`.
+    Proof. It carries no stability as a relation; what is worked out from it is bounded in `requests.Within`.
     """
 
-    input: Node
     summand: GridSum
     sign: int
     most: int
@@ -33,13 +33,6 @@ class Largest(Node):
         if self.sign not in (1, -1) or self.most < 1:
             raise InvalidPlan("some largest values are listed, of numbers or of negated ones")
         return (Field(id=SIZE, name=SIZE, facts=Facts(type=Type.BIGINT, nullable=False)),)
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the values of all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = {field.id: f"t0.{quote(field.id)}" for field in self.input.fields}

@@ -7,23 +7,23 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 TIMES, VALUES = "times", "values"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multiplicities(Node):
+class Multiplicities(Summary):
     """For each value of `keys` and each number of times, how many values of `column` occur in so many rows.
 
     Rows where the column is NULL or `when` is not true are left out; values are equal as for DISTINCT.
 
-    Proof. Like a tally it carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
+    Proof. It carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
     is worked out from it is bounded from the stability of that (`requests.Scarce`).
     """
 
-    input: Node
     keys: tuple[str, ...]
     column: str
     when: str | None = None
@@ -38,13 +38,6 @@ class Multiplicities(Node):
         whole = Facts(type=Type.BIGINT, nullable=False)
         return (*(self.input.field(key) for key in self.keys), Field(id=TIMES, name=TIMES, facts=whole),
                 Field(id=VALUES, name=VALUES, facts=whole))
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the values of all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names, env = columns_of("t0", self.input), self.input.env

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summary import Summary
 from dpsql.types import Interval, Type
 
 VALUE, COUNT = "value", "count"
@@ -16,7 +17,7 @@ MOST_COUNTED = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranks(Node):
+class Ranks(Summary):
     """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out.
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
@@ -25,11 +26,10 @@ class Ranks(Node):
     A value may come in several rows, whose counts add up: values that hardly ever are equal are sorted sooner than counted.
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
-    many elements as the input by rows. Like a tally it carries no stability as a relation; scores of ranks are bounded from the
+    many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
     stability of its input (`requests.Select`, `requests.Smooth`).
     """
 
-    input: Node
     keys: tuple[str, ...]
     column: str
     grid: Quantizer
@@ -51,13 +51,6 @@ class Ranks(Node):
         return (*(self.input.field(key) for key in self.keys),
                 Field(id=VALUE, name=VALUE, facts=Facts(type=Type.BIGINT, nullable=False, physical=inside, declared=inside)),
                 Field(id=COUNT, name=COUNT, facts=Facts(type=Type.BIGINT, nullable=False)))
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the values of all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import check_summands, saturated
 from dpsql.types import Interval, Type
 
@@ -19,20 +20,19 @@ NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares(Node):
+class Shares(Summary):
     """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
 
     Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
     nobody: another name of the row takes its place, and rows in which every owner is NULL are left out. With a `cell`, a
     column of whole numbers, each of its values has sets of its own.
 
-    Proof. Like a tally it carries no stability as a relation. The rows of a set are the input's rows that name exactly its
+    Proof. It carries no stability as a relation. The rows of a set are the input's rows that name exactly its
     entities, and are in its cell. So where removing an entity deletes exactly the input's rows that name it, it deletes
     exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
     computed from the sums of all sets of a cell is bounded by `kernel.extensions`.
     """
 
-    input: Node
     owners: tuple[str, ...]
     summand: Count | GridSum
     cell: str | None = None
@@ -67,13 +67,6 @@ class Shares(Node):
     def signed(self) -> bool:
         """Whether a weight may be below zero, as far as is known to everyone."""
         return isinstance(self.summand, GridSum) and self.summand.grid.least < 0
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the shares of all sets of entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import saturated
 from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
@@ -18,14 +19,13 @@ _FUNCTIONS = {"avg": "AVG", "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "stdde
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statistics(Node):
+class Statistics(Summary):
     """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows.
 
     Proof. Over a public relation nothing moves: 0. Over anything else it has no bound, and the kernel reads it only where it
     is public.
     """
 
-    input: Node
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
 
@@ -37,16 +37,9 @@ class Statistics(Node):
         return (*(self.input.field(key) for key in self.keys),
                 *(Field(id=call.id, name=call.text or call.function, facts=Facts(type=call.type)) for call in self.calls))
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
     @cached_property
     def caps(self) -> Mapping[frozenset[str], int]:
         return {frozenset(self.keys): 1}
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="aggregates of all rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

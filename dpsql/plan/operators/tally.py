@@ -7,8 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, columns_of
 from dpsql.plan.operators.summands import Summand
+from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 SATURATION = 2**62
@@ -54,14 +55,13 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally(Node):
+class Tally(Summary):
     """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
 
     Proof. It is not itself a relation that may be asked about: it carries no stability. Its sensitivity is derived by
     `certificate.certify` from the stability of its input and the norms of its summands.
     """
 
-    input: Node
     keys: tuple[str, ...]
     summands: tuple[Summand, ...]
 
@@ -75,13 +75,6 @@ class Tally(Node):
     def totals(self) -> tuple[str, ...]:
         """The identifiers of the sums, summand by summand."""
         return tuple(f"m{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        return Stability(rows=0 if below[0].public else None, because="the sums of all entities")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION)
