@@ -54,8 +54,7 @@ def group_of(members: Sequence[Asked], public: PublicFacts, scratch: Scratch, *,
     if not columns:  # nothing tells rows apart: one attribute of one value
         parts, sizes = [Product((Total(1),))], [Attribute("all", 1)]
     view = _view(source, columns, part.expr)
-    moved = certify(Tally(input=view, keys=(), summands=(part.summand,)), public).summands[0].l1
-    assert moved is not None
+    moved = certify(Tally(input=view, keys=(), summands=(part.summand,)), public).l1
     unit = float(part.summand.grid.step) if isinstance(part.summand, GridSum) else 1.0
     whole = np.concatenate(offsets) if columns else np.zeros(1, dtype=np.int64)
     group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(Domain(tuple(sizes)), tuple(parts)),

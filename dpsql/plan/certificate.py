@@ -43,6 +43,14 @@ class Certificate:
     summands: tuple[Sensitivity, ...]
     apart: bool = False
 
+    @property
+    def l1(self) -> int:
+        """How far one entity moves the one sum, over all cells. Raises ValueError where that is not bounded."""
+        only, = self.summands
+        if only.l1 is None:
+            raise ValueError("what an entity adds is not bounded")
+        return only.l1
+
 
 def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
     """The stability of every node of a plan, by the identity of the node."""

@@ -62,13 +62,10 @@ class Blocks:
         """The sums of all cells that have rows."""
         return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
 
-    def cost(self, *certificates: Certificate) -> Cost:
-        certificate, = certificates
+    def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:
             return FREE
-        moved = certificate.summands[0].l1
-        if moved is None:
-            raise ValueError("what a row adds is not bounded")
+        moved = certificate.l1
         sizes = self.sizes
         for block in self.blocks:
             fits = len(block.axes) == len(block.factors) and all(0 <= axis < len(sizes) for axis in block.axes)

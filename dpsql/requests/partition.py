@@ -84,13 +84,10 @@ class Partition:
         """The sums of all values that have rows."""
         return Tally(input=self.view, keys=(self.axis.column,), summands=(self.summand,))
 
-    def cost(self, *certificates: Certificate) -> Cost:
-        certificate, = certificates
+    def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:
             return FREE
-        moved = certificate.summands[0].l1
-        if moved is None:
-            raise ValueError("what a row adds is not bounded")
+        moved = certificate.l1
         if not 0 < self.scale <= WIDEST or len(self.handicaps) != height(self.axis.size) + 1:
             raise ValueError("64 bits hold the noise, and blocks of every height have a handicap")
         return pure(2 * moved / Fraction(self.scale))

@@ -47,8 +47,7 @@ class Above:
         """Whether a further row can only raise the sums."""
         return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
 
-    def cost(self, *certificates: Certificate) -> Cost:
-        certificate, = certificates
+    def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.rows == 0:
             return FREE
         if certificate.below.rows is None or self.plan.keys or any(part.components != 1 for part in self.plan.summands):

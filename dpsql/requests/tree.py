@@ -68,13 +68,10 @@ class Tree:
         """The counts of all cells that have rows."""
         return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
-    def cost(self, *certificates: Certificate) -> Cost:
-        certificate, = certificates
+    def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:
             return FREE
-        moved = certificate.summands[0].l1
-        if moved is None:
-            raise ValueError("rows are not limited")
+        moved = certificate.l1
         if not 0 < self.scale <= WIDEST or spread_of(self.leaf) > WIDEST or not self.axes:
             raise ValueError("64 bits hold every noise")
         if self.decay < 1 or self.decay < self.scale * math.log(self.children):

@@ -36,8 +36,7 @@ class Vote:
         held = max(-self.most, min(self.most, near)) if not self.blunt else Fraction(1 if near > 0 else -1, 2)
         return int(held * VOTE_GRAIN // max(1, rows))
 
-    def cost(self, *certificates: Certificate) -> Cost:
-        certificate, = certificates
+    def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.rows == 0:
             return FREE
         if certificate.below.rows is None or len(self.plan.summands) != 1 or self.plan.summands[0].l1 != 1 or self.plan.keys:

@@ -286,7 +286,7 @@ def test_the_price_of_a_tree() -> None:
 def test_trees_without_a_bound_are_refused() -> None:
     with pytest.raises(ValueError, match="less than one child"):
         tree_of((8, 8), 3.0, 4).cost(certificate(1))
-    with pytest.raises(ValueError, match="not limited"):
+    with pytest.raises(ValueError, match="not bounded"):
         tree_of((8, 8)).cost(Certificate(below=Stability(rows=None), summands=(Sensitivity(l1=None, l2=1),)))
     with pytest.raises(ValueError, match="64 bits"):
         tree_of((8, 8), leaf=DiscreteLaplace(scale=2.0**60)).cost(certificate(1))
