@@ -6,15 +6,18 @@ They are linear in the rows, as the counts and sums are that they add up, so the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Expr, Literal
 from dpsql.plan.question import Over
+from dpsql.sql.frames import FORM as ROWS
+from dpsql.sql.frames import read_frame
 from dpsql.sql.places import span_of
 from dpsql.sql.trees import not_here
-from dpsql.types import Span, Type
+from dpsql.types import Type
 
 FORM = "SUM(COUNT(*)) OVER (PARTITION BY a ORDER BY b)"
 MOST_ROWS = 2**31
@@ -47,7 +50,7 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
             raise Unsupported("a frame needs an order", code="window-frame", span=span_of(spec), try_=FORM)
         return Over(within=within, mean=mean)
     order, kind = key_of(terms[0].this)
-    rows, start, end = _frame(spec, kind, constant)
+    rows, start, end = read_frame(spec, partial(_distance, spec, kind, constant)) if spec is not None else (False, None, 0.0)
     if rows and len({*within, order}) < others:
         raise Unsupported("ROWS counts groups one by one, and several groups have the same place in this order",
                           code="window-frame", span=span_of(spec), try_="PARTITION BY all other keys, or RANGE")
@@ -55,47 +58,15 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
                 descending=bool(terms[0].args.get("desc")), nulls_first=bool(terms[0].args.get("nulls_first")))
 
 
-def _frame(spec: exp.Expr | None, kind: Type, constant: Callable[[exp.Expr], Expr]) -> tuple[bool, float | None, float | None]:
-    if spec is None:
-        return False, None, 0
-    word = str(spec.args.get("kind") or "").upper()
-    if word not in ("ROWS", "RANGE"):
-        raise Unsupported(f"frames in {word} are not answered", code="window-frame", span=span_of(spec),
-                          try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    rows = word == "ROWS"
-    start = _end(spec.args.get("start"), str(spec.args.get("start_side") or "PRECEDING"), spec, constant, first=True)
-    end = 0.0 if spec.args.get("end") is None else _end(spec.args["end"], str(spec.args.get("end_side") or "FOLLOWING"), spec,
-                                                         constant, first=False)
-    if not rows and not kind.numeric and (start or end):
-        raise Unsupported("RANGE with a distance needs a key of numbers", code="window-frame", span=span_of(spec),
-                          try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    if rows and any(limit is not None and not limit.is_integer() for limit in (start, end)):
-        raise SqlError("ROWS takes a whole number of rows", code="window-number", span=span_of(spec),
-                       try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    if start is not None and end is not None and start > end:
-        raise SqlError("this frame ends before it begins", code="window-ends", span=span_of(spec),
-                       try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    return rows, start, end
-
-
-def _end(value: object, side: str, spec: exp.Expr, constant: Callable[[exp.Expr], Expr], *, first: bool) -> float | None:
-    """One end of a frame, as a distance after the row itself; None for no end."""
-    forward, span = side.upper() == "FOLLOWING", span_of(spec)
-    if not isinstance(value, exp.Expr):
-        word = str(value or "").upper()
-        if word == "CURRENT ROW":
-            return 0.0
-        if word != "UNBOUNDED" or forward is first:
-            raise SqlError(f"a frame cannot {'begin' if first else 'end'} at UNBOUNDED {side.upper()}", code="window-frame",
-                           span=span, try_="ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
-        return None
-    distance = _number(constant(value), span_of(value) or span)
-    return distance if forward else -distance
-
-
-def _number(expr: Expr, span: Span | None) -> float:
+def _distance(spec: exp.Expr, kind: Type, constant: Callable[[exp.Expr], Expr], node: exp.Expr, rows: bool) -> float:
+    """A number of rows, or a distance between keys of this type."""
+    expr = constant(node)
     value = expr.value if isinstance(expr, Literal) and expr.type.numeric else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_ROWS:
-        raise SqlError("a frame takes a number that is not negative", code="window-number", span=span,
-                       try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
+        raise SqlError("a frame takes a number that is not negative", code="window-number", span=span_of(node) or span_of(spec),
+                       try_=ROWS)
+    if value and not rows and not kind.numeric:
+        raise Unsupported("RANGE with a distance needs a key of numbers", code="window-frame", span=span_of(spec), try_=ROWS)
+    if rows and not float(value).is_integer():
+        raise SqlError("ROWS takes a whole number of rows", code="window-number", span=span_of(spec), try_=ROWS)
     return float(value)

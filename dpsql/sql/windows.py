@@ -19,6 +19,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Over, Window, over_facts
 from dpsql.sql import typing
 from dpsql.sql.aggregates import Reader
+from dpsql.sql.frames import FORM, read_frame
 from dpsql.sql.inner_groups import exact_argument, names_entity
 from dpsql.sql.places import span_of
 from dpsql.sql.trees import has_window, is_aggregate
@@ -232,36 +233,15 @@ def _frame(clauses: Clauses, body: Body) -> Frame:
     spec = clauses.frame
     if spec is None:
         return RUNNING if clauses.order else WHOLE
-    kind = str(spec.args.get("kind") or "").upper()
-    if kind not in ("ROWS", "RANGE"):
-        raise Unsupported(f"frames in {kind} are not answered", code="window-frame", span=span_of(spec),
-                          try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    start = _end(spec.args.get("start"), str(spec.args.get("start_side") or "PRECEDING"), spec, body, first=True)
-    end = 0 if spec.args.get("end") is None else _end(spec.args["end"], str(spec.args.get("end_side") or "FOLLOWING"), spec, body,
-                                                       first=False)
-    frame = Frame(rows=kind == "ROWS", start=start, end=end)
-    if not frame.valid:
-        raise SqlError("this frame ends before it begins", code="window-ends", span=span_of(spec),
-                       try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    return frame
 
+    def distance(node: exp.Expr, rows: bool) -> int:
+        if not rows:
+            raise Unsupported("RANGE with a distance is not answered", code="window-frame", span=span_of(node) or span_of(spec),
+                              try_=FORM)
+        return _count(node, "a frame takes a number of rows", FORM, body)
 
-def _end(value: object, side: str, spec: exp.Expr, body: Body, *, first: bool) -> int | None:
-    """One end of a frame, in rows after the row itself."""
-    forward = side.upper() == "FOLLOWING"
-    if not isinstance(value, exp.Expr):
-        word = str(value or "").upper()
-        if word == "CURRENT ROW":
-            return 0
-        if word != "UNBOUNDED" or forward is first:
-            raise SqlError(f"a frame cannot {'begin' if first else 'end'} at UNBOUNDED {side.upper()}", code="window-frame",
-                           span=span_of(spec), try_="ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
-        return None
-    if str(spec.args.get("kind")).upper() == "RANGE":
-        raise Unsupported("RANGE with a distance is not answered", code="window-frame", span=span_of(value) or span_of(spec),
-                          try_="ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
-    rows = _count(value, "a frame takes a number of rows", "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", body)
-    return rows if forward else -rows
+    rows, start, end = read_frame(spec, distance)
+    return Frame(rows=rows, start=start, end=end)
 
 
 def _count(node: exp.Expr, reason: str, form: str, body: Body, *, least: int = 0) -> int:

@@ -247,19 +247,16 @@ class Window(Node):
         if part.function in FOLDS:
             kind = self.input.env[part.column].type if part.column is not None else Type.BIGINT
             over = _window(group, [] if part.frame.whole else order if part.frame.rows else terms, part.frame)
-            return self._aggregate(part, name, kind, f" OVER ({over})")
+            return fold_sql(part, name, kind, f" OVER ({over})")
         if part.function in ENDS:
-            return f"{part.function.upper()}({name}) OVER ({self._end(part, group, terms, order)})"
+            return f"{part.function.upper()}({name}) OVER ({self._end(part, group, order)})"
         over = _window(group, terms if part.by_peers else order)
         if part.function in SHIFTS:
             otherwise = f", {names[part.otherwise]}" if part.otherwise is not None else ""
             return f"{part.function.upper()}({name}, {part.number}{otherwise}) OVER ({over})"
         return f"{part.function.upper()}({part.number if part.function == 'ntile' else ''}) OVER ({over})"
 
-    def _aggregate(self, part: Over, name: str, kind: Type, over: str) -> str:
-        return fold_sql(part, name, kind, over)
-
-    def _end(self, part: Over, group: list[str], terms: list[str], order: list[str]) -> str:
+    def _end(self, part: Over, group: list[str], order: list[str]) -> str:
         """The window of the first or last row of a frame. A frame of peers begins with the first of all, or of the peers."""
         if part.frame.rows:
             return _window(group, order, part.frame)
