@@ -9,10 +9,10 @@ from fractions import Fraction
 from dpsql.accounting.cost import ATTO, NANO
 from dpsql.catalog.model import Catalog, Column
 from dpsql.catalog.price import short
-from dpsql.errors import SqlError
 from dpsql.kernel.ledger import Entry
 from dpsql.plan.expr.nodes import Value
 from dpsql.spending import Spending
+from dpsql.sql.sources import unknown_table
 from dpsql.types import Span, Type
 
 
@@ -35,11 +35,10 @@ def listed_tables(catalog: Catalog) -> Listing:
 
 
 def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
-    """The declared columns of a table. Raises SqlError, located, where there is no such table."""
+    """The declared columns of a table. Raises SqlError or Unsupported, located, where there is no such table."""
     table = catalog.table(name)
     if table is None:
-        raise SqlError(f"there is no table {name}", code="unknown-table", span=span, subject=name, text=text,
-                       try_="one of " + ", ".join(catalog.tables))
+        raise unknown_table(name, span, catalog).located(text)
     rows = tuple((column.name, column.sql_type, _values(column), _bounds(column), "yes" if column.nullable else "no")
                  for column in table.columns.values())
     titles = ("column", "type", "values", "bounds", "may be null")

@@ -15,6 +15,8 @@ from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
          "strategy", "consistency")
+FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
+         "clip": "clip = 100"}
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
@@ -70,7 +72,7 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
             raise OptionError(f"there is no option {option.name}", code="unknown-option", span=option.span, subject=option.name,
                               try_=close[0] if close else "one of " + ", ".join(NAMES))
         if option.name in values:
-            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name)
+            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
         values[option.name] = option
     return _Values(values, tuple(known), tuple(strategies)).read(default, confidence)
 
@@ -101,7 +103,7 @@ class _Values:
             found = price(**{name: self._value(name) for name in ("epsilon", "delta", "rho")})
         except OptionError as fault:
             place = self._values.get(fault.subject)
-            fault.span = place.span if place is not None else None
+            fault.span, fault.try_ = place.span if place is not None else None, fault.try_ or FORMS.get(fault.subject, "")
             raise
         return found if found is not None else default
 
@@ -111,7 +113,7 @@ class _Values:
         try:
             return exact(self._value(name), name, least=least, most=most)
         except OptionError as fault:
-            fault.span = self._values[name].span
+            fault.span, fault.try_ = self._values[name].span, fault.try_ or FORMS[name]
             raise
 
     def _count(self, name: str, most: int) -> int | None:
@@ -119,7 +121,7 @@ class _Values:
         if name not in self._values:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise self._fail(name, f"{name} must be a whole number from 1 to {most}")
+            raise self._fail(name, f"{name} must be a whole number from 1 to {most}", f"{name} = 10")
         return value
 
     def _name(self, name: str, names: Sequence[str]) -> str | None:

@@ -404,7 +404,8 @@ def _check_mechanisms(program: Program) -> Program:
     unused = _unused(program)
     if unused:
         name, reason = next(iter(unused.items()))
-        raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name)
+        raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
+                          span=program.options.span.get("mechanism"), try_="the statement without it: the best one is chosen")
     return program
 
 

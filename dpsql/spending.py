@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
 from dpsql.accounting.convert import tight_epsilon
-from dpsql.accounting.cost import ATTO, NANO, Charge
+from dpsql.accounting.cost import ATTO, NANO, Charge, root
 from dpsql.accounting.filter import Limit, limit
 from dpsql.catalog.model import Budget
-from dpsql.catalog.price import Price, short
+from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
+from dpsql.types import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +87,25 @@ def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], char
                     tight=tight_epsilon(charges, at), at=at)
 
 
-def exhausted(account: Account, price: str) -> BudgetExhausted:
-    """The refusal of a statement that costs more than is left."""
+def exhausted(account: Account, price: Price | None, span: Span | None = None) -> BudgetExhausted:
+    """The refusal of a statement that costs more than is left. `span` is where the statement states its price."""
     whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
-    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}",
-                           try_="a lower price in OPTIONS, or a statement that was answered before: those are free")
+    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
+                           subject=account.whose or "all",
+                           try_=affordable(account, price) + "a statement that was answered before: those are free")
+
+
+def affordable(account: Account, price: Price | None) -> str:
+    """The price that is left for a statement, if there is any."""
+    most, spent = account.limit, account.spent
+    rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)
+    by_epsilon = Fraction(0)
+    if most.epsilon is not None and spent.epsilon is not None:
+        by_epsilon = Fraction(max(0, most.epsilon - spent.epsilon), NANO)
+    in_rho = price is not None and price.rho is not None
+    left = rho if in_rho else max(by_epsilon, root(2 * rho))
+    asked = price and (price.rho if in_rho else price.epsilon)
+    if asked and asked <= left and price and price.delta:
+        return "a smaller delta, or "
+    shown = Decimal(math.floor(left * NANO)).scaleb(-9).normalize(Context(prec=4, rounding=ROUND_DOWN))
+    return f"OPTIONS ({'rho' if in_rho else 'epsilon'} = {shown:f}), or " if left >= LEAST else ""

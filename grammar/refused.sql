@@ -796,7 +796,7 @@ SELECT COUNT(*), sex FROM people GROUP BY 1
 -- SqlError type: SUM needs an argument
 SELECT SUM(*) FROM people
 
--- SqlError syntax: something is missing after )
+-- SqlError syntax: something is missing before )
 SELECT SUM() FROM people
 
 -- SqlError type: AVG takes one argument

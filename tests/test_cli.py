@@ -87,7 +87,7 @@ MISTAKES = [
     (["query", "--budget", "study", "--rho", "0.1", "--epsilon", "1", "SELECT COUNT(*) FROM people"], 2, "either epsilon or rho"),
     (["query", "--budget", "pure", "--rho", "0.1", "SELECT COUNT(*) FROM people"], 2, "pure epsilon"),
     (["query", "--budget", "study", "SELECT COUNT(*) FROM people WHERE site = ?"], 2, "no value is given"),
-    (["query", "--budget", "study", "--param", "1", "SELECT COUNT(*) FROM people"], 2, "1 values are given for 0 parameters"),
+    (["query", "--budget", "study", "--param", "1", "SELECT COUNT(*) FROM people"], 2, "1 value for 0 parameters"),
     (["query", "--budget", "study", "--file", "nowhere.sql"], 2, "nowhere.sql cannot be read"),
     (["query", "--budget", "study", "--policy", "nowhere.toml", "SELECT 1"], 2, "there is no policy file"),
     (["query", "--budget", "study", "--ledger", "nowhere", "SELECT COUNT(*) FROM people"], 4, "dpsql budget --create"),

@@ -260,6 +260,25 @@ def test_a_budget_that_is_spent_reads_nothing_and_says_what_is_left(tmp_path: Pa
     assert isinstance(stored := answer(priced("0.6"), session), Answer) and stored.stored, "what was answered stays free"
 
 
+@pytest.mark.parametrize("policy", ["pure", "delta", "rho"])
+def test_a_refusal_tells_the_price_that_is_left(policy: str, tmp_path: Path) -> None:
+    totals = {"pure": "epsilon = 0.7", "delta": "epsilon = 0.7\ndelta = 1e-6", "rho": "rho = 0.01"}
+    session = session_of(tmp_path, policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", totals[policy], 1), at={})
+    name = "rho" if policy == "rho" else "epsilon"
+    spent, more, least = ("0.0073", "0.003", "0.0027") if policy == "rho" else ("0.61", "0.1", "0.09")
+    answer(priced(spent).replace("epsilon", name), session)
+    text = priced(more).replace("epsilon", name)
+    with pytest.raises(BudgetExhausted) as caught:
+        answer(text, session)
+    assert caught.value.try_.startswith(f"OPTIONS ({name} = {least}), or ") and caught.value.subject == "all"
+    assert caught.value.as_dict()["column"] == text.index(name) + 1
+    answer(priced(least).replace("epsilon", name), session)
+    with pytest.raises(BudgetExhausted) as caught:
+        answer(text, session)
+    if policy != "delta":  # there rho, which all of this left unspent, is another account
+        assert caught.value.try_ == "a statement that was answered before: those are free"
+
+
 def test_limits_of_analysts_and_the_total_bind_together(tmp_path: Path) -> None:
     ada, bob, cyd = (session_of(tmp_path, policy=TIGHT, analyst=name) for name in ("ada", "bob", "cyd"))
     answer(priced("0.5"), ada)
@@ -397,6 +416,44 @@ def test_parameters_that_do_not_fit_are_refused(text: str, given: Any, kind: typ
     with pytest.raises(kind):
         answer(text, exact, given)
     assert releases_of(exact) == []
+
+
+@pytest.mark.parametrize(("text", "given", "reason", "instead"), [
+    ("age > ?", [1, 2], "2 values for 1 parameter", "as many as there are ?"),
+    ("age > ?", {"a": 1}, "the statement has no parameter a", "a list of values"),
+    ("age > :a", [1], "have names, and the values have none", '{"a": ...}'),
+    ("age > :least", {"leest": 1}, "no parameter leest", "least"),
+    ("age > 1", {"a": 1}, "no parameter a", "no values"), ("age > 1", [1], "1 value for 0 parameters", "as many"),
+    ("age > $1 AND age < ?", [1, 2], "either all ? or all numbered", "$1, $2"),
+    ("age > $2", [1, 2], "no parameter $1", "a value for each of $2"), ("age > ?", "30", "a sequence of values", "[18")])
+def test_values_and_parameters_that_do_not_match_are_told_apart(text: str, given: Any, reason: str, instead: str,
+                                                                exact: Session) -> None:
+    with pytest.raises(ProgrammingError) as caught:
+        answer(f"SELECT COUNT(*) FROM people WHERE {text}", exact, given)
+    assert reason in caught.value.reason and instead in caught.value.try_
+
+
+@pytest.mark.parametrize("text", ["SHOW BUDGET", "SHOW RELEASES", "DESCRIBE people"])
+def test_statements_without_parameters_take_no_values(text: str, exact: Session) -> None:
+    with pytest.raises(ProgrammingError):
+        answer(text, exact, [1])
+
+
+@pytest.mark.parametrize(("name", "code", "instead"), [
+    ("peple", "unknown-table", "people"), ("unlisted", "undeclared-table", "[tables.unlisted]")])
+def test_tables_that_cannot_be_described_are_told_as_in_from(name: str, code: str, instead: str, exact: Session) -> None:
+    for text in (f"DESCRIBE {name}", f"SELECT COUNT(*) FROM {name}"):
+        with pytest.raises(Error) as caught:
+            answer(text, exact)
+        assert (caught.value.code, instead in caught.value.try_) == (code, True)
+        assert caught.value.as_dict()["column"] == text.index(name) + 1
+
+
+def test_a_mechanism_that_has_nothing_to_do_is_pointed_at(exact: Session) -> None:
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, mechanism = 'exponential') COUNT(*) FROM people"
+    with pytest.raises(OptionError) as caught:
+        answer(text, exact)
+    assert caught.value.as_dict()["column"] == text.index("mechanism") + 1 and caught.value.try_
 
 
 def test_a_limit_may_be_a_parameter(exact: Session) -> None:

@@ -40,7 +40,8 @@ def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fract
     Raises OptionError for anything else: text, truth values, NaN, infinities, and numbers out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
-        raise OptionError(f"{name} must be a number, not {type(value).__name__}", subject=name)
+        kind = {str: "text", bool: "true or false"}.get(type(value), type(value).__name__)
+        raise OptionError(f"{name} must be a number, not {kind}", subject=name)
     written = Decimal(str(value)) if isinstance(value, float) else value
     if isinstance(written, Decimal):
         if not written.is_finite():
@@ -63,7 +64,7 @@ def price(*, epsilon: object = None, delta: object = None, rho: object = None) -
             raise OptionError("delta alone is not a price", try_="epsilon = 0.5, delta = 1e-6", subject="delta")
         return None
     if epsilon is not None and rho is not None:
-        raise OptionError("a price is either epsilon or rho, not both", subject="rho")
+        raise OptionError("a price is either epsilon or rho, not both", subject="rho", try_="one of them")
     some_delta = Fraction(0) if delta is None else exact(delta, "delta", least=Fraction(0), most=MOST_DELTA)
     if some_delta:
         exact(delta, "delta", least=LEAST_DELTA, most=MOST_DELTA)

@@ -17,6 +17,7 @@ from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, charged, compiled, idle
 from dpsql.engine.validating import validate, validation
+from dpsql.errors import ProgrammingError
 from dpsql.explain import Explanation, explained, explained_public
 from dpsql.listings import Listing, described, listed_releases, listed_tables
 from dpsql.options import Options
@@ -36,6 +37,8 @@ Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
     statement = parse(text)
+    if parameters and isinstance(statement, Show | Describe):
+        raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     match statement:
         case Query():
             return _answer_query(statement, session, parameters)

@@ -41,7 +41,7 @@ def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, iden
         return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits, digest=identity,
                                   encode=lambda made: made.as_json())
     except Refused as refused:
-        raise refusal(refused, options, session) from None
+        raise refusal(refused, options, session).located(text) from None
 
 
 def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
@@ -54,4 +54,5 @@ def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhau
     """That a budget cannot pay, with what is left of it."""
     total = session.budget.total if refused.analyst is None else session.budget.of(refused.analyst)
     assert total is not None
-    return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), str(options.price))
+    place = options.span.get("epsilon", options.span.get("rho"))
+    return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), options.price, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from dpsql.catalog.policy import suggest
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.sql.statement import Query
@@ -15,23 +16,49 @@ Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 def named(parameters: Parameters, query: Query) -> dict[str, Value]:
     """Values by the names that parameters have in the text. Raises ProgrammingError where they do not fit."""
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
-        raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters")
+        raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters",
+                               try_='[18, "a"] for ?, {"name": 18} for $name and :name')
     wanted = dict.fromkeys(query.parameters)
     if isinstance(parameters, Mapping):
-        given = {str(name): value for name, value in parameters.items()}
-    else:
-        marks = [name for name in wanted if name.startswith("?")]
-        given = {f"?{i + 1}": value for i, value in enumerate(parameters)} if marks or not wanted else {
-            str(i + 1): value for i, value in enumerate(parameters)}
-    _no_unused(given, wanted, isinstance(parameters, Mapping))
+        return _by_name(parameters, wanted)
+    in_order = [name for name in wanted if name.startswith("?") or name.isdigit()]
+    if parameters and len(in_order) < len(wanted):
+        raise ProgrammingError("the parameters of the statement have names, and the values have none", code="parameters",
+                               try_="{" + ", ".join(f'"{name}": ...' for name in wanted) + "}")
+    if 0 < len([name for name in wanted if name.startswith("?")]) < len(wanted):
+        raise ProgrammingError("the parameters of a statement are either all ? or all numbered", code="parameters",
+                               try_="$1, $2")
+    marked = not wanted or in_order[:1] == ["?1"]
+    given = {f"?{i + 1}" if marked else str(i + 1): value for i, value in enumerate(parameters)}
+    if marked and len(given) > len(wanted):
+        raise ProgrammingError(f"{_counted(len(given), 'value')} for {_counted(len(wanted), 'parameter')}", code="parameters",
+                               try_="as many as there are ? in the statement")
+    unused = next((name for name in given if name not in wanted), None)
+    if unused is not None:
+        raise ProgrammingError(f"{_counted(len(given), 'value')}, and the statement has no parameter ${unused}",
+                               code="parameters", try_="a value for each of " + ", ".join(f"${name}" for name in wanted))
     return given
+
+
+def _by_name(parameters: Mapping[str, Value], wanted: Mapping[str, None]) -> dict[str, Value]:
+    given = {str(name): value for name, value in parameters.items()}
+    unused = next((name for name in given if name not in wanted), None)
+    if unused is None:
+        return given
+    names = [name for name in wanted if not name.startswith("?")]
+    hint = "a list of values" if len(names) < len(wanted) else suggest(unused, names) if names else "no values"
+    raise ProgrammingError(f"the statement has no parameter {unused}", code="parameters", try_=hint)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
 def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, Value]]:
     """The values of each of several queries: by name, or one after the other."""
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)
-        _no_unused({str(name): value for name, value in parameters.items()}, wanted, True)
+        _by_name(parameters, wanted)
         return [named({name: parameters[name] for name in dict.fromkeys(query.parameters) if name in parameters}, query)
                 for query in queries]
     found, rest = [], list(parameters)
@@ -40,12 +67,5 @@ def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[st
         found.append(named(rest[:count], query))
         rest = rest[count:]
     if rest:
-        raise ProgrammingError(f"{len(rest)} values are given for no parameter", code="parameters")
+        raise ProgrammingError(f"{_counted(len(rest), 'value')} for no parameter", code="parameters", try_="fewer values")
     return found
-
-
-def _no_unused(given: Mapping[str, Value], wanted: Mapping[str, None], by_name: bool) -> None:
-    unused = [name for name in given if name not in wanted]
-    if unused:
-        counted = f"{len(given)} values are given for {len(wanted)} parameters"
-        raise ProgrammingError(f"the statement has no parameter {unused[0]}" if by_name else counted, code="parameters")

@@ -107,18 +107,22 @@ def _check_whole(node: exp.Expr) -> None:
                           try_="OVER (...)")
     if isinstance(node, exp.Tuple) and isinstance(node.parent, exp.Group | exp.GroupingSets):
         return  # () is the set of no keys
-    for kind, (names, what) in _NEEDED.items():
+    for kind, (names, what, try_) in _NEEDED.items():
         if isinstance(node, kind) and not any(node.args.get(name) for name in names):
-            raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node))
+            raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
 
 
-_NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str]] = {
-    exp.Select: (("expressions",), "what to SELECT"),
-    exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key"), exp.Cube: (("expressions",), "a key"),
-    exp.Rollup: (("expressions",), "a key"), exp.GroupingSets: (("expressions",), "a set of keys"),
-    exp.Grouping: (("expressions",), "a key"), exp.GroupingId: (("expressions",), "a key"),
-    exp.Order: (("expressions",), "what to ORDER BY"), exp.In: (("expressions", "query", "unnest", "field"), "the list of IN"),
-    exp.TableAlias: (("this",), "a name"), exp.Tuple: (("expressions",), "what stands in brackets"), exp.Case: (("ifs",), "WHEN"),
+_NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
+    exp.Select: (("expressions",), "what to SELECT", "SELECT COUNT(*)"),
+    exp.Group: (("expressions", "all", "rollup", "cube", "grouping_sets"), "a key", "GROUP BY a, b"),
+    exp.Cube: (("expressions",), "a key", "CUBE (a, b)"), exp.Rollup: (("expressions",), "a key", "ROLLUP (a, b)"),
+    exp.GroupingSets: (("expressions",), "a set of keys", "GROUPING SETS ((a, b), (a), ())"),
+    exp.Grouping: (("expressions",), "a key", "GROUPING(a)"), exp.GroupingId: (("expressions",), "a key", "GROUPING_ID(a, b)"),
+    exp.Order: (("expressions",), "what to ORDER BY", "ORDER BY 1"),
+    exp.In: (("expressions", "query", "unnest", "field"), "the list of IN", "IN (1, 2)"),
+    exp.TableAlias: (("this",), "a name", "(SELECT ...) AS name"),
+    exp.Tuple: (("expressions",), "what stands in brackets", "(a, b)"),
+    exp.Case: (("ifs",), "WHEN", "CASE WHEN x > 1 THEN 'a' ELSE 'b' END"),
 }
 
 
@@ -143,7 +147,7 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
     for kind in type(node).__mro__:
         if kind in REASONS:
             reason, try_ = REASONS[kind]
-            return Unsupported(reason, code="not-accepted", span=span_of(node), try_=try_, subject=type(node).__name__)
+            return Unsupported(reason, code="not-accepted", span=span_of(node), try_=try_, subject=_subject(node))
     span = span_of(node)
     if isinstance(node, exp.Func):
         word = _word(text, span)
@@ -151,18 +155,24 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
         others = "COUNT, SUM, AVG, VAR_POP, STDDEV, MIN, MAX, MEDIAN or a quantile" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
                            try_=closest(word, WORDS, cutoff=0.66) or others)
-    return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=type(node).__name__)
+    return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=_subject(node))
 
 
 def _refused_argument(node: exp.Expr, name: str, value: object) -> Unsupported:
     parts = value if isinstance(value, list) else [value]
     inner = next((part for part in parts if isinstance(part, exp.Expr)), None)
-    subject = f"{type(node).__name__}.{name}"
+    subject = _subject(node) if isinstance(node, exp.Table | exp.Join) else f"{type(node).__name__}.{name}"
     default = (f"{name.strip('_').replace('_', ' ').upper()} is not answered here", "")
     if isinstance(node, exp.Func):
         default = ("this function is not answered with these arguments", "")
     reason, try_ = ARGUMENTS.get((type(node), name), default)
     return Unsupported(reason, code="not-accepted", span=span_of(inner or node), try_=try_, subject=subject)
+
+
+def _subject(node: exp.Expr) -> str:
+    """The table that is read or joined there; elsewhere the kind of syntax."""
+    table = node.this if isinstance(node, exp.Join) else node
+    return str(table.alias_or_name) if isinstance(table, exp.Table) and table.alias_or_name else type(node).__name__
 
 
 def _word(text: str, span: Span | None) -> str:

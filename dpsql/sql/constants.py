@@ -6,6 +6,8 @@ import datetime as dt
 import re
 from decimal import Decimal
 
+import numpy as np
+
 from dpsql.errors import DataError
 from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.types import INT64, Span, Type
@@ -16,7 +18,7 @@ _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _MOMENT = re.compile(_DATE.pattern + r"[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?")
 
 
-def constant(value: Value | Decimal, span: Span | None = None) -> Literal:
+def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> Literal:
     """A Python value as a typed constant. Raises DataError for what cannot be one."""
     match value:
         case None:
@@ -27,19 +29,23 @@ def constant(value: Value | Decimal, span: Span | None = None) -> Literal:
             if not INT64.low <= value <= INT64.high:
                 raise DataError("a parameter does not fit into 64 bits", span=span, try_="a float")
             return Literal(value=int(value), type=Type.BIGINT, span=span)
-        case float():
+        case np.bool_() | np.integer():
+            return constant(value.item(), span)
+        case float() | np.floating():
             return Literal(value=float(value), type=Type.DOUBLE, span=span)
-        case Decimal():
+        case Decimal() if not value.is_snan():
             return Literal(value=float(value), type=Type.DOUBLE, span=span)
         case str():
             if not is_text(value):
-                raise DataError("a parameter contains a character that no text can hold", span=span)
+                raise DataError("a parameter contains a character that no text can hold", span=span, try_="the text without it")
             return Literal(value=str(value), type=Type.VARCHAR, span=span)
         case dt.datetime():
+            if value != value:  # pandas' NaT
+                return constant(None, span)
             if value.tzinfo is not None:
                 raise DataError("a parameter has a time zone, and columns have none", span=span,
                                 try_="moment.astimezone(zone).replace(tzinfo=None)")
-            return Literal(value=value, type=Type.TIMESTAMP, span=span)
+            return Literal(value=dt.datetime.combine(value.date(), value.time()), type=Type.TIMESTAMP, span=span)
         case dt.date():
             return Literal(value=value, type=Type.DATE, span=span)
         case other:

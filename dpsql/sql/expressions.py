@@ -25,6 +25,8 @@ from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
 
+CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing programs
+
 
 class Host(Protocol):
     """What an expression may refer to where it stands."""
@@ -137,7 +139,16 @@ class Binder:
         if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
             raise Unsupported("rows are never shown", code="star", span=span, try_="COUNT(*), or the names of columns")
         table = node.args.get("table")
-        return self._host.column(str(node.this.this), str(table.this) if table is not None else None, span)
+        if table is not None:
+            return self._host.column(str(node.this.this), str(table.this), span)
+        name = str(node.this.this)
+        try:
+            return self._host.column(name, None, span)
+        except SqlError as fault:
+            if fault.code == "unknown-column" and (node.this.args.get("quoted") or name[:1] in CURLY):
+                text = name.strip(CURLY).replace("'", "''")
+                fault.try_ = f"'{text}' for a text" + (f", or {fault.try_}" if fault.try_ else "")
+            raise
 
     def _literal(self, node: exp.Expr, span: Span | None) -> Expr:
         text = str(node.this)

@@ -33,6 +33,8 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
     options: list[Option] = []
     if end < len(tokens) and tokens[end].text.upper() == "OPTIONS":
         end, options = read_clause(tokens, end + 1)
+    elif end < len(tokens) and difflib.get_close_matches(tokens[end].text.upper(), ["OPTIONS"], cutoff=0.8):
+        raise SqlError(f"{shown(tokens[end])} is not expected here", code="options", span=place_of(tokens[end]), try_="OPTIONS")
     if end < len(tokens) and tokens[end].token_type is TokenType.COMMA:
         raise SqlError(", is not expected here", code="options", span=place_of(tokens[end]))
     return tokens[: at - 1] + tokens[end:], tuple(options)

@@ -8,6 +8,7 @@ identifiers that no text can contain; they are replaced by constants when names 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Sequence
 
 import sqlglot
@@ -19,14 +20,18 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.accuracy import take_goals
 from dpsql.sql.options import take_options
-from dpsql.sql.places import place
+from dpsql.sql.places import CLOSING, place
 from dpsql.sql.statement import PARAMETER, Checked, Describe, Explain, Query, Show, Statement, Validate
 from dpsql.sql.tokens import place_of, shown, tokens_of
 from dpsql.sql.validation import read_check, read_validation
 from dpsql.types import Span
 
+_FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, such as COUNT(*) > 100",
+            "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
+            **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!="), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
+_EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
 
@@ -45,7 +50,7 @@ def parse_check(text: str) -> Checked:
     try:
         tokens = tokens_of(text)
         if not tokens:
-            raise SqlError("there is no query", code="empty", span=Span(0, len(text)))
+            raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
         return read_check(tokens, lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
         fault.located(text)
@@ -56,7 +61,7 @@ def _parse(text: str) -> Statement:
     tokens = tokens_of(text)
     words = [token.text.upper() for token in tokens[:2]]
     if not tokens:
-        raise SqlError("there is no statement", code="empty", span=Span(0, len(text)))
+        raise SqlError("there is no statement", code="empty", span=Span(0, len(text)), text=text, try_=_EXAMPLE)
     if words[0] == "EXPLAIN":
         if len(words) < 2 or words[1] != "PRIVACY":
             raise Unsupported("EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost", code="explain",
@@ -114,7 +119,8 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     except ParseError as fault:
         problem = _syntax_error(fault, tokens)
     except RecursionError:
-        problem = SqlError("the statement is nested too deeply", code="too-deep", span=place_of(tokens[0]))
+        problem = SqlError("the statement is nested too deeply", code="too-deep", span=place_of(tokens[0]),
+                           try_="fewer operators in a chain, or several statements")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the parser itself failed on odd text
         problem = SqlError("this is not a query that can be read", code="syntax", span=Span(tokens[0].start, tokens[-1].end + 1))
     if problem is not None:
@@ -135,10 +141,17 @@ def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
     if description.startswith("Expecting "):
         reason = f"{description[len('Expecting '):].strip('.')} is expected here"
     elif description.startswith(("Required keyword", "Expected")):
-        reason = f"something is missing after {shown(tokens[at])}"
-    hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))), "")
-    if at and tokens[at - 1].text.upper() in ("GROUP", "ORDER"):
-        hint = f"{tokens[at - 1].text.upper()} BY"
+        reason = f"something is missing {'before' if tokens[at].token_type in CLOSING else 'after'} {shown(tokens[at])}"
+    hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))),
+                _FOLLOWS.get(tokens[at].text.upper(), ""))
+    before = [token.text.upper() for token in tokens[max(0, at - 2) : at]]
+    if before[-1:] in (["GROUP"], ["ORDER"]):
+        hint = f"{before[-1]} BY"
+    if before[-1:] == ["TOP"]:
+        hint = "LIMIT, at the end"
+    if any(token.token_type is TokenType.MOD and after.start == token.end + 1 and after.text in ("s", "(")
+           for token, after in itertools.pairwise(tokens[max(0, at - 4) : at + 1])):
+        hint = "? for a parameter, or :name"
     return SqlError(reason, code="syntax", span=place_of(tokens[at]), try_=hint)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -95,11 +95,12 @@ def _bind_table(tree: exp.Expr, world: World, names: Names) -> Scope:
         return _named(replace(relation, columns=columns), alias, name)
     table = world.catalog.table(name)
     if table is None:
-        raise _unknown_table(name, span, world.catalog, names)
+        raise unknown_table(name, span, world.catalog, names.ctes)
     return _named(read_table(table, world), alias, table.name)
 
 
-def _unknown_table(name: str, span: Span | None, catalog: Catalog, names: Names) -> SqlError | Unsupported:
+def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
+    """Why a table cannot be read: it is outside, not declared, a file, or not there."""
     outside = next((table for table in catalog.outside if table.lower() == name.lower()), None)
     if outside is not None:
         return Unsupported(f"table {outside} cannot be used: {catalog.outside[outside]}", code="outside-table", span=span,
@@ -109,7 +110,7 @@ def _unknown_table(name: str, span: Span | None, catalog: Catalog, names: Names)
                            span=span, subject=name, try_=f"[tables.{name}] in the policy")
     if "." in name or "/" in name:
         return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
-    known = [*catalog.tables, *names.ctes]
+    known = [*catalog.tables, *ctes]
     return SqlError(f"there is no table {name}", code="unknown-table", span=span, subject=name,
                     try_=closest(name, known) or one_of(known))
 
@@ -213,14 +214,23 @@ def _on(left: Scope, right: Scope, clause: exp.Expr, world: World, names: Names)
 def _shared_names(left: Scope, right: Scope, join: exp.Expr) -> list[tuple[Field, Field]]:
     """The pairs of columns that USING or NATURAL makes one; none for other joins."""
     if str(join.args.get("method") or "").upper() != "NATURAL":
-        return [tuple(side.resolve(str(part.this), None, span_of(part)) for side in (left, right))  # type: ignore[misc]
-                for part in join.args.get("using") or ()]
+        return [(_shared(left, part), _shared(right, part)) for part in join.args.get("using") or ()]
     theirs = {name.lower() for _, name, _ in right.columns()}
     shared = dict.fromkeys(name for _, name, _ in left.columns() if name.lower() in theirs)
     if not shared:
         raise SqlError("the tables of this NATURAL JOIN have no column of one name", code="join-condition", span=span_of(join),
                        try_="JOIN ... ON a.key = b.key")
     return [(left.resolve(name, None, span_of(join)), right.resolve(name, None, span_of(join))) for name in shared]
+
+
+def _shared(side: Scope, part: exp.Expr) -> Field:
+    """A column of USING on one side of the join."""
+    name = str(part.this)
+    if not side.find(name, None):
+        known = list(dict.fromkeys(source.alias for source in side.sources))
+        raise SqlError(f"there is no column {name} in {' or '.join(known)}", code="unknown-column", span=span_of(part),
+                       subject=name, try_="ON a.key = b.key, where the two have different names")
+    return side.resolve(name, None, span_of(part))
 
 
 def _using(left: Scope, right: Scope, pairs: Sequence[tuple[Field, Field]], merged: dict[str, str | None],

@@ -44,22 +44,26 @@ class Words(DuckDB.Tokenizer):
 def tokens_of(text: str) -> list[Token]:
     """The tokens, after the caps on size. Comments are not tokens, so they are gone from here on."""
     if len(text.encode("utf-8", errors="replace")) > MOST_BYTES:
-        raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1))
+        raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1),
+                       try_="parameters for long texts, or several statements")
     odd = next((i for i, letter in enumerate(text) if _CONTROL.match(letter) or not is_text(letter)), None)
     if odd is not None:
-        raise SqlError("the statement contains a control character", code="bad-character", span=Span(odd, odd + 1))
+        raise SqlError("the statement contains a control character", code="bad-character", span=Span(odd, odd + 1),
+                       try_="a space, or the text without it")
     fault = ""
     try:
         tokens = list(Words(dialect=DuckDB()).tokenize(" " + text[1:] if text.startswith("\ufeff") else text))
     except TokenError:
         fault = "a text, a quoted name or a comment is not closed"
     if fault:
-        raise SqlError(fault, code="syntax", span=_unclosed(text))
+        span = _unclosed(text)
+        closing = "*/" if text[span.start : span.start + 2] == "/*" else text[span.start]
+        raise SqlError(fault, code="syntax", span=span, try_=f"{closing} at its end")
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if len(tokens) > MOST_TOKENS:
         raise SqlError(f"the statement has more than {MOST_TOKENS} words and signs", code="too-long",
-                       span=place_of(tokens[MOST_TOKENS]))
+                       span=place_of(tokens[MOST_TOKENS]), try_="several statements")
     _check_tokens(tokens)
     _check_templates(text, tokens)
     _check_stars(tokens)
@@ -83,9 +87,10 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if depth < 0:
-            raise SqlError(f"{shown(token)} closes nothing", code="syntax", span=place_of(token))
+            raise SqlError(f"{shown(token)} closes nothing", code="syntax", span=place_of(token), try_="nothing here")
         if depth > MOST_DEPTH:
-            raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=place_of(token))
+            raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=place_of(token),
+                           try_="a CTE for an inner query, or several statements")
         if following is not None and ((token.token_type in _BEFORE_LISTS and following.token_type is TokenType.COMMA)
                                       or (token.token_type is TokenType.COMMA and following.token_type in _AFTER_COMMA)):
             raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
@@ -96,6 +101,8 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
         if token.token_type is TokenType.SEMICOLON:
             raise Unsupported("one statement at a time", code="many-statements", span=place_of(token),
                               try_="to run the statements one after another")
+        if token.token_type is TokenType.DAMP:
+            raise Unsupported("&& is an operator of lists", code="operator", span=place_of(token), try_="AND")
         if token.token_type is TokenType.CARET:
             raise Unsupported("^ means different things in different engines", code="operator", span=place_of(token),
                               try_="pow(a, b)")

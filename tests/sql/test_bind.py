@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import worlds
 from binding import Bench, bench, printed
@@ -217,14 +218,22 @@ def test_binding_twice_gives_the_same_question(a_bench: Bench) -> None:
 @pytest.mark.parametrize(("value", "kind"), [
     (3, Type.BIGINT), (3.5, Type.DOUBLE), (True, Type.BOOLEAN), ("x", Type.VARCHAR), (Decimal("1.5"), Type.DOUBLE),
     (dt.date(2020, 1, 1), Type.DATE), (dt.datetime(2020, 1, 1, 12), Type.TIMESTAMP), (None, Type.VARCHAR),
-    (np.float64(2.5), Type.DOUBLE),
+    (np.float64(2.5), Type.DOUBLE), (np.float32(2.5), Type.DOUBLE), (np.int64(3), Type.BIGINT), (np.uint8(3), Type.BIGINT),
+    (np.bool_(True), Type.BOOLEAN), (np.str_("x"), Type.VARCHAR), (pd.Timestamp("2020-01-01 12:00"), Type.TIMESTAMP),
 ])
 def test_parameters_become_typed_constants(a_bench: Bench, value: Any, kind: Type) -> None:
     (output, _) = a_bench.bind("SELECT ?, COUNT(*) FROM people", {"?1": value}).outputs
     assert isinstance(output.expr, Literal) and output.expr.type is kind and output.expr.value == value
+    assert type(output.expr.value).__module__ in ("builtins", "datetime"), "what is written, stored and compared is Python's own"
 
 
-@pytest.mark.parametrize("value", [2**63, -2**63 - 1, "\x00", "\ud800", b"x", [1], object(), 1j,
+def test_a_moment_that_is_none_is_null(a_bench: Bench) -> None:
+    (output, _) = a_bench.bind("SELECT ?, COUNT(*) FROM people", {"?1": pd.NaT}).outputs
+    assert isinstance(output.expr, Literal) and output.expr.value is None
+
+
+@pytest.mark.parametrize("value", [2**63, -2**63 - 1, "\x00", "\ud800", b"x", [1], object(), 1j, np.uint64(2**63), np.datetime64("2020-01-01"),
+                                   Decimal("sNaN"), pd.NA,
                                    dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.time(1), dt.timedelta(1)])
 def test_other_values_are_refused_where_the_parameter_stands(a_bench: Bench, value: Any) -> None:
     fault = refusal(a_bench, "SELECT COUNT(*) FROM people WHERE age = :x", parameters={"x": value})
@@ -357,6 +366,9 @@ def test_expressions_that_grow_when_they_are_printed_are_refused(a_bench: Bench,
     ("SELECT COUNT(*) FROM people WHERE sex = 1", "'1'"), ("SELECT COUNT(*) FROM people WHERE born > 1990", "DATE '2020-12-31'"),
     ("SELECT cost FROM people", "FROM ... JOIN visits ..."), ("SELECT sex FROM people GROUP BY 2", "1"),
     ("SELECT person_id, COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id GROUP BY person_id", "p.person_id"),
+    ("SELECT COUNT(*) FROM people WHERE sex = \"f\"", "'f' for a text, or one of active, age, born, household_id, income, nickname, person_id, sex, weight"),
+    ("SELECT COUNT(*) FROM people WHERE sex = “it’s”", "'it’s' for a text, or one of active, age, born, household_id, income, nickname, person_id, sex, weight"),
+    ("SELECT COUNT(*) FROM people JOIN visits USING (age)", "ON a.key = b.key, where the two have different names"),
     ("SELECT SUM(active) FROM people", "COUNT(*) FILTER (WHERE x)"), ("SELECT date_trunc('mnth', born) AS m FROM people GROUP BY m",
                                                                     "one of year, quarter, month, week, day, hour, minute, second"),
 ])

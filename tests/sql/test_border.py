@@ -70,7 +70,7 @@ def test_every_other_function_of_sqlglot_is_refused(kind: type[exp.Expr]) -> Non
     ("SELECT COUNT(*) INTO x FROM people", "Select.into"), ("SELECT COUNT(*) FROM people FOR UPDATE", "Select.locks"),
     ("WITH d AS (DELETE FROM people RETURNING *) SELECT COUNT(*) FROM d", "Delete"),
     ("WITH RECURSIVE t AS (SELECT 1) SELECT COUNT(*) FROM t", "With.recursive"),
-    ("SELECT COUNT(*) FROM people, people.secret", "Table.db"), ("SELECT COUNT(*) FROM people AS p TABLESAMPLE 10%", "Table.sample"),
+    ("SELECT COUNT(*) FROM people, people.secret", "secret"), ("SELECT COUNT(*) FROM people AS p TABLESAMPLE 10%", "p"),
     ("SELECT MAX(people IGNORE NULLS) OVER () FROM people", "IgnoreNulls"),
     ("SELECT COUNT(*) FROM people WHERE age = 3 COLLATE x", "Collate"),
     ("SELECT COUNT(*) FROM people WHERE (SELECT 1 UNION SELECT 2) = 3", ""), ("SELECT COUNT(*) FROM 'x.csv'", ""),

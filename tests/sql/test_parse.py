@@ -170,7 +170,14 @@ def test_what_is_not_closed_is_pointed_at(text: str, place: str) -> None:
     ("SELCT COUNT(*) FROM people", "SELECT"), ("SELECT COUNT(*) FORM people", "FROM"), ("EXPLIAN PRIVACY SELECT 1", "EXPLAIN"),
     ("SELECT COUNT(*) FROM people WERE age > 3", "WHERE"), ("SELECT sex FROM people GROUP sex", "GROUP BY"),
     ("SELECT sex FROM people ORDER sex", "ORDER BY"), ("SELECT sex FROM people HAVNG 3", "HAVING"), ("DESCRIB people", "DESCRIBE"),
-    ("SELECT COUNT(*) FROM people LIMT 3", "LIMIT"),
+    ("SELECT COUNT(*) FROM people LIMT 3", "LIMIT"), ("SELECT TOP 3 sex, COUNT(*) FROM people GROUP BY sex", "LIMIT, at the end"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTION (epsilon = 1) COUNT(*) FROM people", "OPTIONS"),
+    ("SELECT COUNT(*) FROM people WHERE age > 3 && sex = 'f'", "AND"),
+    ("SELECT COUNT(*) FROM people WHERE age > %s", "? for a parameter, or :name"),
+    ("SELECT COUNT(*) FROM people WHERE age > %(least)s AND sex = 'f'", "? for a parameter, or :name"),
+    ("SELECT COUNT(*) FROM people WHERE", "a condition, such as age > 18"), ("SELECT COUNT(*) FROM", "the name of a table"),
+    ("SELECT COUNT(*) FROM people WHERE age >", "a value"), ("", "SELECT COUNT(*) FROM ..."), (" -- nothing", "SELECT COUNT(*) FROM ..."),
+    ("SELECT COUNT(*) FROM people WHERE sex = 'f", "' at its end"), ('SELECT "age FROM people', '" at its end'), ("SELECT /* x", "*/ at its end"),
 ])
 def test_mistyped_words_are_recognised(text: str, hint: str) -> None:
     assert refusal(text).try_ == hint
