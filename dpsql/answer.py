@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -65,6 +66,14 @@ class Answer:
         middle = value.toordinal() if isinstance(value, dt.date) else float(value)
         return middle - margin, middle + margin
 
+    def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
+        """The ends of the interval as values of the column: of a date, the first and the last day of it."""
+        found, value = self.interval(row, column), self.rows[row][column]
+        if found is None or not isinstance(value, dt.date):
+            return found
+        low, high = (min(max(day, 1), dt.date.max.toordinal()) for day in (math.floor(found[0]), math.ceil(found[1])))
+        return dt.date.fromordinal(low), dt.date.fromordinal(high)
+
     def named(self, names: Sequence[str]) -> Answer:
         """The same answer under other column names."""
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
@@ -76,6 +85,18 @@ class Answer:
             "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
             "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors, "margins": self.margins,
             "confidence": self.confidence, "cost": self.cost, "notes": self.notes}, ensure_ascii=True, separators=(",", ":"))
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    """The rows of several answers of one statement, one after another."""
+    costs = Counter(answer.cost for answer in answers if answer.cost and not answer.stored)
+    return replace(
+        answers[-1], rows=tuple(row for answer in answers for row in answer.rows),
+        errors=tuple(row for answer in answers for row in answer.errors),
+        margins=tuple(row for answer in answers for row in answer.margins),
+        cost=", ".join(cost if times == 1 else f"{times} times {cost}" for cost, times in costs.items()),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        stored=all(answer.stored for answer in answers))
 
 
 def of_json(text: str) -> Answer:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import datetime as dt
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from dpsql.validation.result import Validation
 
 apilevel = "2.0"
-threadsafety = 1
+threadsafety = 2  # threads may share a connection: its statements take turns. A cursor is for one thread
 paramstyle = "qmark"  # $1 and :name are read too
 
 
@@ -42,6 +45,13 @@ class _Kind:
 
 STRING, NUMBER, DATETIME = _Kind("VARCHAR"), _Kind("BIGINT", "DOUBLE", "BOOLEAN"), _Kind("DATE", "TIMESTAMP")
 BINARY, ROWID = _Kind(), _Kind()
+
+Date, Time, Timestamp, Binary = dt.date, dt.time, dt.datetime, bytes  # how PEP 249 makes values; no column has times or bytes
+DateFromTicks, TimestampFromTicks = dt.date.fromtimestamp, dt.datetime.fromtimestamp
+
+
+def TimeFromTicks(ticks: float) -> dt.time:
+    return dt.datetime.fromtimestamp(ticks).time()
 
 
 def connect(database: str | Path | None = None, *, policy: str | Path | None = None, budget: str | None = None,
@@ -74,12 +84,19 @@ class Connection:
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
+        self._turn = threading.RLock()
 
     @property
     def session(self) -> Session:
         if self._session is None:
-            raise InterfaceError("the connection is closed", code="closed")
+            raise InterfaceError("the connection is closed", code="closed", try_="dpsql.connect(...)")
         return self._session
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[Session]:
+        """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
+        with self._turn:
+            yield self.session
 
     def cursor(self) -> Cursor:
         _ = self.session
@@ -100,7 +117,8 @@ class Connection:
         from dpsql.sql.statement import Explain, Query, Validate
 
         if not isinstance(sql, str):
-            return explain_workload(_queries(sql), self.session, _options(options), parameters)
+            with self._used() as session:
+                return explain_workload(_queries(sql), session, _options(options), parameters)
         if options:
             raise errors.ProgrammingError("the options of a statement stand in its text", code="options",
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
@@ -108,7 +126,8 @@ class Connection:
         query = statement.query if isinstance(statement, Explain) else statement
         if not isinstance(query, Query | Validate):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
-        return explain(query, self.session, parameters)
+        with self._used() as session:
+            return explain(query, session, parameters)
 
     def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                  **options: Any) -> Answers:
@@ -123,7 +142,8 @@ class Connection:
         """
         from dpsql.engine import workload
 
-        return workload(_queries(statements), self.session, _options(options), parameters)
+        with self._used() as session:
+            return workload(_queries(statements), session, _options(options), parameters)
 
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
         """Whether a synthetic table answers queries as the private one does.
@@ -141,13 +161,15 @@ class Connection:
 
         texts = [queries] if isinstance(queries, str) else list(queries)
         statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
-        return validate(statement, self.session, synthetic=brought)
+        with self._used() as session:
+            return validate(statement, session, synthetic=brought)
 
     def budget(self) -> Spending:
         """What was spent, and what is left."""
         from dpsql.engine import budget_of
 
-        return budget_of(self.session)
+        with self._used() as session:
+            return budget_of(session)
 
     def commit(self) -> None:
         """Nothing to do: a statement is durable when it is answered."""
@@ -155,12 +177,14 @@ class Connection:
 
     def rollback(self) -> None:
         """Refused: what was released cannot be taken back."""
+        _ = self.session
         raise errors.NotSupportedError("an answer that was released cannot be taken back", code="rollback")
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        with self._turn:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
 
     def __enter__(self) -> Connection:
         return self
@@ -205,7 +229,8 @@ class Cursor:
 
         self._check_open()
         self._clear()
-        result = answer(_text(sql), self.connection.session, parameters)
+        with self.connection._used() as session:
+            result = answer(_text(sql), session, parameters)
         if isinstance(result, Validation):
             self.validation, result = result, result.table()
         if isinstance(result, Answer):
@@ -223,13 +248,24 @@ class Cursor:
         self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
         self._rows, self.rowcount = rows, len(rows)
 
-    def executemany(self, sql: str, parameters: Sequence[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
-        """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another."""
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
+        """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another, and so do
+        their errors; `cost` is that of all together."""
+        from dpsql.answer import together
+
+        self._check_open()
+        self._clear()
+        if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable):
+            raise errors.ProgrammingError("executemany takes several sets of parameters", code="parameters",
+                                          try_="[[18], [65]], a list with one set for each time")
         rows: list[tuple[Any, ...]] = []
+        answers: list[Answer] = []
         for given in parameters:
             self.execute(sql, given)
             rows += self._rows or []
+            answers += [self.answer] if self.answer is not None else []
         self._rows, self.rowcount, self._next = rows, len(rows), 0
+        self.answer = together(answers) if answers else None
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -241,7 +277,10 @@ class Cursor:
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         rows, start = self._fetchable(), self._next
-        self._next = min(len(rows), start + (self.arraysize if size is None else size))
+        wanted = self.arraysize if size is None else size
+        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
+            raise errors.ProgrammingError(f"{wanted!r} is no number of rows", code="argument", try_="fetchmany(10)")
+        self._next = min(len(rows), start + wanted)
         return rows[start : self._next]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -249,9 +288,14 @@ class Cursor:
         self._next = len(rows)
         return rows[start:]
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        while (row := self.fetchone()) is not None:
-            yield row
+    def __iter__(self) -> Cursor:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
 
     @property
     def errors(self) -> tuple[tuple[float | None, ...], ...]:
@@ -259,10 +303,10 @@ class Cursor:
         return self._answered().errors
 
     @property
-    def intervals(self) -> list[tuple[tuple[float, float] | None, ...]]:
-        """For every cell the ends of its confidence interval."""
+    def intervals(self) -> list[tuple[tuple[Any, Any] | None, ...]]:
+        """For every cell the ends of its confidence interval; of a date they are dates, and its error is in days."""
         answer = self._answered()
-        return [tuple(answer.interval(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
+        return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
     @property
     def cost(self) -> str:
@@ -284,8 +328,8 @@ class Cursor:
         if errors:
             answer = self._answered()
             for j in reversed([j for j, column in enumerate(answer.columns) if not column.exact]):
-                ends = [answer.interval(i, j) or (None, None) for i in range(len(answer.rows))]
-                extra = {"error": [row[j] for row in answer.errors], "low": [low for low, _ in ends],
+                ends = [answer.ends(i, j) or (None, None) for i in range(len(answer.rows))]
+                extra: dict[str, list[Any]] = {"error": [row[j] for row in answer.errors], "low": [low for low, _ in ends],
                          "high": [high for _, high in ends]}
                 for place, (name, values) in enumerate(extra.items()):
                     frame.insert(j + 1 + place, f"{names[j]}_{name}", values, allow_duplicates=True)
@@ -303,9 +347,13 @@ class Cursor:
         return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
 
     def _repr_html_(self) -> str | None:
-        from dpsql.display import as_html
+        from dpsql.display import as_html, listed_html
 
-        return as_html(self.answer) if self.answer is not None else None
+        if self.answer is not None:
+            return as_html(self.answer)
+        if self.explanation is not None:
+            return self.explanation._repr_html_()
+        return listed_html([name for name, *_ in self.description], self._rows or []) if self.description is not None else None
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """PEP 249: no effect."""
@@ -325,7 +373,7 @@ class Cursor:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InterfaceError("the cursor is closed", code="closed")
+            raise InterfaceError("the cursor is closed", code="closed", try_="connection.cursor()")
 
     def _fetchable(self) -> list[tuple[Any, ...]]:
         self._check_open()

@@ -7,6 +7,7 @@ import datetime as dt
 import html
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dpsql.answer import Answer, plain
@@ -68,6 +69,14 @@ def as_html(answer: Answer) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{below}"
 
 
+def listed_html(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
+    """A table of public facts for notebooks."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(number(value))}</td>' for value in row) + "</tr>"
+                   for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def as_csv(answer: Answer) -> str:
     """Values, and beside each number with an error its standard error and the ends of its interval."""
     made = io.StringIO()
@@ -82,9 +91,9 @@ def as_csv(answer: Answer) -> str:
         for j, value in enumerate(row):
             cells.append("" if value is None else plain(value))
             if not answer.columns[j].exact:
-                ends = answer.interval(i, j) or ("", "")
+                ends = answer.ends(i, j) or ("", "")
                 error = answer.errors[i][j]
-                cells += ["" if error is None else error, *ends]
+                cells += ["" if error is None else error, *map(plain, ends)]
         writer.writerow(cells)
     return made.getvalue()
 
@@ -95,8 +104,13 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "columns": [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
                     for column in answer.columns],
         "rows": [[_finite(plain(value)) for value in row] for row in answer.rows], "errors": answer.errors,
-        "intervals": [[answer.interval(i, j) for j in range(len(answer.columns))] for i in range(len(answer.rows))],
+        "intervals": [[_ends(answer, i, j) for j in range(len(answer.columns))] for i in range(len(answer.rows))],
         "confidence": answer.confidence, "cost": answer.cost or None, "stored": answer.stored, "notes": list(answer.notes)}
+
+
+def _ends(answer: Answer, row: int, column: int) -> list[Any] | None:
+    ends = answer.ends(row, column)
+    return None if ends is None else [_finite(plain(end)) for end in ends]
 
 
 def _finite(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -84,6 +85,10 @@ class Explanation:
         lines = [f"price   {self.first_line}"] if self.first_line else []
         lines += [line for found in self.first for line in found.lines()]
         return "\n".join([*lines, *self._lines(), f"cost    {self.cost}", *(f"left    {line}" for line in self.left)])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def _lines(self) -> list[str]:
         lines = [f"plan (one {self.entity} moves)"]

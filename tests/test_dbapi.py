@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import threading
 from collections.abc import Iterator
 from copy import copy, deepcopy
 from pathlib import Path
@@ -41,8 +42,16 @@ def connection(project: Path) -> Iterator[Connection]:
 
 def test_the_module_says_what_it_is() -> None:
     for module in (dpsql, dbapi):
-        assert module.apilevel == "2.0" and module.threadsafety == 1 and module.paramstyle == "qmark"
+        assert module.apilevel == "2.0" and module.threadsafety == 2 and module.paramstyle == "qmark"
         assert callable(module.connect)
+
+
+def test_the_module_makes_values_as_pep_249_wants() -> None:
+    assert dpsql.Date(2020, 1, 31) == dt.date(2020, 1, 31) and dpsql.Timestamp(2020, 1, 31, 12, 5) == dt.datetime(2020, 1, 31, 12, 5)
+    assert dpsql.Time(12, 5) == dt.time(12, 5) and dpsql.Binary(b"x") == b"x"
+    moment = dt.datetime(2020, 1, 31, 12, 5)
+    ticks = moment.timestamp()
+    assert (dpsql.DateFromTicks(ticks), dpsql.TimeFromTicks(ticks), dpsql.TimestampFromTicks(ticks)) == (moment.date(), moment.time(), moment)
 
 
 def test_exceptions_form_the_tree_of_pep_249() -> None:
@@ -108,6 +117,67 @@ def test_executemany_asks_for_each_set_of_parameters(connection: Connection) -> 
     assert connection.cursor().executemany("SELECT COUNT(*) FROM people WHERE age > ?", [[90]]).fetchall() == rows[1:]
     with pytest.raises(dpsql.ProgrammingError):
         connection.cursor().executemany("SELECT COUNT(*) FROM people WHERE age > ?", [[1, 2]])
+    for wrong in ([1], None, 5, "ab", {"a": 1}):
+        with pytest.raises(dpsql.ProgrammingError):
+            connection.cursor().executemany("SELECT COUNT(*) FROM people WHERE age > ?", wrong)  # type: ignore[arg-type]
+
+
+def test_executemany_keeps_errors_beside_all_rows(connection: Connection) -> None:
+    sql = "SELECT sex, COUNT(*) AS n FROM people WHERE age > ? GROUP BY sex ORDER BY sex"
+    cursor = connection.cursor().executemany(sql, ([least] for least in (11, 12)))
+    assert len(cursor.errors) == len(cursor.intervals) == cursor.rowcount == 6
+    assert cursor.cost == "2 times ε = 1, δ = 1e-06" and list(cursor.df(errors=True)["n_error"]) == [row[1] for row in cursor.errors]
+    again = connection.cursor().executemany(sql, [[12], [13]])
+    assert again.cost == "ε = 1, δ = 1e-06" and again.fetchmany(3) == cursor.fetchall()[3:]
+
+
+def test_executemany_of_nothing_has_no_rows(connection: Connection) -> None:
+    cursor = connection.execute(GROUPED)
+    assert cursor.executemany("SELECT COUNT(*) FROM people WHERE age > ?", []).fetchall() == []
+    assert (cursor.rowcount, cursor.description, cursor.answer) == (0, None, None)
+    cursor.close()
+    with pytest.raises(dpsql.InterfaceError):
+        cursor.executemany("SELECT COUNT(*) FROM people WHERE age > ?", [])
+
+
+@pytest.mark.parametrize("size", [-1, "2", 1.5, True])
+def test_a_number_of_rows_is_a_whole_number(size: object, connection: Connection) -> None:
+    cursor = connection.execute(GROUPED)
+    with pytest.raises(dpsql.ProgrammingError):
+        cursor.fetchmany(size)  # type: ignore[arg-type]
+    cursor.arraysize = size  # type: ignore[assignment]
+    with pytest.raises(dpsql.ProgrammingError):
+        cursor.fetchmany()
+    assert len(cursor.fetchall()) == 3, "no row was lost"
+
+
+def test_a_cursor_is_its_own_iterator(connection: Connection) -> None:
+    cursor = connection.execute(GROUPED)
+    assert iter(cursor) is cursor and next(cursor)[0] == "f" and [row[0] for row in cursor] == ["m", None]
+    with pytest.raises(StopIteration):
+        next(cursor)
+
+
+def test_threads_share_a_connection(project: Path) -> None:
+    """Statements of one connection take turns: none fails, none is charged twice, and every thread gets its own answer."""
+    found: dict[int, object] = {}
+
+    def ask(number: int) -> None:
+        try:
+            rows = shared.execute(f"SELECT COUNT(*) FROM people WHERE age > {number % 4}").fetchall()
+            assert shared.explain(GROUPED).cost and shared.budget().statements > 0
+            found[number] = rows
+        except BaseException as fault:
+            found[number] = fault
+
+    with dpsql.connect(project / "people.duckdb", budget="person", analyst="threads", epsilon=1) as shared:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(found[number] == found[number % 4] and isinstance(found[number], list) for number in range(12)), found
+        assert len(shared.execute("SHOW RELEASES").fetchall()) == 4
 
 
 def test_closed_cursors_and_connections_refuse(project: Path) -> None:
@@ -121,7 +191,7 @@ def test_closed_cursors_and_connections_refuse(project: Path) -> None:
     other = connection.cursor()
     connection.close()
     connection.close()
-    for attempt in (connection.cursor, connection.commit, connection.budget, lambda: other.execute("SHOW BUDGET"),
+    for attempt in (connection.cursor, connection.commit, connection.rollback, connection.budget, lambda: other.execute("SHOW BUDGET"),
                     lambda: connection.explain("SELECT COUNT(*) FROM people")):
         with pytest.raises(dpsql.InterfaceError):
             attempt()
@@ -170,6 +240,8 @@ def test_frames_hold_rows_and_errors(connection: Connection) -> None:
                                   "first", "first_error", "first_low", "first_high"]
     assert (wide["n_low"] < wide["n"]).all() and (wide["n"] < wide["n_high"]).all() and (wide["mean_error"] > 0).all()
     assert list(connection.execute("SELECT city, beds FROM clinics GROUP BY city, beds").df(errors=True).columns) == ["city", "beds"]
+    assert all(isinstance(low, dt.date) and low <= first <= high for low, first, high in zip(
+        wide["first_low"], wide["first"], wide["first_high"], strict=True)), "the ends of dates are dates"
     twins = connection.execute("SELECT COUNT(*) AS n, SUM(age) AS n FROM people").df(errors=True)
     assert list(twins.columns) == ["n", "n_error", "n_low", "n_high"] * 2
 
@@ -193,7 +265,11 @@ def test_pandas_reads_from_a_connection(connection: Connection) -> None:
 def test_notebooks_show_a_table(connection: Connection) -> None:
     shown = connection.execute("SELECT sex, COUNT(*) AS \"<n>\" FROM people GROUP BY sex")._repr_html_()
     assert shown is not None and shown.startswith("<table>") and "&lt;n&gt;" in shown and "±" in shown
-    assert connection.execute("SHOW BUDGET")._repr_html_() is None
+    listed, told = connection.execute("SHOW BUDGET")._repr_html_(), connection.execute("EXPLAIN PRIVACY " + GROUPED)._repr_html_()
+    assert listed is not None and listed.startswith("<table>") and "ε = 1000" in listed
+    assert told is not None and told.startswith("<pre>") and "&lt;" not in told.replace("&lt;=", "") and "cost" in told
+    assert connection.explain(GROUPED)._repr_html_() == told
+    assert connection.cursor()._repr_html_() is None
 
 
 def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from dpsql.backends.duckdb import FILES, DuckReader, check_version, lock_down
+from dpsql.backends.duckdb import FILES, DuckReader, check_version, connected, lock_down
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -32,7 +32,7 @@ def open_brought(tables: Mapping[str, Brought]) -> tuple[DuckReader, dict[str, l
     Raises OperationalError where a source cannot be read, or a column not as its type.
     """
     check_version()
-    connection = duckdb.connect(":memory:")
+    connection = connected()
     present = {name: _copy(connection, name, table) if table.source is None else _load(connection, name, table)
                for name, table in tables.items()}
     lock_down(connection)

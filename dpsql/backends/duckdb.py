@@ -117,7 +117,7 @@ def open_database(path: str | Path) -> DuckReader:
         raise OperationalError(f"there is no database {path}", code="no-database",
                                try_="the path of a DuckDB, CSV or Parquet file")
     try:
-        connection = duckdb.connect(str(path), read_only=True, config={"temp_directory": _spill()})
+        connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
         group_densely(connection)
         lock_down(connection)
     except duckdb.Error:
@@ -135,7 +135,7 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     owner opens the data, before any statement.
     """
     check_version()
-    connection = duckdb.connect(":memory:", config={"temp_directory": _spill()})
+    connection = connected(config={"temp_directory": _spill()})
     for table, path in sources.items():
         _load(connection, table, path, keys.get(table, ()), empty=empty)
     group_densely(connection)
@@ -171,9 +171,17 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
         raise fault
 
 
+def connected(path: str = ":memory:", *, read_only: bool = False,
+              config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection that draws no bar of its progress, as DuckDB does over the output of interactive sessions and notebooks."""
+    connection = duckdb.connect(path, read_only=read_only, config=dict(config or {}))
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 def scratch() -> duckdb.DuckDBPyConnection:
     """An empty, locked database in memory, for public values and released numbers. No private row is ever in it."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = connected(config={"threads": 1})
     lock_down(connection)
     return connection
 

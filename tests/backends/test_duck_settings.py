@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -38,6 +40,20 @@ def test_the_scratch_engine_is_locked_too() -> None:
     with pytest.raises(duckdb.InvalidInputException, match="locked"):
         connection.cursor().execute("SET GLOBAL enable_external_access = true")
     connection.close()
+
+
+def test_interactive_sessions_see_no_bar_of_progress(tmp_path: Path) -> None:
+    """DuckDB takes a process without a main file, such as this one, for an interactive session."""
+    made(tmp_path / "d.duckdb", 5)
+    program = (
+        "import duckdb, sys\n"
+        "from dpsql.backends.brought import open_brought\n"
+        "from dpsql.backends.duckdb import open_database, open_files, scratch\n"
+        "made = duckdb.connect(), scratch(), open_database(sys.argv[1])._connection, open_files({}, {})._connection, "
+        "open_brought({})[0]._connection\n"
+        "print(*[one.execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0] for one in made])\n")
+    found = subprocess.run([sys.executable, "-c", program, str(tmp_path / "d.duckdb")], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "False", "False", "False", "False"]
 
 
 @pytest.mark.parametrize(("rows", "bits"), [(10, 12), (100_000, 14)])
