@@ -19,22 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_cells import Cells, group, told
 from bench_clock import table
 
-from dpsql.accounting.cost import Cost, pure
+from dpsql.accounting.cost import pure
 from dpsql.batch import dawa, privtree
-from dpsql.batch.attributes import Column
-from dpsql.batch.group import Group, Told
-from dpsql.kernel.looks import blocks, partition, tree
-from dpsql.kernel.noise.source import Secure
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.summands import Count
-from dpsql.requests import Blocks, Partition
 from dpsql.strategies import hierarchy
 from dpsql.strategies.base import Strategy
-from dpsql.types import Type
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Identity, Prefix, Ranges
 from dpsql.workload.workload import Product, Workload
@@ -45,40 +36,6 @@ PUBLISHED = {("capital loss", 0.01): 867.6, ("capital loss", 0.1): 100.4, ("capi
              ("like HEPTH", 0.01): 1840.0, ("like HEPTH", 0.1): 395.4, ("like HEPTH", 1.0): 37.55}
 BOXES = {("like taxis", 0.1): "127.8 / 0.0509", ("like taxis", 1.0): "30.07 / 0.0069", ("like check-ins", 0.1): "691.3 / 0.0042",
          ("like check-ins", 1.0): "94.12 / 0.0006"}
-
-
-class Cells:
-    """A context whose database holds these counts."""
-
-    def __init__(self, counts: np.ndarray[Any, Any]) -> None:
-        at = np.nonzero(counts)
-        self.found = [*(np.ma.MaskedArray(axis.astype(np.int64)) for axis in at), np.ma.MaskedArray(counts[at].astype(np.int64))]
-        self.noise, self.reader = Secure(), self
-
-    def sql(self, plan: Node) -> str:
-        return ""
-
-    def columns(self, sql: str) -> list[Any]:
-        return self.found
-
-
-def group(workload: Workload) -> Group:
-    """Counts of rows, one an entity, over axes of whole numbers."""
-    columns = tuple(Column(name=f"a{i}", ref=Ref(column=f"a{i}", type=Type.BIGINT), code=Ref(column=f"a{i}", type=Type.BIGINT),
-                           values=tuple(range(n)), stands=tuple(range(n))) for i, n in enumerate(workload.domain.shape))
-    return Group(view=Constants(columns=(), rows=()), columns=columns, summand=Count(), workload=workload, moved=1, unit=1.0, pure=True)
-
-
-def told(plan: Any, price: Cost, cells: Cells) -> Told:
-    """What a plan says of these data; nothing is charged."""
-    steps = plan.steps(price)
-    request = next(steps)
-    while True:
-        look = blocks.look if isinstance(request, Blocks) else partition.look if isinstance(request, Partition) else tree.look
-        try:
-            request = steps.send(look(request, cells))  # type: ignore[arg-type]
-        except StopIteration as done:
-            return done.value
 
 
 def lines(runs: int, rows: int | None, adult: Path | None) -> Iterator[list[str]]:

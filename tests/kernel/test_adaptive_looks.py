@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.bench_cells import VIEW, Cells
 
 from dpsql.accounting.cost import Cost
 from dpsql.audit.epsilon import lower_bound
@@ -20,30 +21,11 @@ from dpsql.audit.exact import Exact
 from dpsql.kernel.looks import partition, tree
 from dpsql.kernel.noise.source import Secure
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.operators.constants import Constants
+from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count
 from dpsql.requests import Buckets, DiscreteGaussian, DiscreteLaplace, Leaves, Numbered, Partition, Tree
 from dpsql.requests.partition import height
 from dpsql.requests.tree import rise
-
-VIEW = Constants(columns=(), rows=())
-
-
-class Cells:
-    """A context whose database holds these sums."""
-
-    def __init__(self, sums: Any, noise: Any = None) -> None:
-        table = np.array(sums, dtype=np.int64)
-        at = np.nonzero(table)
-        self.found = [*(np.ma.MaskedArray(axis.astype(np.int64)) for axis in at), np.ma.MaskedArray(table[at])]
-        self.noise, self.reader = noise or Exact(), self
-
-    def sql(self, plan: Node) -> str:
-        return ""
-
-    def columns(self, sql: str) -> list[Any]:
-        return self.found
 
 
 def certificate(moved: int | None) -> Certificate:
@@ -62,7 +44,7 @@ def request_of(size: int, scale: float, handicap: int = 0) -> Partition:
 
 
 def buckets(sums: Sequence[int], handicap: int = 0, noise: Any = None, scale: float = 1.0) -> Buckets:
-    return partition.look(request_of(len(sums), scale, handicap), Cells(sums, noise))  # type: ignore[arg-type]
+    return partition.look(request_of(len(sums), scale, handicap), Cells(sums, noise or Exact()))  # type: ignore[arg-type]
 
 
 def test_without_noise_buckets_are_runs_of_equal_values() -> None:
@@ -199,7 +181,7 @@ def tree_of(sizes: Sequence[int], scale: float = 1.0, decay: int | None = None, 
 
 
 def leaves(sums: Any, request: Tree, noise: Any = None) -> Leaves:
-    return tree.look(request, Cells(sums, noise))  # type: ignore[arg-type]
+    return tree.look(request, Cells(sums, noise or Exact()))  # type: ignore[arg-type]
 
 
 def by_hand(table: np.ndarray[Any, Any], decay: int) -> Counter[tuple[Any, Any, int]]:

@@ -1,0 +1,59 @@
+"""Counts in cells in the place of a database: groups over them, and what plans that look at them say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.batch.attributes import Column
+from dpsql.batch.group import Group, Told
+from dpsql.kernel.looks import blocks, partition, tree
+from dpsql.kernel.noise.source import Secure
+from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.node import Node
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.summands import Count
+from dpsql.requests import Blocks, Partition, Request, Tree
+from dpsql.types import Type
+from dpsql.workload.workload import Workload
+
+VIEW = Constants(columns=(), rows=())
+LOOKS: dict[type, Any] = {Blocks: blocks.look, Partition: partition.look, Tree: tree.look}
+
+
+class Cells:
+    """A context whose database holds these counts."""
+
+    def __init__(self, counts: Any, noise: Any = None) -> None:
+        table = np.array(counts, dtype=np.int64)
+        at = np.nonzero(table)
+        self.found = [*(np.ma.MaskedArray(axis.astype(np.int64)) for axis in at), np.ma.MaskedArray(table[at])]
+        self.noise, self.reader = noise or Secure(), self
+
+    def sql(self, plan: Node) -> str:
+        return ""
+
+    def columns(self, sql: str) -> list[Any]:
+        return self.found
+
+
+def group(workload: Workload, *, moved: int = 1, pure: bool = True) -> Group:
+    """Counts of rows over axes of whole numbers."""
+    columns = tuple(Column(name=f"a{i}", ref=Ref(column=f"a{i}", type=Type.BIGINT), code=Ref(column=f"a{i}", type=Type.BIGINT),
+                           values=tuple(range(n)), stands=tuple(range(n))) for i, n in enumerate(workload.domain.shape))
+    return Group(view=VIEW, columns=columns, summand=Count(), workload=workload, moved=moved, unit=1.0, pure=pure)
+
+
+def told(plan: Any, price: Cost, cells: Cells, spend: Callable[[Request], None] = lambda request: None) -> Told:
+    """What a plan says of these data. `spend` sees every request; nothing is charged."""
+    steps = plan.steps(price)
+    request = next(steps)
+    while True:
+        spend(request)
+        try:
+            request = steps.send(LOOKS[type(request)](request, cells))
+        except StopIteration as done:
+            return done.value
