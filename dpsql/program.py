@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.accounting.filter import purse
+from dpsql.accounting.filter import purses
 from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
@@ -287,9 +287,7 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
 
 def _with_account(program: Program, price: Price, public: PublicFacts) -> Program:
     """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
-    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    purses = [purse(price, concentrated=account) for account in accounts]
-    tried = [_with_rule(_shared_out(program, given)) for given in purses if given.epsilon or given.rho]
+    tried = [_with_rule(_shared_out(program, given)) for given in purses(price)]
     return min(tried, key=lambda candidate: (len(_unused(candidate)), sum(
         expected_size(below, public) for below in (candidate, *(found for _, found in candidate.first)))))
 

@@ -73,5 +73,12 @@ def purse(price: Price, *, concentrated: bool) -> Cost:
     return pure(_down(price.epsilon, NANO), delta)
 
 
+def purses(price: Price) -> list[Cost]:
+    """What a statement of this price may spend in each account that it can be held in, a pure epsilon first. None is nothing."""
+    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
+    found = [purse(price, concentrated=account) for account in accounts]
+    return [given for given in found if given.epsilon or given.rho]
+
+
 def _down(number: Fraction, grain: int) -> Fraction:
     return Fraction(math.floor(number * grain), grain)

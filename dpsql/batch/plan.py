@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.accounting.filter import purse
+from dpsql.accounting.filter import purses
 from dpsql.batch.compiling import Asked, group_of
 from dpsql.batch.consistency import made_consistent
-from dpsql.batch.group import Group, Plan, Told, too_small
+from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
@@ -195,17 +195,13 @@ def check_fitting(options: Options) -> None:
 def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: Scratch, *, strategy: str = "auto",
           span: Span | None = None) -> Batch:
     """The batch in the account, a pure epsilon or rho, that promises the smaller errors."""
-    accounts = [True] if price.rho is not None else [False, True] if price.delta else [False]
-    fitting = [concentrated for concentrated in accounts if takes(strategy, pure=not concentrated)]
+    fitting = [held for held in purses(price) if takes(strategy, pure=held.epsilon is not None)]
     if not fitting:
-        other = "a pure epsilon, and this price is in rho" if accounts[0] else "rho, and this price is a pure epsilon"
+        other = "a pure epsilon, and this price is in rho" if price.rho is not None else "rho, and this price is a pure epsilon"
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
-                          try_="epsilon = 0.5" if accounts[0] else "delta = 1e-6 beside it, or rho = 0.05")
-    purses = [replace(purse(price, concentrated=account), delta=Fraction(0)) for account in fitting]
-    made = [replace(batch(asked, held, public, scratch), strategy=strategy, span=span)
-            for held in purses if held.epsilon or held.rho]
-    if not made:
-        raise too_small()
+                          try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
+    made = [replace(batch(asked, replace(held, delta=Fraction(0)), public, scratch), strategy=strategy, span=span)
+            for held in fitting]
     best = min(made, key=lambda one: one.mean_variance)
     for _, plan, share in best.shares:
         plan.check(share)

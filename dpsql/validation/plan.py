@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost, amount
-from dpsql.accounting.filter import purse
+from dpsql.accounting.filter import purses
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
@@ -143,13 +143,8 @@ def _decider(check: Prepared, terms: Terms) -> Decider:
 
 def _purse(price: Price, checks: int, suite: str) -> Cost:
     """The account in which slacks get the least noise: over many checks rho, where the budget allows a delta."""
-    found = [purse(price, concentrated=account) for account in ((True,) if price.rho is not None else
-                                                                (False, True) if price.delta else (False,))]
     many = checks if suite == "independent" else 1
-    best = min((given for given in found if given.epsilon or given.rho), key=lambda given: _variance(given, many), default=None)
-    if best is None:
-        raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
-    return replace(best, delta=Fraction(0))
+    return replace(min(purses(price), key=lambda given: _variance(given, many)), delta=Fraction(0))
 
 
 def _variance(given: Cost, checks: int) -> float:
