@@ -20,7 +20,6 @@ from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
-from dpsql.catalog.price import Price
 from dpsql.cells import Cells, cells_over, kept_keys
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
@@ -89,6 +88,11 @@ class Batch:
     def shares(self) -> Iterator[tuple[Group, Plan, Cost]]:
         """Every group, its plan and what that spends."""
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
+
+    def paid(self, purse: Cost) -> Batch:
+        """The same, planned for another purse."""
+        groups = tuple(replace(group, pure=purse.epsilon is not None) for group in self.groups)
+        return replace(self, purse=purse, groups=groups)
 
     def steps(self) -> Generator[Request, Any, Found]:
         """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
@@ -192,17 +196,17 @@ def check_fitting(options: Options) -> None:
                           try_="strategy = 'auto' and max_rows, or the statement by itself")
 
 
-def least(asked: Sequence[Linear], price: Price, public: PublicFacts, scratch: Scratch, *, strategy: str = "auto",
-          span: Span | None = None) -> Batch:
-    """The batch in the account, a pure epsilon or rho, that promises the smaller errors."""
-    fitting = [held for held in purses(price) if takes(strategy, pure=held.epsilon is not None)]
+def least(asked: Sequence[Linear], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
+    """The batch in the account, a pure epsilon or rho, that promises the smaller errors. Raises what is wrong, located."""
+    price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
+    assert price is not None
+    fitting = [replace(held, delta=Fraction(0)) for held in purses(price) if takes(strategy, pure=held.epsilon is not None)]
     if not fitting:
         other = "a pure epsilon, and this price is in rho" if price.rho is not None else "rho, and this price is a pure epsilon"
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
                           try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
-    made = [replace(batch(asked, replace(held, delta=Fraction(0)), public, scratch), strategy=strategy, span=span)
-            for held in fitting]
-    best = min(made, key=lambda one: one.mean_variance)
+    first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=options.consistency)
+    best = min([first, *map(first.paid, fitting[1:])], key=lambda one: one.mean_variance)
     for _, plan, share in best.shares:
         plan.check(share)
     return best

@@ -72,14 +72,13 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
 
 def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tuple[Batch, Options]:
     """Linear questions as workloads, on the terms of a statement or of all of them."""
-    price = priced(options.price, session.budget, options.span)
+    options = replace(options, price=priced(options.price, session.budget, options.span), strategy=options.strategy or "auto")
     check_fitting(options)
-    made = least(asked, price, session.kernel, session.scratch, strategy=options.strategy or "auto",
-                 span=options.span.get("strategy"))
+    made = least(asked, options, session.kernel, session.scratch)
     if options.consistency != "none":
         for group in made.groups:
             check_consistency(group, options.span.get("consistency"))
-    return replace(made, consistency=options.consistency), replace(options, price=price, strategy=options.strategy or "auto")
+    return made, options
 
 
 def answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
@@ -103,5 +102,3 @@ def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Re
                     for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))
-
-

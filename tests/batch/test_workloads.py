@@ -21,6 +21,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine import Session
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.strategies.base import Block, sensitivity
+from dpsql.strategies.catalogue import GAUSSIAN
 from dpsql.workload.factors import Dense, Prefix
 
 PEOPLE = [
@@ -247,6 +248,13 @@ def test_strategies_that_do_not_fit_are_refused(options: dict[str, Any], reason:
                            "COUNT(*) FROM people")
     assert located.value.span is not None
     assert not connection.session.ledger.entries("person")
+
+
+def test_a_strategy_that_is_named_is_planned_once(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, plan = [], GAUSSIAN["convex"]
+    monkeypatch.setitem(GAUSSIAN, "convex", lambda *given: planned.append(given) or plan(*given))
+    connection.workload("SELECT age, COUNT(*) FROM people GROUP BY age", rho=0.1, strategy="convex", consistency="non_negative")
+    assert len(planned) == 1
 
 
 # -- the promise
