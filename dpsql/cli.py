@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
         made.add_argument("--file", metavar="FILE", help="read the statements from a file")
         made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE",
-                          help="the value of a parameter, in order or by name")
+                          help="the value of a parameter, in order or by name; 'in quotes' it is a text, whatever it looks like")
         _add_place(made)
         _add_terms(made)
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
@@ -230,18 +230,23 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 def _check(options: argparse.Namespace) -> None:
     from dpsql.catalog.policy import read_policy
     from dpsql.listings import listed_tables
-    from dpsql.opening import find_policy, fitted, open_reader
+    from dpsql.opening import choose_budget, find_policy, fitted, open_reader
 
     policy = read_policy(find_policy(options.database, options.policy))
+    chosen = policy.budgets.values() if options.budget is None else [choose_budget(policy, options.budget)]
     reader = open_reader(policy, options.database)
-    for budget in policy.budgets.values():
-        if options.budget not in (None, budget.name):
-            continue
+    for budget in chosen:
         catalog = fitted(policy, budget.name, reader)
-        if not options.json:
-            print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
-        _print_listing(listed_tables(catalog), options)
-        for table, reason in ({} if options.json else catalog.outside).items():
+        listing = listed_tables(catalog)
+        if options.json:
+            names = [name for name, _ in listing.columns]
+            print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
+                              "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
+                              "unusable": dict(catalog.outside)}))
+            continue
+        print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
+        _print_listing(listing, options)
+        for table, reason in catalog.outside.items():
             print(f"table {table} cannot be used: {reason}")
     reader.close()
 
@@ -252,11 +257,10 @@ def _query(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    from dpsql.sql.split import split
-
     with _connected(options) as connection:
-        for text in split(_statements(options)):
-            made = connection.explain(text, _parameters(options.param))
+        for text, told in _each(_statements(options), options):
+            with told:
+                made = connection.explain(text, _parameters(options.param))
             print(json.dumps(made.as_dict()) if options.json else made)
 
 
@@ -367,7 +371,7 @@ def _write_new(name: str, text: str) -> None:
 
 
 def _parameters(texts: Sequence[str]) -> Any:
-    """Values in order, or by name where all have one: numbers and truth values where they read as such, else texts."""
+    """Values in order, or by name where all have one."""
     named = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL) for text in texts]
     if texts and all(named):
         return {match.group(1): _value(match.group(2)) for match in named if match is not None}
@@ -375,9 +379,13 @@ def _parameters(texts: Sequence[str]) -> Any:
 
 
 def _value(text: str) -> Any:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
+    """A number, a truth value or NULL where it is written as one; else a text, which may stand in quotes."""
+    if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
+        return int(text) if len(text) <= 400 else float(text)
+    if re.fullmatch(r"-?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?", text):
+        return float(text)
+    if re.fullmatch(r"'.*'", text, re.DOTALL):
+        return text[1:-1].replace("''", "'")
     return {"true": True, "false": False, "null": None}.get(text.lower(), text)
 
 
@@ -385,17 +393,52 @@ def _value(text: str) -> Any:
 
 
 def _answer_all(text: str, connection: Connection, options: argparse.Namespace, *, show_sql: bool) -> None:
-    from dpsql.sql.split import split
-
-    statements = split(text)
-    if not statements:
-        connection.execute(text)  # which says what is missing
-    for statement in statements:
+    parameters = _parameters(getattr(options, "param", []))
+    for statement, told in _each(text, options)[1:]:  # before the first one is charged
+        with told:
+            _check_statement(statement, connection, parameters)
+    for statement, told in _each(text, options):
         if show_sql:
             print("\n" + statement)
-        with _waiting():
-            cursor = connection.execute(statement, _parameters(getattr(options, "param", [])))
+        with told, _waiting():
+            cursor = connection.execute(statement, parameters)
         _show(cursor, options)
+
+
+def _each(text: str, options: argparse.Namespace) -> Sequence[tuple[str, contextlib.AbstractContextManager[None]]]:
+    """The statements of a script, each with what places its faults in the whole of it. One that is empty is wrong."""
+    from dpsql.sql.split import split
+
+    found: list[tuple[str, contextlib.AbstractContextManager[None]]] = []
+    at = 0
+    for statement in split(text) or [text]:
+        at = text.index(statement, at)
+        found.append((statement, _told_in(text, at, getattr(options, "file", None))))
+        at += len(statement)
+    return found
+
+
+@contextlib.contextmanager
+def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
+    """Around a statement that begins at a place of a script: its faults are told with their place in the script."""
+    from dpsql.types import Span
+
+    try:
+        yield
+    except Error as fault:
+        if fault.span is not None and fault.text and text.startswith(fault.text, at):
+            fault.span, fault.text = Span(fault.span.start + at, fault.span.end + at), text
+            fault.source = file if file not in (None, "-") else fault.source
+        raise
+
+
+def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
+    """Raises what is wrong with a statement, as far as that can be told beforehand."""
+    from dpsql.sql.parse import parse
+    from dpsql.sql.statement import Query, Validate
+
+    if isinstance(parse(text), Query | Validate):
+        connection.explain(text, parameters)
 
 
 @contextlib.contextmanager
@@ -462,18 +505,14 @@ def _print_listing(listing: Listing, options: argparse.Namespace) -> None:
         writer.writerow(names)
         writer.writerows(listing.rows)
         return
+    from dpsql.display import number
+
     table = _table()
     for name in names:
         table.add_column(name, overflow="fold")
     for row in listing.rows:
-        table.add_row(*(number_text(value) for value in row))
+        table.add_row(*(number(value) for value in row))
     _console().print(table)
-
-
-def number_text(value: Any) -> str:
-    from dpsql.display import number
-
-    return number(value)
 
 
 def _table() -> Any:
@@ -486,7 +525,7 @@ def _table() -> Any:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 160, markup=False)
+    return Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,12 @@ def number(value: Value, margin: float | None = None) -> str:
             return f"{value:,.10g}"
         decimals = max(0, 1 - math.floor(math.log10(margin)))
         return f"{value:,.{min(decimals, 10)}f}"
-    return f"{value:,}" if isinstance(value, int) and margin is not None else str(value)
+    return f"{value:,}" if isinstance(value, int) and margin is not None else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """A text without what would steer a terminal: such letters are shown as Python writes them."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
 
 
 def margin_text(margin: float | None, value: Value) -> str:

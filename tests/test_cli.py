@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
@@ -78,6 +79,12 @@ MISTAKES = [
     (["query", "--budget", "study", "SELECT AVG(incme) FROM people"], 2, "try income"),
     (["query", "--budget", "study", "SELECT COUNT(* FROM people"], 2, "line 1"),
     (["query", "--budget", "study", ""], 2, "there is no statement"),
+    (["explain", "--budget", "study", ""], 2, "there is no statement"),
+    (["explain", "--budget", "study", "--", "-- nothing"], 2, "there is no statement"),
+    (["check", "--budget", "studdy"], 2, "there is no budget studdy"),
+    (["query", "--budget", "study", "--param", "x=1", "SELECT COUNT(*) FROM people WHERE site = ?"], 2, "a list of values"),
+    (["query", "--budget", "study", "SELECT COUNT(*) FROM plans; SELECT COUNT(*) FROM people; SELECT AVG(incme) FROM people"], 2, "column 69"),
+    (["query", "--budget", "study", "SELECT COUNT(*) FROM people; SELECT COUNT(*) FROM people WHERE site = ?"], 2, "no value is given"),
     (["query", "--budget", "study", "DELETE FROM people"], 2, "only queries are answered"),
     (["query", "--budget", "study", "SELECT person_id FROM people"], 2, "rows are never shown"),
     (["query", "--budget", "study", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(*) FROM people"], 2, "try epsilon"),
@@ -114,6 +121,44 @@ def test_an_error_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, _ = run(capsys, "query", "--budget", "study", "--json", "SELECT AVG(incme) FROM people")
     told = json.loads(out)
     assert (code, told["code"], told["try"], told["line"], told["column"]) == (2, "unknown-column", "income", 1, 12)
+
+
+def test_faults_of_a_script_are_told_at_their_place_in_the_file(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (study / "three.sql").write_text("SELECT COUNT(*) FROM people; -- fine\n\nSELECT COUNT(*) FROM people;\nSELECT COUNT(*),\n"
+                                     "  AVG(incme)\nFROM people;\n")
+    for command in ("query", "explain"):
+        code, _, err = run(capsys, command, "--budget", "study", "--file", "three.sql")
+        assert code == 2 and "line 5, column 7 of three.sql: there is no column incme\n      AVG(incme)\n          ^^^^^\n" in err
+    code, out, _ = run(capsys, "query", "--budget", "study", "--json", "--file", "three.sql")
+    told = json.loads(out)
+    assert (code, told["line"], told["column"], told["source"]) == (2, 5, 7, "three.sql")
+    assert json.loads(run(capsys, "budget", "--budget", "study", "--json")[1])["statements"] == 0, "nothing was charged before"
+
+
+@pytest.mark.parametrize(("given", "value"), [
+    ("7", 7), ("-7", -7), ("0", 0), ("0.5", 0.5), (".5", 0.5), ("1e3", 1000.0), ("007", "007"), ("'7'", "7"), ("'it''s'", "it's"),
+    ("+7", "+7"), ("1_000", "1_000"), (" 7", " 7"), ("nan", "nan"), ("inf", "inf"), ("TRUE", True), ("null", None), ("'null'", "null"),
+    ("", ""), ("'", "'"), ("2020-01-01", "2020-01-01"), ("٣", "٣")])
+def test_parameters_are_read_as_they_are_written(given: str, value: object) -> None:
+    ((found,), named) = cli._parameters([given]), cli._parameters([f"x={given}"])
+    assert found == value and type(found) is type(value) and named == {"x": value}
+
+
+def test_cells_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    from dpsql.listings import Listing
+    from dpsql.types import Type
+
+    rows = ((":smile: [bold]x[/bold]",), ("a\x1b[31mb\x07",), ("日本",))
+    cli._print_listing(Listing(columns=(("x", Type.VARCHAR),), rows=rows), argparse.Namespace())
+    out = capsys.readouterr().out
+    assert ":smile: [bold]x[/bold]" in out and "a\\x1b[31mb\\x07" in out and "日本" in out and "\x1b" not in out
+
+
+def test_check_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check", "--json")
+    told = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [one["budget"] for one in told] == ["study", "pure", "concentrated"]
+    assert {table["table"] for table in told[0]["tables"]} == {"plans", "people", "person_years"} and told[0]["unusable"] == {}
 
 
 def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
