@@ -82,10 +82,20 @@ def rows_of(text: str, session: Session, parameters: Any = ()) -> Any:
 
 # -- the order of events
 
+# Rows that no entity can move, as the public side happens to be empty: private all the same.
+NOWHERE = "(SELECT clinic, beds FROM clinics WHERE beds > 99) AS c"
+NO_PARTNERS = [
+    f"SELECT COUNT(*) FROM visits JOIN {NOWHERE} USING (clinic)", f"SELECT COUNT(*), SUM(age) FROM people CROSS JOIN {NOWHERE}",
+    f"SELECT COUNT(*) FROM people WHERE age > (SELECT COUNT(*) FROM visits JOIN {NOWHERE} USING (clinic))",
+    f"SELECT COUNT(*) FROM {NOWHERE} WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)",
+    f"SELECT COUNT(*) FROM visits v WHERE v.clinic IN (SELECT w.clinic FROM visits w JOIN {NOWHERE} USING (clinic) "
+    "WHERE w.clinic IS NOT NULL) AND v.person_id = 3",
+]
 TEXTS = [
     COUNT, "SELECT sex, AVG(income), MEDIAN(age) FROM people GROUP BY sex", "SELECT SUM(points) FROM scores",
     "SELECT nickname, COUNT(*) FROM people GROUP BY nickname", "SELECT AVG(weight) FROM people",
     "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) WHERE clinic IN (SELECT clinic FROM clinics) GROUP BY city",
+    *NO_PARTNERS,
 ]
 
 

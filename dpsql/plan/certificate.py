@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, fold
 from dpsql.plan.operators.summands import Clipped
@@ -53,13 +53,21 @@ class Certificate:
 
 
 def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
-    """The stability of every node of a plan, by the identity of the node."""
+    """The stability of every node of a plan, by the identity of the node.
+
+    What is public is decided by the tables that a plan reads, and not by their rows: a relation over private rows that no entity
+    can move, as it is joined with a public one that happens to be empty, is private all the same. It is charged and gets noise
+    like any other, as one more row in the public table would make it.
+    """
     found: dict[int, Stability] = {}
 
     def visit(node: Node, below: tuple[Stability, ...]) -> Stability:
         _check(node)
-        found[id(node)] = node.stability(below, public)
-        return found[id(node)]
+        here = node.stability(below, public)
+        if here.public and not all(part.public for part in below):
+            here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
+        found[id(node)] = here
+        return here
 
     fold(plan, visit)
     return found

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from laws.family import nodes
 from plan.operators.small_tables import TRUE, both, equal, people, ref, towns, visits
 
 from dpsql.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
@@ -16,8 +17,10 @@ from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
@@ -49,6 +52,29 @@ def test_a_sum_moves_by_the_rows_of_an_entity(summand: Summand, row: int) -> Non
 
 def test_public_sums_do_not_move() -> None:
     assert sums(Tally(input=T, keys=("t_land",), summands=(Count(),))) == [(0, 0)]
+
+
+class EmptyPublicTables:
+    """All public tables have no rows."""
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("plan", [
+    Join(left=P, right=T, condition=TRUE), Join(left=T, right=THREE, condition=equal(ref(T, "t_land"), ref(THREE, "v_town"))),
+    Distinct(input=Join(left=P, right=T, condition=TRUE)),
+    GroupBy(input=Join(left=P, right=T, condition=TRUE), keys=(), folds=(Fold(id="n", name="n", function="count"),)),
+    Lookup(input=T, listed=P, keys=((ref(T, "t_town"), "p_name"),), mark="m"),
+])
+def test_what_is_public_is_not_decided_by_rows(plan: Node) -> None:
+    """A join with an empty public table moves with nobody, and is private all the same: nothing that reads private rows is free."""
+    known = stabilities(plan, EmptyPublicTables())
+    assert not known[id(plan)].public
+    for node, found in ((node, known[id(node)]) for node in nodes(plan)):
+        assert found.public == (not any(isinstance(part, Scan) and not part.table.public for part in nodes(node)))
+    if known[id(plan)].rows is not None:
+        assert all(part.l2 > 0 for part in certify(Tally(input=plan, keys=(), summands=(Count(),)), EmptyPublicTables()).summands)
 
 
 def test_clipped_sums_move_by_their_bound() -> None:
