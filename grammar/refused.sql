@@ -1055,6 +1055,9 @@ SELECT COUNT(*) FROM people WHERE CAST(age AS INTEGER[]) = [3]
 -- Unsupported cast: a DECIMAL has up to 38 digits, up to 9 of them after the point
 SELECT COUNT(*) FROM people WHERE CAST(income AS DECIMAL(50, 2)) = 3
 
+-- Unsupported cast: a DECIMAL has up to 38 digits, up to 9 of them after the point
+SELECT COUNT(*) FROM people WHERE CAST(income AS DECIMAL(5, NULL)) = 3
+
 -- SqlError cast: DATE cannot be turned into BOOLEAN
 SELECT COUNT(*) FROM people WHERE CAST(born AS BOOLEAN)
 

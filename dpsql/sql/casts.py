@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
@@ -29,10 +31,11 @@ def sql_type(node: exp.Expr, span: Span | None) -> str:
     """The name of the type that a cast asks for."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name == "DECIMAL":
-        digits = [int(str(part.this.this)) for part in node.expressions] or [18, 3]
-        width, scale = (digits[0], digits[1] if len(digits) > 1 else 0)
-        if 1 <= width <= 38 and 0 <= scale <= min(width, 9):
-            return f"DECIMAL({width},{scale})"
+        digits = [part.this.name for part in node.expressions] or ["18", "3"]
+        if all(re.fullmatch("[0-9]{1,9}", number) for number in digits):
+            width, scale = (int(digits[0]), int(digits[1]) if len(digits) > 1 else 0)
+            if 1 <= width <= 38 and 0 <= scale <= min(width, 9):
+                return f"DECIMAL({width},{scale})"
         raise Unsupported("a DECIMAL has up to 38 digits, up to 9 of them after the point", code="cast", span=span,
                           try_="DECIMAL(18, 3)")
     if name in TYPES:
