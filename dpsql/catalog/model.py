@@ -38,7 +38,7 @@ class ColumnPolicy:
     complete     the bounds were given as a range: of a whole-number column, every number between them is a value
     bins         cut points of a range, for `bin_floor(column)`
     step         values are rounded to multiples of this number before they are summed
-    nullable     whether NULL may occur; what is declared free of NULL is treated as if it could not
+    nullable     whether NULL (or NaN) may occur; what is declared free of it is treated as if it could not
     search       bounds are unknown, and a statement may spend a part of its price to find them
     """
 

@@ -289,7 +289,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
             raise _fault(policy, path, f"{key} is for numbers, and the column is {sql_type}", try_=f"leaving {key} out")
     if kind is Type.BOOLEAN and domain is None:
         domain = Domain((False, True))
-    nullable = declared.nullable and name not in schema.not_null
+    nullable = declared.nullable and (name not in schema.not_null or sql_type.upper() in ("FLOAT", "DOUBLE"))  # or NaN
     step = declared.step
     if step is None and (match := re.match(r"DECIMAL\(\d+,\s*(\d+)\)", sql_type.upper())):
         step = _decimal_step(int(match.group(1)))

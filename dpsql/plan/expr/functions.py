@@ -74,6 +74,11 @@ def _fits(rule: iv.Rule) -> Callable[..., bool]:
     return lambda *ranges: rule(*ranges).inside(SAFE_INTEGERS)
 
 
+def _divides(dividend: Interval, divisor: Interval) -> bool:
+    """Of all whole divisors -1 alone, which makes the lowest of the numbers one too high, leads out of 64 bits."""
+    return dividend.inside(SAFE_INTEGERS) or not divisor.low <= -1 <= divisor.high
+
+
 def _arithmetic(symbol: str, rule: iv.Rule) -> tuple[Overload, ...]:
     text = "({0} " + symbol + " {1})"
     return (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql=text, range=rule, proved=_fits(rule)),
@@ -221,9 +226,9 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "/": (Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} / NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.divide,
                    undefined=True),),
     "//": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="({0} // NULLIF({1}, CAST(0 AS BIGINT)))",
-                    range=iv.integer_divide, undefined=True, proved=lambda a, b: a.inside(SAFE_INTEGERS)),),
+                    range=iv.integer_divide, undefined=True, proved=_divides),),
     "%": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="({0} % NULLIF({1}, CAST(0 AS BIGINT)))", range=iv.modulo,
-                   undefined=True, proved=lambda a, b: a.inside(SAFE_INTEGERS)),
+                   undefined=True, proved=_divides),
           Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} % NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.modulo,
                    undefined=True)),
     "negate": (Overload(args=(BIGINT,), result=BIGINT, sql="(-{0})", range=iv.negate, proved=_fits(iv.negate)),

@@ -12,6 +12,7 @@ from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import value_or_null
 from dpsql.plan.operators.tally import saturated
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
@@ -60,9 +61,9 @@ def fold_facts(part: Fold, below: Facts | None, *, most: int | None, empty: bool
 def fold_sql(part: Fold, name: str, kind: Type, over: str = "") -> str:
     """An aggregate of what is printed as `name` (of rows, for *); `over` is written after each call, if it is one of a window."""
     if part.function in ("min", "max"):
-        return f"{part.function.upper()}({settled(name, kind)}){over}"
+        return f"{part.function.upper()}({value_or_null(name, kind, settled(name, kind))}){over}"
     if part.function in ("count", "count_distinct"):
-        return f"COUNT({'DISTINCT ' if part.function == 'count_distinct' else ''}{name}){over}"
+        return f"COUNT({'DISTINCT ' if part.function == 'count_distinct' else ''}{value_or_null(name, kind)}){over}"
     if kind is Type.BIGINT:
         total = f"SUM({name}){over}"
         return _mean(total, f"COUNT({name}){over}", "1.0") if part.function == "avg" else (

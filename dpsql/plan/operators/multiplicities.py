@@ -8,6 +8,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.operators.summands import present
 from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
@@ -18,7 +19,7 @@ TIMES, VALUES = "times", "values"
 class Multiplicities(Summary):
     """For each value of `keys` and each number of times, how many values of `column` occur in so many rows.
 
-    Rows where the column is NULL or `when` is not true are left out; values are equal as for DISTINCT.
+    Rows where the column is NULL or NaN or `when` is not true are left out; values are equal as for DISTINCT.
 
     Proof. It carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
     is worked out from it is bounded from the stability of that (`requests.Scarce`).
@@ -44,7 +45,7 @@ class Multiplicities(Summary):
         keys = {f"#k{i}": key for i, key in enumerate(self.keys)}
         parts = [f"{settled(names[key], env[key].type)} AS {quote(alias)}" for alias, key in keys.items()]
         parts.append(f"{settled(names[self.column], env[self.column].type)} AS \"#v\"")
-        where = f"({names[self.column]} IS NOT NULL)" + (f" AND {names[self.when]}" if self.when is not None else "")
+        where = present(names[self.column], env[self.column].type) + (f" AND {names[self.when]}" if self.when is not None else "")
         groups = "".join(f"t1.{quote(alias)}, " for alias in keys)
         rows = f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0 WHERE {where}"
         counted = f"SELECT {groups}COUNT(*) AS \"#n\" FROM ({rows}) AS t1 GROUP BY {groups}t1.\"#v\""

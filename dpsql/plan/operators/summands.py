@@ -61,9 +61,22 @@ class Summand(abc.ABC):
         return "" if self.when is None else f" where {names[self.when]}"
 
 
+def present(printed: str, kind: Type) -> str:
+    """Whether there is a value: neither NULL nor NaN."""
+    return f"(NOT isnan({printed}))" if kind is Type.DOUBLE else f"({printed} IS NOT NULL)"
+
+
+def value_or_null(printed: str, kind: Type, shown: str = "") -> str:
+    """A value, or what is shown in its place, where it is one."""
+    return f"(CASE WHEN {present(printed, kind)} THEN {shown or printed} END)" if kind is Type.DOUBLE else shown or printed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Summand):
-    """1 for each row; with `column`, for each row where it is not NULL. Proof: the vector is 0 or 1."""
+    """1 for each row; with `column`, for each row where it is not NULL, nor NaN. Proof: the vector is 0 or 1.
+
+    Sums leave NaN out, as no clamp can place it; a count beside them has to be that of the same rows.
+    """
 
     column: str | None = None
 
@@ -80,7 +93,7 @@ class Count(Summand):
         return 1
 
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
-        tests = [f"({names[self.column]} IS NOT NULL)"] if self.column is not None else []
+        tests = [present(names[self.column], kinds[self.column].type)] if self.column is not None else []
         tests += [names[self.when]] if self.when is not None else []
         return (f"(CASE WHEN {' AND '.join(tests)} THEN 1 END)",) if tests else ()
 

@@ -61,6 +61,9 @@ def in_two_steps(plan: Tally, below: str) -> str | None:
 
 
 def _present(expr: Expr) -> Expr:
+    """See `summands.present`."""
+    if expr.type is Type.DOUBLE:
+        return Call(function="not", args=(Call(function="isnan", args=(expr,), type=Type.BOOLEAN),), type=Type.BOOLEAN)
     return Call(function="is not null", args=(expr,), type=Type.BOOLEAN)
 
 
