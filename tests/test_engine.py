@@ -44,6 +44,10 @@ class Watched(Remembering):
         self._tell(sql)
         return self._reader.arrays(sql)
 
+    def columns(self, sql: str) -> Any:
+        self._tell(sql)
+        return self._reader.columns(sql)
+
     def _tell(self, sql: str) -> None:
         private = any(f'"{table}"' in sql for table in PRIVATE)
         self._events.append("private" if private else "public")
@@ -95,7 +99,7 @@ TEXTS = [
     COUNT, "SELECT sex, AVG(income), MEDIAN(age) FROM people GROUP BY sex", "SELECT SUM(points) FROM scores",
     "SELECT nickname, COUNT(*) FROM people GROUP BY nickname", "SELECT AVG(weight) FROM people",
     "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) WHERE clinic IN (SELECT clinic FROM clinics) GROUP BY city",
-    *NO_PARTNERS,
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id AND a.age < b.age", *NO_PARTNERS,
 ]
 
 

@@ -25,7 +25,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import GridSum, Moments
+from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
@@ -348,3 +348,31 @@ FAULTS = (
     Fault("a truncation that is needed is left out",
           _method(MostRows, "of", lambda original, self, scan: 0), frozenset({"printed"}), VISITS),
 )
+
+
+# Claims that are true and larger than need be: they cost accuracy for nothing. `claims` has nothing that becomes false.
+LOOSE = tuple(Fault(what, plant, frozenset(), text) for what, plant, text in (
+    ("a truncation claims one row more than it keeps", _method(Truncate, "stability", _claims_rows(lambda rows: rows + 1)), VISITS),
+    ("a key of one row is said to have two", _method(Scan, "stability", _claims_rows(lambda rows: rows + 1)),
+     "SELECT COUNT(*) FROM people"),
+    ("a count claims two", _property(Count, "l1", lambda self: 2), "SELECT sex, COUNT(*) FROM people GROUP BY sex"),
+    ("a sum claims the width of its range twice", _property(GridSum, "l1", lambda self: 2 * self.grid.largest),
+     "SELECT SUM(age) FROM people"),
+    ("moments claim each of their components", _property(Moments, "l1", lambda self: self.components * self.total),
+     "SELECT AVG(age) FROM people"),
+    ("a join adds a row for a public one", _method(Join, "stability", _claims_rows(lambda rows: rows + 1)),
+     "SELECT c.city, COUNT(*) FROM visits v JOIN clinics c ON v.clinic = c.clinic GROUP BY c.city"),
+    ("rows of one entity are said to meet those of all", _method(Join, "_own_rows", lambda original, self, left, right, m, n: [
+        left.rows * right.rows * 2]), "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id"),
+    ("groups of one entity are said to be as those of many", _method(GroupBy, "stability", _claims_rows(lambda rows: 2 * rows)),
+     "SELECT AVG(n) FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t"),
+    ("a public list is said to change marks", _method(Lookup, "stability", _claims_rows(lambda rows: 2 * rows)),
+     "SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM clinics WHERE city = 'Oslo')"),
+    ("a window of one entity is said to change more", _method(Window, "stability", _claims_rows(lambda rows: rows + 1)),
+     "SELECT n, COUNT(*) FROM (SELECT DENSE_RANK() OVER (PARTITION BY person_id ORDER BY year DESC) AS n FROM visits) AS t GROUP BY n"),
+    ("a union claims its parts twice", _method(UnionAll, "stability", _claims_rows(lambda rows: 2 * rows)),
+     "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION ALL SELECT clinic FROM clinics) AS u"),
+    ("a projection claims twice its rows", _method(Project, "stability", _claims_rows(lambda rows: 2 * rows)), VISITS),
+    ("a filter claims twice its rows", _method(Filter, "stability", _claims_rows(lambda rows: 2 * rows)),
+     "SELECT COUNT(*) FROM people WHERE age >= 0"),
+))

@@ -1,4 +1,4 @@
-"""Claims are not only true but near the truth: for most statements some entity moves at least half of what is claimed.
+"""Claims are not only true but near the truth: for most statements some entity moves all of what is claimed, or half of it.
 
 Those that stay below, and why:
 
@@ -17,13 +17,15 @@ import pytest
 from laws.asked import plans_of, question_of
 from laws.bad_worlds import crowded
 from laws.family import ENTITIES, Family
+from laws.faults import LOOSE, Fault
 from laws.reach import Reach, reaches
 from laws.texts import HOUSEHOLD, TEXTS
 from worlds import world
 
 from dpsql.errors import Error
 
-NEAR = {"person": 0.8, "household": 0.55}
+NEAR = {"person": 0.8, "household": 0.55}  # the share of statements of which half of the claim is reached
+EXACT = {"person": 0.55, "household": 0.25}  # and of those of which all of it is
 
 
 @pytest.fixture(scope="module")
@@ -34,22 +36,42 @@ def families() -> Iterator[list[Family]]:
         family.close()
 
 
+def share(text: str, entity: str, families: list[Family], enough: float) -> float | None:
+    """How much of its claims a statement was seen to reach, in the one that was reached least; None where it is refused.
+
+    Further families are asked until all claims are reached as far as is enough.
+    """
+    furthest: dict[str, Reach] = {}
+    for family in families:
+        try:
+            plan = next(plans_of(question_of(text, entity, family), family))
+        except Error:
+            return None
+        for name, reach in reaches([plan], entity, family).items():
+            furthest[name] = reach.or_further(furthest.get(name))
+        if furthest and all(reach.share >= enough for reach in furthest.values()):
+            break
+    return min((reach.share for reach in furthest.values()), default=None)
+
+
 @pytest.mark.parametrize("entity", ENTITIES)
-def test_most_claims_are_nearly_reached(entity: str, families: list[Family]) -> None:
-    worst: dict[str, float] = {}
-    for text in TEXTS if entity == "person" else (*TEXTS, *HOUSEHOLD):
-        furthest: dict[str, Reach] = {}
-        for family in families:
-            try:
-                plan = next(plans_of(question_of(text, entity, family), family))
-            except Error:
-                break
-            for name, reach in reaches([plan], entity, family).items():
-                furthest[name] = reach.or_further(furthest.get(name))
-            if furthest and all(reach.share >= 0.5 for reach in furthest.values()):
-                break
-        if furthest:
-            worst[text] = min(reach.share for reach in furthest.values())
-    loose = [text for text, share in worst.items() if share < 0.5]
-    assert len(worst) > 50
-    assert len(loose) <= (1 - NEAR[entity]) * len(worst), "\n".join(loose)
+def test_most_claims_are_reached_or_nearly(entity: str, families: list[Family]) -> None:
+    found = {text: share(text, entity, families, 0.5) for text in (TEXTS if entity == "person" else (*TEXTS, *HOUSEHOLD))}
+    known = {text: seen for text, seen in found.items() if seen is not None}
+    loose = [text for text, seen in known.items() if seen < 0.5]
+    assert len(known) > 50
+    assert len(loose) <= (1 - NEAR[entity]) * len(known), "\n".join(loose)
+    assert sum(seen >= 1 for seen in known.values()) >= EXACT[entity] * len(known)
+
+
+@pytest.mark.parametrize("fault", LOOSE, ids=lambda fault: fault.what.replace(" ", "_"))
+def test_a_claim_that_is_larger_than_need_be_would_be_found(fault: Fault, families: list[Family],
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    for family in families:
+        family.forget()
+    assert share(fault.text, fault.entity, families, 1) == 1
+    fault.plant(monkeypatch)
+    for family in families:
+        family.forget()
+    seen = share(fault.text, fault.entity, families, 1)
+    assert seen is not None and seen < 1
