@@ -90,7 +90,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str),
                     path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
     section.finish()
-    _check_references(policy, section)
+    _check_references(policy)
     return policy
 
 
@@ -161,8 +161,8 @@ class Section:
                     part.fail(None, f"this is {other} again: a database does not see the case of names", try_=f"only {other}")
         return found
 
-    def strings(self, key: str, *, required: bool = False) -> tuple[str, ...]:
-        value = self.take(key, str, list, required=required)
+    def strings(self, key: str) -> tuple[str, ...]:
+        value = self.take(key, str, list)
         items = [value] if isinstance(value, str) else value or []
         if not all(isinstance(item, str) for item in items):
             self.fail(key, "must be a name or a list of names")
@@ -483,7 +483,7 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
         part.fail(more[0], "this is more than the total, so it could never be spent", try_=more[1])
 
 
-def _check_references(policy: Policy, root: Section) -> None:
+def _check_references(policy: Policy) -> None:
     """Every name that points at another part of the policy points at something."""
 
     def fail(path: tuple[str, ...], reason: str, try_: str = "") -> None:

@@ -30,9 +30,9 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
                                                            covers="Gaussian strategies"))
 
 
-def weighted(workload: Workload, targets: Array, power: int, *, gap: float = 1e-4) -> Strategy | Refusal:
+def weighted(workload: Workload, targets: Array, power: int) -> Strategy | Refusal:
     """Targets turned into weights: target^-2 (power 2, "wCA-I") or target^-1 (power 1, "wCA-II")."""
-    found = plan(workload, np.asarray(targets, dtype=float) ** -power, gap=gap)
+    found = plan(workload, np.asarray(targets, dtype=float) ** -power)
     if isinstance(found, Refusal) or found.certificate is None:
         return found
     name = "convex-by-targets" if power == 1 else "convex-by-squared-targets"

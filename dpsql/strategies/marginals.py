@@ -38,7 +38,6 @@ from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
 MANY = 2000  # marginals that are tried, if more than the subsets of those that are asked for
-ORDERS = 16  # of the attributes, in which covers are looked for
 ASIDE = -4.0  # the logarithm of the weight, in a start, of marginals that are not in the cover
 CELLS = 10**7  # of a marginal that is measured
 STEPS, SETTLED = 2000, 1e-11
