@@ -118,6 +118,6 @@ def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.in
     """Intervals stay intervals where neighbours are merged, and no value is left out."""
     if isinstance(own, Total):
         return Total(len(numbers))
-    first, after = own.ends if isinstance(own, Intervals) else (np.arange(own.n), np.arange(1, own.n + 1))
+    first, after = own.ends
     starts = np.searchsorted(numbers, np.arange(own.n + 1))
     return Ranges(len(numbers), tuple(starts[first].tolist()), tuple((starts[after] - 1).tolist()))

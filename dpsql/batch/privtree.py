@@ -130,18 +130,8 @@ def shared(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[
     whole = np.append(0.0, np.cumsum(room))
     sides = whole[highs] - whole[lows]
     if isinstance(factor, Identity | Intervals | Total):
-        first, after = intervals(factor)
+        first, after = factor.ends
         inside = whole[np.minimum(after[:, None], highs)] - whole[np.maximum(first[:, None], lows)]
         return np.asarray(np.maximum(inside, 0) / sides)
     upto = np.cumsum(np.concatenate([np.zeros((factor.rows, 1)), factor.dense() * room], axis=1), axis=1)
     return np.asarray((upto[:, highs] - upto[:, lows]) / sides)
-
-
-def intervals(factor: Identity | Intervals | Total) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each query its first value, and the value after its last one."""
-    match factor:
-        case Intervals():
-            return factor.ends
-        case Identity():
-            return np.arange(factor.n), np.arange(1, factor.n + 1)
-    return np.zeros(1, dtype=np.int64), np.array([factor.n])

@@ -89,7 +89,7 @@ def projected(query: Factor, width: int) -> Array:
     if isinstance(query, Identity):
         return np.full(query.rows, 1 / width)
     if isinstance(query, Intervals | Total):
-        first, after = query.ends if isinstance(query, Intervals) else (np.zeros(1, dtype=np.int64), np.array([query.n]))
+        first, after = query.ends
         start, end = -(-first // width), after // width  # of the blocks that lie within
         inside = start <= end
         left, right = start * width - first, after - end * width
@@ -105,7 +105,7 @@ def beyond(query: Factor, start: int) -> Array:
     if isinstance(query, Identity):
         return (np.arange(query.n) >= start).astype(float)
     if isinstance(query, Intervals | Total):
-        first, after = query.ends if isinstance(query, Intervals) else (np.zeros(1, dtype=np.int64), np.array([query.n]))
+        first, after = query.ends
         return np.maximum(after - np.maximum(first, start), 0).astype(float)
     return np.asarray(query.dense()[:, start:].astype(float).sum(axis=1))
 

@@ -108,6 +108,11 @@ class Identity(Factor):
     def key(self) -> tuple[object, ...]:
         return "identity", self.size
 
+    @property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `Intervals`."""
+        return np.arange(self.size), np.arange(1, self.size + 1)
+
     def dense(self) -> Exact:
         return np.eye(self.size, dtype=np.int64)
 
@@ -150,6 +155,11 @@ class Total(Factor):
     @property
     def key(self) -> tuple[object, ...]:
         return "total", self.size
+
+    @property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `Intervals`."""
+        return np.zeros(1, dtype=np.int64), np.array([self.size])
 
     def dense(self) -> Exact:
         return np.ones((1, self.size), dtype=np.int64)
