@@ -18,8 +18,9 @@ import numpy as np
 
 from dpsql.strategies.base import Block, Refusal, Strategy
 from dpsql.strategies.certificate import Noise
-from dpsql.strategies.hierarchy import Energies, fits, powers, valued
+from dpsql.strategies.hierarchy import BOUNDED, Energies, fits, powers
 from dpsql.strategies.nested import Nested
+from dpsql.strategies.product_bound import valued
 from dpsql.workload.factors import Array, Dense, Exact, Factor, Total
 from dpsql.workload.workload import Workload
 
@@ -46,7 +47,7 @@ def made(workload: Workload, weights: Array, noise: Noise) -> Strategy:
     blocks = tuple(Block(axes=(0,), factors=(factor,), scale=1 / float(weight))
                    for factor, weight in zip(factors, weights, strict=True))
     return valued(Nested(name="haar", domain=workload.domain, noise=noise, widths=widths, measured=blocks,
-                         mu=tuple((weights**2 * lengths).tolist()), signed=True), workload)
+                         mu=tuple((weights**2 * lengths).tolist()), signed=True), workload, bounded=n <= BOUNDED)
 
 
 @dataclass(frozen=True, eq=False)

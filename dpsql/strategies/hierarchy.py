@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from scipy.optimize import minimize
 
 from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Certificate, Covers, Noise
+from dpsql.strategies.certificate import Noise
 from dpsql.strategies.nested import Nested, energy
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import AllRange, Array, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import Workload
@@ -149,13 +149,4 @@ def _strategy(workload: Workload, levels: Levels, name: str, noise: Noise) -> St
         blocks.append(Block(axes=(0,), factors=(factor,), scale=1 / weight))
     mu = eigenvalues(np.array(levels.weights), levels.widths)
     return valued(Nested(name=name, domain=workload.domain, noise=noise, widths=levels.widths, mu=tuple(mu.tolist()),
-                         measured=tuple(blocks), signed=False), workload)
-
-
-def valued(strategy: Nested, workload: Workload) -> Strategy:
-    """The strategy with its value and the spectral bound."""
-    covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
-    bound = spectral_bound(workload) if workload.domain.size <= BOUNDED else 0.0
-    return replace(strategy, certificate=Certificate(
-        objective="total variance", value=float(strategy.variances(workload).sum()), covers=covers,
-        bound=bound * (2 if strategy.noise == "laplace" else 1)))
+                         measured=tuple(blocks), signed=False), workload, bounded=n <= BOUNDED)

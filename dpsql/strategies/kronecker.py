@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.integers import bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import LONG, Gram, descended, error, measured, starts, whole
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Factor, Total
 from dpsql.workload.workload import Workload
@@ -46,9 +44,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     domain = Domain(tuple(Attribute(attribute.name, factor.n)
                           for attribute, factor in zip(workload.domain.attributes, factors, strict=True)))
     found = LeastSquares(name="kronecker", domain=domain, noise="laplace", measured=(one_block(*factors),))
-    value = float(found.variances(workload).sum())
-    return replace(found, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(workload),
-                                                  covers="Laplace strategies"))
+    return valued(found, workload)
 
 
 def factors_of(workload: Workload) -> Sequence[Factor] | None:

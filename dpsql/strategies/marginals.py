@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -30,9 +30,8 @@ from scipy.optimize import minimize
 
 from dpsql.strategies.asked import Asked, Pair
 from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.closure import closure
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.strategies.residual import Even, Residuals, subsets
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
@@ -58,10 +57,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if any(not any(set(kind) <= set(other) for other in measured) for kind in {part.axes for part in workload.parts}):
         return Refusal(f"marginals of more than {CELLS} cells are not measured")
     weights = found(measured, wanted, shape, cover(measured, asked) if len(measured) <= MANY else [])
-    strategy = Marginals(name="marginals", domain=workload.domain, noise="laplace", weights=weights)
-    value = float(strategy.variances(workload).sum())
-    return replace(strategy, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(workload),
-                                                     covers="Laplace strategies"))
+    return valued(Marginals(name="marginals", domain=workload.domain, noise="laplace", weights=weights), workload)
 
 
 def candidates(asked: Asked) -> list[tuple[int, ...]]:

@@ -12,18 +12,15 @@ objective for Laplace noise without approximation.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import Gram, best, tables
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Workload, joined
 
@@ -45,9 +42,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     _, matrix = min((descended(gram, start) for start in starts), key=lambda pair: pair[0])
     found = LeastSquares(name="matrix-mechanism", domain=flat.domain, noise="laplace",
                          measured=(one_block(Dense(rounded(matrix))),))
-    value = float(found.variances(flat).sum())
-    return replace(found, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(flat),
-                                                  covers="Laplace strategies"))
+    return valued(found, flat)
 
 
 def rounded(matrix: Array) -> Array:

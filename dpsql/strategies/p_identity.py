@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,10 +22,9 @@ from scipy.optimize import Bounds, minimize
 
 from dpsql.strategies import marginals
 from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, exact_column_powers
 from dpsql.workload.workload import Workload, joined
 
@@ -50,9 +49,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
         return Refusal(f"descent is for up to {LONG} cells")
     factor = whole(best(gram, tables(workload)), BITS)
     found = LeastSquares(name="p-identity", domain=flat.domain, noise="laplace", measured=(one_block(factor),))
-    value = float(found.variances(flat).sum())
-    return replace(found, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(flat),
-                                                  covers="Laplace strategies"))
+    return valued(found, flat)
 
 
 def measured(gram: Array, bits: int) -> Factor | None:

@@ -23,11 +23,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 
 from dpsql.strategies.asked import Asked, Kind, Pair, Weights
+from dpsql.strategies.base import Strategy
+from dpsql.strategies.certificate import Certificate, Covers
 from dpsql.strategies.square_root import prefix_bound
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload
@@ -85,6 +88,14 @@ def _root(gram: Array) -> Array:
     values, vectors = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
     kept = values > 1e-13 * values[-1]
     return np.asarray((vectors[:, kept] * np.sqrt(values[kept])).T)
+
+
+def valued(strategy: Strategy, workload: Workload, *, bounded: bool = True) -> Strategy:
+    """The strategy with its total variance and, if it is wanted, the bound over strategies of its noise: see `certificate`."""
+    covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
+    bound = spectral_bound(workload) * (2 if strategy.noise == "laplace" else 1) if bounded else 0.0
+    value = float(strategy.variances(workload).sum())
+    return replace(strategy, certificate=Certificate(objective="total variance", value=value, bound=bound, covers=covers))
 
 
 def _pair(kind: Kind, rows: tuple[Array, ...], cells: Array, emphasis: float) -> Pair:

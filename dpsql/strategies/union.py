@@ -22,13 +22,12 @@ import numpy as np
 
 from dpsql.strategies.asked import Asked
 from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.marginals import MANY, candidates, cover
 from dpsql.strategies.p_identity import LONG
 from dpsql.strategies.plain import SOLVED
-from dpsql.strategies.product_bound import spectral_bound
+from dpsql.strategies.product_bound import valued
 from dpsql.strategies.two_products import TwoProducts
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Reduced, Workload, reduced
@@ -56,10 +55,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
             return Refusal(f"descent is for up to {LONG} values of an attribute, and a product of up to {ROWS} rows")
         groups.append(group)
     roots = np.cbrt([group.error for group in groups])
-    strategy = shared(workload, groups, roots / roots.sum())
-    value = float(strategy.variances(workload).sum())
-    return replace(strategy, certificate=Certificate(objective="total variance", value=value, bound=2 * spectral_bound(workload),
-                                                     covers="Laplace strategies"))
+    return valued(shared(workload, groups, roots / roots.sum()), workload)
 
 
 def shared(workload: Workload, groups: Sequence[Group], shares: Array) -> Strategy:
