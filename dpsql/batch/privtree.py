@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
-from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import WIDEST, DiscreteGaussian, DiscreteLaplace, Leaves, Noise, Numbered, Request, Tree
+from dpsql.requests import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.catalogue import Verdict
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
@@ -67,19 +67,13 @@ class PrivTree:
     def request(self, price: Cost) -> Tree:
         """The tree with the noise that its half pays for: at a decay of ln 4 scales a row costs 7 / 3 / scale, and the range of
         its loss is 10 / 3 / scale."""
-        group, growing, counts = self.group, price.part(GROWING), price.part(1 - GROWING)
-        rows = Fraction(group.moved)
-        leaf: Noise
-        if price.epsilon is not None:
-            exact = rows * Fraction(7, 3) / growing.as_epsilon
-            leaf = DiscreteLaplace(scale=scale_of(rows / counts.as_epsilon))
-        else:
-            exact = rows * Fraction(10, 3) / root(8 * growing.rho)
-            leaf = DiscreteGaussian(sigma=sigma_of(rows**2 / (2 * counts.rho)))
-        scale = scale_of(exact) * SLACK
+        group, growing = self.group, price.part(GROWING)
+        exact = Fraction(7, 3) / growing.as_epsilon if price.epsilon is not None else Fraction(10, 3) / root(8 * growing.rho)
+        scale = scale_of(group.moved * exact) * SLACK
         axes = tuple(Numbered(column=f"a{i}", values=column.values, numbers=tuple(numbers.tolist()))
                      for i, (column, numbers) in enumerate(zip(group.columns, group.smaller.classes, strict=True)))
-        return Tree(view=group.view, axes=axes, scale=scale, decay=math.ceil(scale * math.log(2**WAYS)) + 1, leaf=leaf)
+        return Tree(view=group.view, axes=axes, scale=scale, decay=math.ceil(scale * math.log(2**WAYS)) + 1,
+                    leaf=bought(group.moved, price.part(1 - GROWING)))
 
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
         request = self.request(price)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node, PublicFacts
@@ -22,7 +23,7 @@ from dpsql.plan.rules.flatten import Flat, flattened, gathered
 from dpsql.requests import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
 from dpsql.requests.slack import touched
 from dpsql.validation.deciders.base import Case, Decider, Outcome
-from dpsql.validation.deciders.flip import FlipDistance, noise_of, outcome
+from dpsql.validation.deciders.flip import FlipDistance, outcome
 from dpsql.validation.forms import within
 
 Outcomes = Generator[Request, Any, list[Outcome | None]]
@@ -77,7 +78,7 @@ def independent(checks: Together) -> Outcomes:
     """Flip distances are asked for together, so that checks of disjoint rows share a price; other deciders have equal shares."""
     found: list[Outcome | None] = [None] * len(checks.cases)
     if checks.flips:
-        noise = noise_of(checks.shares[checks.flips[0]])
+        noise = bought(1, checks.shares[checks.flips[0]])
         told: Slackened = yield Slack(tests=checks.tests, noise=noise)
         for i, slack in zip(checks.flips, told.slacks, strict=True):
             found[i] = outcome(slack, noise)
@@ -89,7 +90,7 @@ def independent(checks: Together) -> Outcomes:
 
 def conjunction(checks: Together) -> Outcomes:
     """The one outcome of all cases together, told for each."""
-    noise = noise_of(checks.purse)
+    noise = bought(1, checks.purse)
     found: Slackened = yield Slack(tests=checks.tests, noise=noise, together=True)
     return [outcome(found.slacks[0], noise)] * len(checks.cases)
 

@@ -101,20 +101,20 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
     """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
     from fractions import Fraction
 
+    from dpsql.mechanisms.additive.bought import bought
     from dpsql.plan.operators.summands import Count
     from dpsql.plan.operators.tally import Tally
     from dpsql.requests import Slack, Slackened, Within
     from dpsql.requests.slack import Form
     from dpsql.validation.deciders import ordered
     from dpsql.validation.deciders.base import Outcome
-    from dpsql.validation.deciders.flip import noise_of
 
     def decide(self: Any, claim: Any, purse: Any) -> Any:
         test = Within(plan=Tally(input=claim.asked.view, keys=(), summands=(Count(),)), cells=((),),
                       forms=(Form(at=0, sign=1, constants=(-8,)),))
         both: list[Slackened] = []
         for _ in range(2):
-            both.append((yield Slack(tests=(test,), noise=noise_of(purse))))
+            both.append((yield Slack(tests=(test,), noise=bought(1, purse))))
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)

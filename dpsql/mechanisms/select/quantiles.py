@@ -22,19 +22,15 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate, constant
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Estimates, Ordered, Setting
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.requests import (
     ROUNDING,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Measure,
     Measured,
-    Noise,
     Request,
     Segment,
     Select,
@@ -211,8 +207,7 @@ def _rows(search: Search) -> Generator[Request, Any, NDArray[np.float64]]:
     task, purse = search.task, search.price.part(COUNT_SHARE)
     if not task.rows:
         return np.zeros(len(search.setting.cells))
-    noise: Noise = DiscreteLaplace(scale=scale_of(Fraction(task.rows) / purse.as_epsilon)) if purse.epsilon is not None else (
-        DiscreteGaussian(sigma=sigma_of(Fraction(task.rows) ** 2 / (2 * purse.rho))))
+    noise = bought(task.rows, purse)
     counted: Measured = yield Measure(
         plan=Tally(input=task.input, keys=search.setting.keys, summands=(Count(column=task.part.column, when=task.part.when),)),
         cells=search.setting.cells, noises=(noise,))

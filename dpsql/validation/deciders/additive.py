@@ -9,11 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise
+from dpsql.requests import Measure, Measured
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of
@@ -35,7 +34,7 @@ class Additive:
 
     def decide(self, case: Case, purse: Cost) -> Decision:
         asked, summands = case.asked, self._summands(case)
-        noises = tuple(noise_for(part.l1 * case.rows, purse.part(Fraction(1, len(summands)))) for part in summands)
+        noises = tuple(bought(part.l1 * case.rows, purse.part(Fraction(1, len(summands)))) for part in summands)
         released: Measured = yield Measure(plan=Tally(input=asked.view, keys=asked.keys, summands=summands), cells=asked.cells,
                                            noises=noises)
         found = [self._answer(case, [totals[0][g] for totals in released.totals]) for g in range(len(asked.cells))]
@@ -51,7 +50,7 @@ class Additive:
         if case.asked.call.function == "avg":
             return None
         unit = self._summands(case)[0].l1 * case.rows
-        return min(1.0, 2 * len(case.asked.cells) * tail(noise_for(unit, purse), (distance - 1) * unit + 1))
+        return min(1.0, 2 * len(case.asked.cells) * tail(bought(unit, purse), (distance - 1) * unit + 1))
 
     @staticmethod
     def _summands(case: Case) -> tuple[Summand, ...]:
@@ -72,10 +71,3 @@ class Additive:
         if call.function == "sum":
             return total
         return total / totals[1] if totals[1] > 0 else None
-
-
-def noise_for(moved: int, purse: Cost) -> Noise:
-    """Noise for an integer that an entity moves by at most `moved`."""
-    if purse.epsilon is not None:
-        return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
-    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))

@@ -11,8 +11,7 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
@@ -31,19 +30,12 @@ class FlipDistance:
         return None
 
     def decide(self, case: Case, purse: Cost) -> Decision:
-        noise = noise_of(purse)
+        noise = bought(1, purse)
         found: Slackened = yield Slack(tests=(within(case.asked),), noise=noise)
         return outcome(found.slacks[0], noise)
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return tail(noise_of(purse), distance)
-
-
-def noise_of(purse: Cost) -> Noise:
-    """Noise of sensitivity 1 for this amount."""
-    if purse.epsilon is not None:
-        return DiscreteLaplace(scale=scale_of(1 / purse.epsilon))
-    return DiscreteGaussian(sigma=sigma_of(Fraction(1) / (2 * purse.rho)))
+        return tail(bought(1, purse), distance)
 
 
 def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.plan.operators.shares import LARGEST
 from dpsql.plan.operators.summands import GridSum
 from dpsql.requests import Balance, Held, Level, Slack, Slackened
 from dpsql.validation.deciders.base import Case, Decision
-from dpsql.validation.deciders.flip import noise_of, outcome, tail
+from dpsql.validation.deciders.flip import outcome, tail
 from dpsql.validation.forms import held_to, shares_of
 
 MOST_ROWS = 2**20  # of one entity: the end of the ladder of levels
@@ -44,13 +45,13 @@ class HeldDistance:
         found: Held = yield Level(plan=plan, levels=asked.levels, handicaps=asked.handicaps, scale=asked.scale)
         place = found.levels[0][0]
         assert place is not None
-        level, noise = asked.levels[place], noise_of(self._left(purse))
+        level, noise = asked.levels[place], bought(1, self._left(purse))
         told: Slackened = yield Slack(tests=(held_to(case.asked, level),), noise=noise)
         step = plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1)
         return outcome(told.slacks[0], noise, held=level * step)
 
     def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return tail(noise_of(self._left(purse)), distance)
+        return tail(bought(1, self._left(purse)), distance)
 
     @staticmethod
     def _left(purse: Cost) -> Cost:
