@@ -322,7 +322,7 @@ def _budget(options: argparse.Namespace) -> None:
             return
         _show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
-        print(f"{state.statements} statements were charged{so_far}")
+        print(f"{state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
 
 
 def _releases(options: argparse.Namespace) -> None:

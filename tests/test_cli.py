@@ -104,6 +104,7 @@ MISTAKES = [
     (["init", "nowhere.duckdb", "--to", "-"], 2, "there is no database"),
     (["init", "people.parquet"], 2, "dpsql.toml exists"),
     (["demo", "--to", "."], 2, "is not an empty folder"),
+    (["demo", "--to", "people.parquet/demo"], 2, "cannot be written"),
 ]
 
 

@@ -122,7 +122,7 @@ def open_database(path: str | Path) -> DuckReader:
         lock_down(connection)
     except duckdb.Error:
         raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, close that "
-                               "first", code="no-database") from None
+                               "first", code="no-database", try_="a DuckDB file that you may read") from None
     return DuckReader(connection, _fingerprint([path]))
 
 

@@ -24,8 +24,12 @@ def export(folder: Path) -> Path:
     """Copy the demo into an empty or new folder and start a ledger; returns the path of the policy."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OperationalError(f"{folder} is not an empty folder", code="not-empty", try_="a folder that does not exist yet")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        shutil.copyfile(HERE / name, folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(HERE / name, folder / name)
+    except OSError as fault:
+        raise OperationalError(f"{folder} cannot be written ({type(fault).__name__})", code="file",
+                               try_="a folder that you may write to") from None
     Ledger.create(*find_ledger(read_policy(folder / "dpsql.toml"))).close()
     return folder / "dpsql.toml"

@@ -41,6 +41,7 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 COLUMNS = ("seq", "kind", "at", "budget", "analyst", "digest", "data", "sql", "epsilon", "rho", "delta", "answers", "body")
 PATIENCE = 60.0  # seconds a writer waits for its turn before it gives up
 HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
+PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
 CUT_OFF = re.compile(r"\d*( [0-9a-f]{0,63})?\x00*")  # what a crash can leave of a record
 
 
@@ -81,12 +82,15 @@ class Ledger:
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
         for file in (path, anchor):
             if file.exists():
-                raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists")
+                raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists",
+                                  try_="nothing, if it is the ledger of this policy; else another name")
         meta = {"identity": secrets.token_hex(16), "salt": secrets.token_hex(8), "version": "1"}
+        made = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             anchor.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # it holds a secret and every answer
+            made = True
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
@@ -94,7 +98,11 @@ class Ledger:
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             _append(anchor, f"0 {_genesis(meta)}", create=True)
         except (OSError, sqlite3.Error):
-            raise LedgerError(f"no ledger can be made at {path}") from None
+            if made:  # half of one, which nobody could open, would stand in the way of another attempt
+                for name in ("", "-wal", "-shm"):
+                    path.with_name(path.name + name).unlink(missing_ok=True)
+            raise LedgerError(f"no ledger can be made at {path}, or no anchor at {anchor}", code="ledger-access",
+                              try_="files in folders that you may write to") from None
         return cls(path, anchor)
 
     def close(self) -> None:
@@ -114,6 +122,7 @@ class Ledger:
         `allows` maps an analyst's name, and None for the total, to the `filter.Limit` that binds. Raises Refused, having
         recorded nothing, where a limit would be passed.
         """
+        self._check_anchor()
         with self._turn() as connection:
             for analyst, limit in allows.items():
                 spent = self.spent(account.budget, analyst)
@@ -170,9 +179,10 @@ class Ledger:
             connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0,
                                          check_same_thread=False)
             self._open(connection)
-        except (sqlite3.Error, KeyError, ValueError, OSError):
+        except (sqlite3.Error, KeyError, ValueError, OSError) as fault:
             self._leave(connection)
-            raise self._damaged() from None
+            wrong = self._out_of_reach() if _is_refusal(fault) else self._damaged()
+            raise wrong from None
         except BaseException:
             self._leave(connection)
             raise
@@ -199,17 +209,22 @@ class Ledger:
             connection.close()
 
     def _damaged(self, where: str = "") -> LedgerError:
-        return LedgerError(f"the ledger {self.path} is damaged{where}", code="ledger-damaged")
+        return LedgerError(f"the ledger {self.path} is damaged{where}", code="ledger-damaged", try_=PUT_BACK)
+
+    def _out_of_reach(self) -> LedgerError:
+        return LedgerError(f"the ledger {self.path} cannot be opened for writing", code="ledger-access",
+                           try_=f"the right to write it, {self.anchor} and the folder of each")
 
     def _ready(self) -> sqlite3.Connection:
         """The connection, after making sure that it still is the ledger's: same file, same process."""
         if self._connection is None:
-            raise LedgerError("the ledger is closed")
+            raise LedgerError("the ledger is closed", code="ledger-closed", try_="dpsql.connect(...)")
         if os.getpid() != self._pid:
             _let_go_of_inherited()
             return self._connect()
         if _identity_of(self.path) != self._file:
-            raise LedgerError(f"the ledger {self.path} was removed or replaced while it was open", code="ledger-missing")
+            raise LedgerError(f"the ledger {self.path} was removed or replaced while it was open", code="ledger-missing",
+                              try_=PUT_BACK)
         return self._connection
 
     @contextlib.contextmanager
@@ -231,7 +246,8 @@ class Ledger:
                     self._forget_uncommitted(connection)
                 raise
         except sqlite3.Error:
-            raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged") from None
+            raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged",
+                              try_="the right to write it, and room on its disk") from None
 
     def _patiently(self, attempt: Any) -> Any:
         """Try until it is our turn, with a random pause so that nobody starves."""
@@ -284,11 +300,11 @@ class Ledger:
     def _read_on(self, connection: sqlite3.Connection) -> None:
         top = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
         if top < self._head[0]:
-            raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back")
+            raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
         if self._head[0]:
             row = connection.execute("SELECT hash FROM events WHERE seq = ?", (self._head[0],)).fetchone()
             if row is None or row[0] != self._head[1]:
-                raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged")
+                raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
         for *row, link in connection.execute(
                 f"SELECT {', '.join(COLUMNS)}, hash FROM events WHERE seq > ? ORDER BY seq", (self._head[0],)):
             if row[0] != self._head[0] + 1 or _link(self._head[1], tuple(row)) != link:
@@ -314,31 +330,49 @@ class Ledger:
         try:
             _append(self.anchor, f"{self._head[0]} {self._head[1]}")
         except OSError:
-            raise LedgerError(f"the anchor {self.anchor} cannot be written", code="ledger-anchor") from None
+            raise LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
+                              try_="the right to write it, and room on its disk") from None
+
+    def _check_anchor(self) -> None:
+        """Refuse before a charge where the anchor could not be told of it."""
+        try:
+            os.close(os.open(self.anchor, os.O_WRONLY | os.O_APPEND))
+        except OSError:
+            raise LedgerError(f"the anchor {self.anchor} cannot be written, so nothing is charged", code="ledger-anchor",
+                              try_="the right to write it") from None
 
     def _anchored(self) -> list[tuple[int, str]]:
         """The heads of the chain that the anchor has seen."""
         try:
             seen = self.anchor.read_text(encoding="ascii", errors="replace")
-        except OSError:
-            raise LedgerError(f"the anchor {self.anchor} of the ledger is missing", code="ledger-anchor") from None
+        except OSError as fault:
+            state = "cannot be read" if isinstance(fault, PermissionError) else "is missing"
+            raise LedgerError(f"the anchor {self.anchor} of the ledger {state}", code="ledger-anchor", try_=PUT_BACK) from None
         heads = []
         for line in seen.split("\n"):
             if whole := HEAD.fullmatch(line):
                 heads.append((int(whole[1]), whole[2]))
             elif not CUT_OFF.fullmatch(line):
-                raise LedgerError(f"the anchor {self.anchor} of the ledger is damaged", code="ledger-anchor")
+                raise LedgerError(f"the anchor {self.anchor} of the ledger is damaged", code="ledger-anchor",
+                                  try_=PUT_BACK)
         if not heads:
-            raise LedgerError(f"the anchor {self.anchor} of the ledger is empty", code="ledger-anchor")
+            raise LedgerError(f"the anchor {self.anchor} of the ledger is empty", code="ledger-anchor", try_=PUT_BACK)
         return heads
 
     def _compare(self, seen: list[tuple[int, str]]) -> None:
         for seq, link in seen:
             if seq > self._head[0]:
                 raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
-                                  code="ledger-rolled-back")
+                                  code="ledger-rolled-back", try_=PUT_BACK)
             if self._hashes[seq] != link:
-                raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back")
+                raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back",
+                                  try_=PUT_BACK)
+
+
+def _is_refusal(fault: Exception) -> bool:
+    """Whether the system does not let this user open or write a file, which says nothing of what is in it."""
+    name = str(getattr(fault, "sqlite_errorname", ""))
+    return isinstance(fault, PermissionError) or name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
 
 
 class Refused(Exception):

@@ -550,14 +550,56 @@ def test_an_anchor_that_lags_behind_is_accepted(path: Path) -> None:
     assert Ledger(path).spent("main") == TENTH + TENTH
 
 
-def test_no_answer_is_kept_where_the_anchor_cannot_be_written(path: Path) -> None:
+def test_nothing_is_charged_where_the_anchor_cannot_be_written(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
     anchor_beside(path).unlink()
     with pytest.raises(LedgerError) as caught:
         charge(ledger)
-    assert caught.value.code == "ledger-anchor"
-    assert ledger.spent("main") == TENTH + TENTH, "the charge stays"
+    assert caught.value.code == "ledger-anchor" and caught.value.try_
+    assert ledger.spent("main") == TENTH
+
+
+def test_a_charge_stays_where_the_anchor_cannot_be_written_any_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(path)
+    charge(ledger)
+    monkeypatch.setattr("dpsql.kernel.ledger._append", full_disk)
+    with pytest.raises(LedgerError) as caught:
+        charge(ledger)
+    assert caught.value.code == "ledger-anchor" and "stays charged" in caught.value.reason
+    assert ledger.spent("main") == TENTH + TENTH
+
+
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_half_a_ledger_does_not_stand_in_the_way_of_another_attempt(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("dpsql.kernel.ledger._append", full_disk)
+        with pytest.raises(LedgerError) as caught:
+            Ledger.create(path)
+    assert caught.value.code == "ledger-access" and list(path.parent.iterdir()) == []
+    charge(Ledger.create(path))
+
+
+def test_what_may_not_be_opened_is_not_said_to_be_damaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path)
+    whole = path.rename(path.with_name("whole"))
+    path.mkdir()
+    assert refuses(path).code == "ledger-access"
+    path.rmdir()
+    whole.rename(path)
+    for name, code in (("SQLITE_READONLY_DIRECTORY", "ledger-access"), ("SQLITE_CORRUPT", "ledger-damaged")):
+        monkeypatch.setattr(Ledger, "_open", lambda self, connection, name=name: faulty(name))
+        fault = refuses(path)
+        assert fault.code == code and fault.try_
+
+
+def faulty(name: str) -> None:
+    fault = sqlite3.OperationalError("no")
+    fault.sqlite_errorname = name
+    raise fault
 
 
 # -- against a model
