@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dpsql.batch.linear import column_of
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, walk
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate, walk, whole
 from dpsql.plan.node import Node
 from dpsql.sql.domains import Scratch
 from dpsql.types import Type
@@ -101,13 +101,13 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
 
     def halved(first: int, last: int) -> Expr:
         if first == last:
-            return _whole(2 * first)
+            return whole(2 * first)
         middle = (first + last) // 2
-        return Case(branches=((_call("<", ref, ends[middle]), halved(first, middle)),
-                              (_call("=", ref, ends[middle]), _whole(2 * middle + 1))),
+        return Case(branches=((predicate("<", ref, ends[middle]), halved(first, middle)),
+                              (predicate("=", ref, ends[middle]), whole(2 * middle + 1))),
                     otherwise=halved(middle + 1, last), type=Type.BIGINT)
 
-    code = Case(branches=((_call("is null", ref), Literal(value=None, type=Type.BIGINT)),), otherwise=halved(0, len(cuts)),
+    code = Case(branches=((predicate("is null", ref), Literal(value=None, type=Type.BIGINT)),), otherwise=halved(0, len(cuts)),
                 type=Type.BIGINT)
     stands: list[Value] = []
     for before, cut, end in zip([cuts[0] - 2, *cuts], cuts, ends, strict=False):
@@ -119,11 +119,3 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
 def _between(low: float, high: float, kind: Type) -> Value:
     """A number between two cuts; where no whole number lies there, no row does, and any number will do."""
     return (int(low) + 1 if low + 1 < high else int(low)) if kind is Type.BIGINT else (low + high) / 2
-
-
-def _call(function: str, *args: Expr) -> Call:
-    return Call(function=function, args=args, type=Type.BOOLEAN)
-
-
-def _whole(number: int) -> Literal:
-    return Literal(value=number, type=Type.BIGINT)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, conjuncts, rewrite
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, conjuncts, predicate, rewrite
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -21,7 +21,6 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.rules.push_equalities import all_of
-from dpsql.types import Type
 
 MOST_RELATIONS = 6  # as there are up to two to this power of residual joins
 Some = frozenset[int]
@@ -122,7 +121,7 @@ class Apart:
 
 
 def _equal(left: str, above: Node, right: str, below: Node) -> Expr:
-    return Call(function="=", args=(above.field(left).ref, below.field(right).ref), type=Type.BOOLEAN)
+    return predicate("=", above.field(left).ref, below.field(right).ref)
 
 
 def taken_apart(plan: Node, public: PublicFacts) -> Apart:
@@ -195,7 +194,7 @@ class _Pieces:
             mine = {variable: [column for column in group if home[column] == i] for variable, group in enumerate(groups)}
             mine = {variable: names for variable, names in mine.items() if names}
             for first, *others in mine.values():
-                alone[i].append(Call(function="is not null", args=(leaf.field(first).ref,), type=Type.BOOLEAN))
+                alone[i].append(predicate("is not null", leaf.field(first).ref))
                 alone[i] += [_equal(first, leaf, other, leaf) for other in others]
             mine_alone = all_of(alone[i])
             node = leaf if mine_alone is None else Filter(input=leaf, condition=mine_alone)

@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from dpsql.cells import Cells
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.project import Project
@@ -171,10 +171,10 @@ def held(view: Node, call: AggregateCall) -> Node:
     grid = bounded(column, call)
     kind = column.facts.type
     ends = [Literal(value=math.floor(end) if kind is Type.BIGINT else float(end), type=kind) for end in (grid.low, grid.high)]
-    value: Expr = Case(branches=((_call(">=", column.ref, ends[1]), ends[1]), (_call("<=", column.ref, ends[0]), ends[0])),
-                       otherwise=column.ref, type=kind)
+    value: Expr = Case(branches=((predicate(">=", column.ref, ends[1]), ends[1]),
+                                 (predicate("<=", column.ref, ends[0]), ends[0])), otherwise=column.ref, type=kind)
     if kind is Type.DOUBLE:
-        value = Case(branches=((_call("isnan", column.ref), Literal(value=None, type=kind)),), otherwise=value, type=kind)
+        value = Case(branches=((predicate("isnan", column.ref), Literal(value=None, type=kind)),), otherwise=value, type=kind)
     return Project(input=view, columns=tuple((found.id, found.name, value if found.id == column.id else found.ref)
                                              for found in view.fields))
 
@@ -191,11 +191,11 @@ def _averaged(asked: Asked) -> Within:
              ("below", -1, [min(high + step, math.floor(part.high / step) * step) for part in asked.ranges]))
     columns, summands = [], []
     for name, sign, ends in sides:
-        end = _by_cell(asked, [_real(float(value)) for value in ends])
+        end = _by_cell(asked, [real(float(value)) for value in ends])
         value: Expr = column.ref if column.facts.type is Type.DOUBLE else Cast(
             input=column.ref, target="DOUBLE", type=Type.DOUBLE)
         over = (value, end) if sign == 1 else (end, value)
-        columns.append((name, name, _call("-", *over, kind=Type.DOUBLE)))
+        columns.append((name, name, Call(function="-", args=over, type=Type.DOUBLE)))
         least, most = (low - max(ends), high - min(ends)) if sign == 1 else (min(ends) - high, max(ends) - low)
         summands.append(GridSum(column=name, when=asked.call.when, grid=Quantizer(
             low=float(least), high=float(most), step=step, from_low=False)))
@@ -222,7 +222,7 @@ def greatest_inside(column: Field, end: Fraction, *, strict: bool) -> Literal:
     kind = column.facts.type
     if kind is Type.DOUBLE:
         value = float(end)
-        return _real(math.nextafter(value, -math.inf) if strict and value >= end else value)
+        return real(math.nextafter(value, -math.inf) if strict and value >= end else value)
     whole = math.ceil(end) - 1 if strict else math.floor(end)
     if kind is Type.DATE:
         return Literal(value=dt.date.fromordinal(min(max(whole, 1), dt.date.max.toordinal())), type=Type.DATE)
@@ -233,10 +233,10 @@ def _step(asked: Asked, column: Field, ends: Sequence[Literal], inside: int, out
     """`inside` where a value is at most the end, `outside` where it is greater, NULL where it is missing or NaN."""
     value: Expr = column.ref
     if column.facts.type is Type.DOUBLE:
-        value = Case(branches=((_call("isnan", column.ref), Literal(value=None, type=Type.DOUBLE)),), otherwise=column.ref,
+        value = Case(branches=((predicate("isnan", column.ref), Literal(value=None, type=Type.DOUBLE)),), otherwise=column.ref,
                      type=Type.DOUBLE)
     end = _by_cell(asked, ends)
-    return Case(branches=((_call("<=", value, end), _whole(inside)), (_call(">", value, end), _whole(outside))),
+    return Case(branches=((predicate("<=", value, end), whole(inside)), (predicate(">", value, end), whole(outside))),
                 otherwise=Literal(value=None, type=Type.BIGINT), type=Type.BIGINT)
 
 
@@ -264,21 +264,7 @@ def _is_cell(asked: Asked, cell: tuple[Value, ...]) -> Expr:
     found: Expr | None = None
     for key, value in zip(asked.keys, cell, strict=True):
         ref: Ref = asked.view.field(key).ref
-        same = _call("is not distinct from", ref, Literal(value=value, type=ref.type))
-        found = same if found is None else _call("and", found, same)
+        same = predicate("is not distinct from", ref, Literal(value=value, type=ref.type))
+        found = same if found is None else predicate("and", found, same)
     assert found is not None
     return found
-
-
-def _call(function: str, *args: Expr, kind: Type = Type.BOOLEAN) -> Call:
-    return Call(function=function, args=args, type=kind)
-
-
-def _whole(number: int) -> Literal:
-    return Literal(value=number, type=Type.BIGINT)
-
-
-def _real(number: float) -> Literal:
-    return Literal(value=number, type=Type.DOUBLE)
-
-

@@ -27,12 +27,11 @@ from dpsql.mechanisms.base import No, Script, Setting, Shared, Task, Verdict, Ye
 from dpsql.mechanisms.truncation.held import answered, refusal
 from dpsql.plan.apart import Apart, taken_apart
 from dpsql.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
-from dpsql.plan.expr.nodes import Call, Literal, Value
+from dpsql.plan.expr.nodes import Literal, Value, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.requests import Request, Smoothed, SmoothSum, Student
-from dpsql.types import Type
 
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
@@ -79,8 +78,7 @@ def in_cell(rows: Node, keys: Sequence[str], cell: Sequence[Value]) -> Node:
     """The rows of one cell of a GROUP BY; NULL is a value here."""
     for key, value in zip(keys, cell, strict=True):
         ref = rows.field(key).ref
-        same = Call(function="is not distinct from", args=(ref, Literal(value=value, type=ref.type)), type=Type.BOOLEAN)
-        rows = Filter(input=rows, condition=same)
+        rows = Filter(input=rows, condition=predicate("is not distinct from", ref, Literal(value=value, type=ref.type)))
     return rows
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
@@ -66,17 +66,15 @@ def bin_of(value: Expr) -> Expr:
     def real(name: str, *args: Expr) -> Expr:
         return Call(function=name, args=args, type=Type.DOUBLE)
 
-    def test(name: str, *args: Expr) -> Expr:
-        return Call(function=name, args=args, type=Type.BOOLEAN)
-
     def number(n: float) -> Expr:
         return Literal(value=float(n), type=Type.DOUBLE)
 
     size = real("abs", x)
     power = real("floor", real("log2", size))
-    held = Case(branches=((test(">=", size, number(2.0**MOST)), number(MOST)),), otherwise=power, type=Type.DOUBLE)
+    held = Case(branches=((predicate(">=", size, number(2.0**MOST)), number(MOST)),), otherwise=power, type=Type.DOUBLE)
     place = real("+", held, number(1 - LEAST))
-    signed = Case(branches=((test(">=", x, number(2.0**LEAST)), place), (test("<=", x, number(-(2.0**LEAST))),
-                  real("negate", place)), (test("is not null", x), number(0))),
+    signed = Case(branches=((predicate(">=", x, number(2.0**LEAST)), place),
+                            (predicate("<=", x, number(-(2.0**LEAST))), real("negate", place)),
+                            (predicate("is not null", x), number(0))),
                   otherwise=Literal(value=None, type=Type.DOUBLE), type=Type.DOUBLE)
     return Cast(input=signed, target="INTEGER", type=Type.BIGINT)

@@ -25,7 +25,7 @@ from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, parts, refusal
 from dpsql.mechanisms.truncation.standing import ALARM, Reals, exceeded, highest
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.project import Project
@@ -99,15 +99,15 @@ def in_bands(given: Node, keys: Sequence[str]) -> Node:
     size = Call(function="abs", args=(total,), type=Type.BIGINT)
 
     def by_band(result: Sequence[Expr], otherwise: Expr) -> Expr:
-        return Case(branches=tuple((_call("<=", size, _whole(2**power)), each) for power, each in enumerate(result)),
+        return Case(branches=tuple((predicate("<=", size, whole(2**power)), each) for power, each in enumerate(result)),
                     otherwise=otherwise, type=otherwise.type)
 
     def number(sign: int) -> Expr:
-        return by_band([_whole(sign * (power + 1)) for power in range(TOP)], _whole(sign * (TOP + 1)))
+        return by_band([whole(sign * (power + 1)) for power in range(TOP)], whole(sign * (TOP + 1)))
 
-    band = Case(branches=((_call(">", total, _whole(0)), number(1)), (_call("<", total, _whole(0)), number(-1))),
-                otherwise=_whole(0), type=Type.BIGINT)
-    inverse = by_band([_real(2.0**-power) for power in range(TOP)], _real(2.0**-TOP))
+    band = Case(branches=((predicate(">", total, whole(0)), number(1)), (predicate("<", total, whole(0)), number(-1))),
+                otherwise=whole(0), type=Type.BIGINT)
+    inverse = by_band([real(2.0**-power) for power in range(TOP)], real(2.0**-TOP))
     share = Call(function="*", args=(Cast(input=size, target="DOUBLE", type=Type.DOUBLE), inverse), type=Type.DOUBLE)
     kept = tuple((key, given.names[key], given.field(key).ref) for key in keys)
     return Project(input=given, columns=(*kept, ("band", "power of two", band), ("share", "share", share)))
@@ -120,15 +120,3 @@ def _noise(task: Shared, purse: Cost, *, grouped: bool) -> Noise:
 def _unit(noise: Noise) -> float:
     """The standard error of a sum of shares."""
     return math.sqrt(noise.variance) * float(SHARE.step)
-
-
-def _call(name: str, *args: Expr) -> Expr:
-    return Call(function=name, args=args, type=Type.BOOLEAN)
-
-
-def _whole(number: int) -> Expr:
-    return Literal(value=number, type=Type.BIGINT)
-
-
-def _real(number: float) -> Expr:
-    return Literal(value=number, type=Type.DOUBLE)

@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
 from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Value
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.shares import UNIT, Shares
@@ -46,20 +46,16 @@ def _place(below: Node, setting: Setting) -> Expr:
 
     def decided(places: Sequence[int], depth: int) -> Expr:
         if depth == len(setting.keys):
-            return _whole(places[0])
+            return whole(places[0])
         key = below.field(setting.keys[depth]).ref
         groups: dict[Value, list[int]] = {}
         for place in places:
             groups.setdefault(setting.cells[place][depth], []).append(place)
-        branches = tuple((Call(function="is not distinct from", args=(key, Literal(value=value, type=key.type)),
-                               type=Type.BOOLEAN), decided(group, depth + 1)) for value, group in groups.items())
-        return Case(branches=branches, otherwise=_whole(len(setting.cells)), type=Type.BIGINT)
+        branches = tuple((predicate("is not distinct from", key, Literal(value=value, type=key.type)),
+                          decided(group, depth + 1)) for value, group in groups.items())
+        return Case(branches=branches, otherwise=whole(len(setting.cells)), type=Type.BIGINT)
 
     return decided(range(len(setting.cells)), 0)
-
-
-def _whole(number: int) -> Expr:
-    return Literal(value=number, type=Type.BIGINT)
 
 
 def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,

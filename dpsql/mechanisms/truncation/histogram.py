@@ -30,7 +30,7 @@ from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.standing import Reals, highest
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.groupby import Fold, GroupBy
@@ -113,6 +113,5 @@ def bin_of(size: Ref, bins: int) -> Expr:
     octaves = real("log2", Cast(input=size, target="DOUBLE", type=Type.DOUBLE))
     place = Cast(input=real("ceil", real("*", octaves, Literal(value=2.0, type=Type.DOUBLE))), target="INTEGER", type=Type.BIGINT)
     ends = ((">=", 2 ** (bins // 2), bins), ("<=", 0, -1), ("<=", 1, 0))
-    branches = tuple((Call(function=sign, args=(size, Literal(value=end, type=Type.BIGINT)), type=Type.BOOLEAN),
-                      Literal(value=at, type=Type.BIGINT)) for sign, end, at in ends)
+    branches = tuple((predicate(sign, size, whole(end)), whole(at)) for sign, end, at in ends)
     return Case(branches=branches, otherwise=place, type=Type.BIGINT)

@@ -79,6 +79,19 @@ class Awaited(Expr):
     text: str = field(default="", compare=False)
 
 
+def predicate(function: str, *args: Expr) -> Call:
+    """A call that is true, false or NULL."""
+    return Call(function=function, args=args, type=Type.BOOLEAN)
+
+
+def whole(number: int) -> Literal:
+    return Literal(value=number, type=Type.BIGINT)
+
+
+def real(number: float) -> Literal:
+    return Literal(value=number, type=Type.DOUBLE)
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct sub-expressions, in the order in which they are printed."""
     match expr:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, walk
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, predicate, walk
 from dpsql.plan.expr.printing import literal, quote, to_sql
 from dpsql.plan.node import Node, columns_of
 from dpsql.plan.operators.project import Project
@@ -63,8 +63,8 @@ def in_two_steps(plan: Tally, below: str) -> str | None:
 def _present(expr: Expr) -> Expr:
     """See `summands.present`."""
     if expr.type is Type.DOUBLE:
-        return Call(function="not", args=(Call(function="isnan", args=(expr,), type=Type.BOOLEAN),), type=Type.BOOLEAN)
-    return Call(function="is not null", args=(expr,), type=Type.BOOLEAN)
+        return predicate("not", predicate("isnan", expr))
+    return predicate("is not null", expr)
 
 
 @dataclass(slots=True)

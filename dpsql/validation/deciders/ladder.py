@@ -17,7 +17,7 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, predicate
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
@@ -51,11 +51,9 @@ class Ladder:
     def _upto(self, ref: Ref, level: int) -> Expr:
         end = float(self.grid.value(level))
         literal = Literal(value=math.floor(end) if ref.type is Type.BIGINT else end, type=ref.type)
-        found: Expr = Call(function="<=", args=(ref, literal), type=Type.BOOLEAN)
+        found = predicate("<=", ref, literal)
         when = self.case.asked.call.when
-        if when is None:
-            return found
-        return Call(function="and", args=(Ref(column=when, type=Type.BOOLEAN), found), type=Type.BOOLEAN)
+        return found if when is None else predicate("and", Ref(column=when, type=Type.BOOLEAN), found)
 
     def sums(self, upto: Sequence[int]) -> tuple[GridSum, ...]:
         """The sums of the values up to some of the levels."""

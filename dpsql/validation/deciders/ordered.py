@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.expr.nodes import Call, Expr, Literal
 from dpsql.plan.expr.nodes import Case as When
+from dpsql.plan.expr.nodes import Expr, predicate, whole
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -119,18 +119,10 @@ class Sides:
         """The view with the side on which each value lies; missing values are inside, where nothing is counted."""
         asked, column, range_ = case.asked, column_of(case.asked), case.asked.ranges[0]
         side: Expr = When(branches=(
-            (_call("<=", column.ref, greatest_inside(column, range_.low, strict=False)), _whole(LOW)),
-            (_call("<=", column.ref, greatest_inside(column, range_.high, strict=True)), _whole(INSIDE)),
-            (_call("is not null", column.ref), _whole(HIGH))), otherwise=_whole(INSIDE), type=Type.BIGINT)
+            (predicate("<=", column.ref, greatest_inside(column, range_.low, strict=False)), whole(LOW)),
+            (predicate("<=", column.ref, greatest_inside(column, range_.high, strict=True)), whole(INSIDE)),
+            (predicate("is not null", column.ref), whole(HIGH))), otherwise=whole(INSIDE), type=Type.BIGINT)
         if column.facts.type is Type.DOUBLE:
-            side = When(branches=((_call("isnan", column.ref), _whole(INSIDE)),), otherwise=side, type=Type.BIGINT)
+            side = When(branches=((predicate("isnan", column.ref), whole(INSIDE)),), otherwise=side, type=Type.BIGINT)
         kept = tuple((found.id, found.name, found.ref) for found in asked.view.fields)
         return Project(input=asked.view, columns=(*kept, (SIDE, SIDE, side)))
-
-
-def _call(function: str, *args: Expr) -> Call:
-    return Call(function=function, args=args, type=Type.BOOLEAN)
-
-
-def _whole(number: int) -> Literal:
-    return Literal(value=number, type=Type.BIGINT)
