@@ -126,7 +126,8 @@ def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
     with _told_by(policy, ("tables",)):
-        return open_files(sources, keys)
+        return open_files(sources, keys, types={name: declared for name, table in policy.tables.items() if (
+            declared := {column: kind.type for column, kind in table.columns.items() if kind.type is not None})})
 
 
 @contextlib.contextmanager

@@ -23,9 +23,9 @@ key = "badge"
 source = "staff.csv"
 key = "badge"
 [tables.staff.columns]
-badge = {}
-team = { values = ["ops", "sales", "tech"] }
-salary = { bounds = [20000, 200000], decimals = 0 }
+badge = { type = "BIGINT" }
+team = { type = "VARCHAR", values = ["ops", "sales", "tech"] }
+salary = { type = "DOUBLE", bounds = [20000, 200000], decimals = 0 }
 
 [budgets.main]
 entity = "employee"

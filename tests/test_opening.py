@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from dpsql.backends.duckdb import open_files
+from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
-from dpsql.errors import DatabaseError, IntegrityError, OperationalError
+from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
 from dpsql.opening import open_reader
 
 FILES = """\
@@ -54,6 +57,65 @@ def test_a_wrong_database_is_told_where_it_is_named(tmp_path: Path) -> None:
     assert "cannot be opened" in told(tmp_path, DATABASE).reason
     named = told(tmp_path, DATABASE, str(tmp_path / "other.duckdb"))
     assert named.span is None and "other.duckdb" in named.reason, "the policy is not at fault"
+
+
+TYPED = FILES.replace("id = {}", 'id = { type = "BIGINT" }\nage = { type = "bigint" }\nborn = { type = "DATE" }')
+
+
+def opened(folder: Path, lines: str, text: str = TYPED) -> tuple[dict[str, str], list[tuple[object, ...]]]:
+    """The types of the columns, and the rows."""
+    (folder / "people.csv").write_text(lines, encoding="utf-8")
+    (folder / "dpsql.toml").write_text(text, encoding="utf-8")
+    reader = open_reader(read_policy(folder / "dpsql.toml"), None)
+    columns = dict(reader.schema()["people"].columns)
+    rows = reader.rows("SELECT * FROM people ORDER BY id")
+    reader.close()
+    return columns, rows
+
+
+def test_no_row_decides_how_others_are_read_where_types_are_declared(tmp_path: Path) -> None:
+    """Neighbouring files: with one more row of anything, the schema is the same, and so is every other row."""
+    names, lines = "id,Age,born,note\n", '1,30,2000-01-31,"a,b"\n2,,,\n'
+    columns, rows = opened(tmp_path, names + lines)
+    assert columns == {"id": "BIGINT", "Age": "BIGINT", "born": "DATE", "note": "VARCHAR"}
+    assert rows == [(1, 30, dt.date(2000, 1, 31), "a,b"), (2, None, None, None)]
+    for odd in ("3,old,31/12/2020,x\n", "3,1e99,2020-99-99,\n", "3\n", "3,1,2000-01-01,x,y,z\n", '3,"x ""y""",,\n', "3,0x1F,now,\n",
+                "\n", ";;;\n", "3;4;2000-01-01;x\n"):
+        for text in (names + lines + odd, names + odd + lines):
+            other, found = opened(tmp_path, text)
+            assert other == columns and [row for row in found if row[0] in (1, 2)] == rows, odd
+            assert all(row[0] == 3 or row[0] is None for row in found if row not in rows), odd
+
+
+def test_without_types_rows_decide(tmp_path: Path) -> None:
+    bare = FILES.replace("id = {}", "id = {}\nage = {}")
+    assert opened(tmp_path, "id,age\n1,30\n", bare)[0]["age"] == "BIGINT"
+    assert opened(tmp_path, "id,age\n1,30\n2,old\n", bare)[0]["age"] == "VARCHAR"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_line_of_names_tells_the_separator(separator: str, tmp_path: Path) -> None:
+    lines = "\ufeffid;age;born;\"the \"\"note\"\"\"\n1;30;2000-01-31;\"a,b;c\"\n".replace(";", separator)
+    columns, rows = opened(tmp_path, lines)
+    assert list(columns) == ["id", "age", "born", 'the "note"']
+    assert rows == [(1, 30, dt.date(2000, 1, 31), f"a,b{separator}c")]
+
+
+def test_types_are_for_all_columns_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError) as caught:
+        opened(tmp_path, "id,age,born\n", TYPED.replace('age = { type = "bigint" }', "age = {}"))
+    assert (caught.value.as_dict()["line"], caught.value.try_) == (10, 'type = "VARCHAR"')
+
+
+def test_a_draft_of_a_csv_file_declares_its_types(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,age,born,at,paid,name\n1,30,2000-01-31,2000-01-31 12:00:00,1.5,x\n", encoding="utf-8")
+    reader = open_files({"people": tmp_path / "people.csv"}, {}, empty=True)
+    drafted = draft(reader.schema(), sources={"people": "people.csv"})
+    (tmp_path / "dpsql.toml").write_text(drafted, encoding="utf-8")
+    policy = read_policy(tmp_path / "dpsql.toml")
+    assert [column.type for column in policy.tables["people"].columns.values()] == [
+        "BIGINT", "BIGINT", "DATE", "TIMESTAMP", "DOUBLE", "VARCHAR"]
+    open_reader(policy, None).close()
 
 
 def test_a_database_is_opened(tmp_path: Path) -> None:

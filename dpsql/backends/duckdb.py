@@ -7,10 +7,12 @@ That is the second wall; the first is that no text of an analyst ever reaches th
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -21,6 +23,7 @@ from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.model import ForeignKey
 from dpsql.catalog.schema import TableSchema
 from dpsql.errors import IntegrityError, OperationalError
+from dpsql.plan.expr.printing import quote
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -126,10 +129,12 @@ def open_database(path: str | Path) -> DuckReader:
     return DuckReader(connection, _fingerprint([path]))
 
 
-def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False) -> DuckReader:
+def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False,
+               types: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> DuckReader:
     """Load CSV and Parquet files into a database in memory, one table each, with the declared keys as primary keys.
 
-    With `empty` the tables are made and left without rows: only the names and types of columns are wanted.
+    `types` are those of the columns of CSV files, by table; without them DuckDB finds them in the rows. With `empty` the tables
+    are made and left without rows: only the names and types of columns are wanted.
 
     Raises OperationalError where a file cannot be read, IntegrityError where it breaks its declared key. Both happen when the
     owner opens the data, before any statement.
@@ -137,13 +142,14 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     check_version()
     connection = connected(config={"temp_directory": _spill()})
     for table, path in sources.items():
-        _load(connection, table, path, keys.get(table, ()), empty=empty)
+        _load(connection, table, path, keys.get(table, ()), types.get(table, {}), empty=empty)
     group_densely(connection)
     lock_down(connection)
     return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
-def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], *, empty: bool) -> None:
+def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], types: Mapping[str, str], *,
+          empty: bool) -> None:
     reader = FILES.get(path.suffix.lower())
     if reader is None:
         raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", subject=table,
@@ -151,9 +157,9 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
     if not path.is_file():
         raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
     name = '"' + table.replace('"', '""') + '"'
-    source = f"{reader}('{str(path).replace(chr(39), chr(39) * 2)}')"
     fault: Exception | None = None
     try:
+        source = csv_of_types(path, types) if types else f"{reader}({_text(path)})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         columns = ", ".join('"' + column.replace('"', '""') + f'" {kind}' for column, kind, *_ in shape)
         if key:
@@ -164,11 +170,35 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
     except duckdb.ConstraintException:
         fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
                                subject=table, try_="a key that is unique, or no key in the policy")
-    except duckdb.Error:
+    except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
         fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
                                  subject=table)
     if fault is not None:
         raise fault
+
+
+def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
+    """What stands after FROM to read a CSV file of which the names and types of columns are known before its rows are.
+
+    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells is
+    left out: each row is read as if it were alone, so that no row of the file decides how another is read, or whether. (A quote
+    that is never closed is not the end of a row, so it hides the lines after it. Writers of CSV close them.)
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+        separator = max(",;\t|", key=first.count)
+        file.seek(0)
+        names = next(csv.reader(file, delimiter=separator))
+    known = {name.lower(): kind for name, kind in types.items()}
+    shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
+    read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
+    return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
+            f"quote = '\"', escape = '\"', ignore_errors = true, columns = {{{read}}}))")
+
+
+def _text(value: object) -> str:
+    """A text as SQL."""
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def connected(path: str = ":memory:", *, read_only: bool = False,

@@ -31,8 +31,14 @@ HINTS = {
     Type.TIMESTAMP: "bounds = [2020-01-01T00:00:00, 2029-12-31T23:59:59]",
 }
 
+TYPED = """
+The types were guessed from the rows of the file, and are public from here on: check them. A cell that is not of its type counts
+as NULL. Dates are written 2020-12-31 in the file, times 2020-12-31 23:59:59.
+"""
+
 HEAD = """
-A policy drafted by dpsql from the schema of the database; no row was read. Read all of it before you use it.
+A policy drafted by dpsql from the schema of the database; no row was read, but to guess types in CSV files. Read all of it before
+you use it.
 
 Everything is private until you say otherwise: a table is private unless it says `public = true`, and a table or column that is
 not named here cannot be asked about. Delete what nobody should ask about. What is written here is public: analysts see it.
@@ -134,7 +140,11 @@ class _Draft:
             lines.append(f"source = {value(self.sources[name])}")
         lines += self._foreign_keys(name, table)
         lines += self._notes(name)
-        return [*lines, "", f"[tables.{name}.columns]", *writing.columns(self._column(table, *pair) for pair in table.columns)]
+        columns = [self._column(table, *pair) for pair in table.columns]
+        if self.sources.get(name, "").lower().endswith((".csv", ".tsv")):
+            lines += ["", *comment(TYPED)]
+            columns = [_typed(*column, sql_type) for column, (_, sql_type) in zip(columns, table.columns, strict=True)]
+        return [*lines, "", f"[tables.{name}.columns]", *writing.columns(columns)]
 
     def _foreign_keys(self, name: str, table: TableSchema) -> list[str]:
         refused = [(key, reason) for key in table.foreign_keys if (reason := _refusal(self.tables, name, key))]
@@ -176,6 +186,15 @@ class _Draft:
         if sql_type.upper().startswith("ENUM("):
             return name, {"values": _enum_values(sql_type)}, "ENUM: its values are part of the schema"
         return name, {}, f"{shown}; {HINTS[carried[0]]}"
+
+
+def _typed(name: str, declared: Mapping[str, writing.Value] | None, hint: str,
+           sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:
+    """A column of a CSV file with the type it seems to have."""
+    carried = carried_as(sql_type)
+    if declared is None or carried is None:
+        return name, declared, hint
+    return name, {"type": carried[0].value, **declared}, hint.partition("; ")[2]
 
 
 def _spelled(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:

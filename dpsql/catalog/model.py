@@ -40,9 +40,11 @@ class ColumnPolicy:
     step         values are rounded to multiples of this number before they are summed
     nullable     whether NULL (or NaN) may occur; what is declared free of it is treated as if it could not
     search       bounds are unknown, and a statement may spend a part of its price to find them
+    type         of a column in a CSV file, the name of its type; if it is not given, the rows of the file decide
     """
 
     name: str
+    type: str | None = None
     values: tuple[Scalar, ...] | None = None
     values_from: tuple[str, str] | None = None
     bounds: tuple[Scalar, Scalar] | None = None

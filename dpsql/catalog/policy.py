@@ -12,7 +12,7 @@ import difflib
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -40,12 +40,13 @@ FORMS = {  # what each key looks like where it is right
     "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
     "bounds": 'bounds = [0, 100] or bounds = "search"', "bins": "bins = 10, of a range of numbers, or bins = [0, 10, 20, 50]",
-    "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false",
+    "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false", "type": 'type = "BIGINT"',
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": "analysts.ada = { epsilon = 0.5 }",
 }
 
+TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
 
 SYNTAX = {  # how the reader's reasons begin, and what is meant to be there
@@ -333,11 +334,18 @@ def _column(name: str, part: Section) -> ColumnPolicy:
     if len(declared) > 1:
         part.fail(declared[1], f"{declared[0]} and {declared[1]} cannot both be given", try_=f"only {declared[0]}")
     policy = ColumnPolicy(
-        name=name, values=values, values_from=_values_from(part), bounds=bounds,
+        name=name, type=_type(part), values=values, values_from=_values_from(part), bounds=bounds,
         complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
         nullable=part.take("nullable", bool) is not False, search=search)
     part.finish()
     return policy
+
+
+def _type(part: Section) -> str | None:
+    name = part.take("type", str)
+    if name is not None and name.upper() not in TYPES:
+        part.fail("type", f"there is no type {name} for columns of CSV files", try_="one of " + ", ".join(TYPES))
+    return None if name is None else str(name).upper()
 
 
 def _values(part: Section) -> tuple[Scalar, ...] | None:
@@ -483,6 +491,19 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
         part.fail(more[0], "this is more than the total, so it could never be spent", try_=more[1])
 
 
+def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """Types are for all the columns of a CSV file, or for none."""
+    typed = [name for name, column in table.columns.items() if column.type is not None]
+    if not typed:
+        return
+    path = ("tables", table.name, "columns")
+    if policy.database is not None or not (table.source or ".csv").lower().endswith((".csv", ".tsv")):
+        fail((*path, typed[0], "type"), "only columns of CSV files need types", "leaving it out")
+    for name, column in table.columns.items():
+        if column.type is None:
+            fail((*path, name), "it has no type, and other columns of this file have", 'type = "VARCHAR"')
+
+
 def _check_references(policy: Policy) -> None:
     """Every name that points at another part of the policy points at something."""
 
@@ -501,6 +522,7 @@ def _check_references(policy: Policy) -> None:
         if table.source is not None and policy.database is not None:
             fail(("tables", table.name, "source"), "tables are either in the database that is named above, or in files",
                  "leaving one of the two out")
+        _check_types(policy, table, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:

@@ -30,6 +30,7 @@ What may be said of a column. All of it is optional; what is left out only means
   decimals = 2              values are rounded to so many decimal places before they are summed
   power_of_two = -4         or to multiples of this power of two
   nullable = false          NULL does not occur, so it gets no group
+  type = "BIGINT"           in CSV files alone, so that no row decides it; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
 
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """

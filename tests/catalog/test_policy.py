@@ -191,6 +191,9 @@ MISTAKES = {
     "two-grids": Mistake("decimals = 2", "decimals = 2, power_of_two = 1", PAY, "cannot both be given"),
     "power-far": Mistake("decimals = 2", "power_of_two = -41", PAY, "between -40 and 40"),
     "nullable-number": Mistake("nullable = false", "nullable = 0", AGE, "must be true or false, not a whole number"),
+    "type-of-a-database": Mistake("decimals = 2", 'type = "BIGINT"', PAY, "only columns of CSV files", "leaving it out", "policy-reference"),
+    "type-unknown": Mistake("decimals = 2", 'type = "INT"', PAY, "there is no type INT", "one of BOOLEAN, BIGINT"),
+    "type-number": Mistake("decimals = 2", "type = 3", PAY, "must be text", 'type = "BIGINT"'),
     # budgets
     "budget-of-unknown-entity": Mistake('entity = "person"', 'entity = "persn"', 'entity = "persn"', "no entity persn",
                                         "person"),
