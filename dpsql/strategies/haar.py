@@ -21,7 +21,7 @@ from dpsql.strategies.certificate import Noise
 from dpsql.strategies.hierarchy import BOUNDED, Energies, fits, powers
 from dpsql.strategies.nested import Nested
 from dpsql.strategies.product_bound import valued
-from dpsql.workload.factors import Array, Dense, Exact, Factor, Total
+from dpsql.workload.factors import Array, Exact, Factor, Total
 from dpsql.workload.workload import Workload
 
 LEAST = 1e-9  # of the largest weight: every scale is measured
@@ -79,12 +79,6 @@ class Differences(Factor):
         front = np.moveaxis(array, axis, 0)
         signs = np.repeat(np.stack([front, -front], axis=1).reshape(-1, *front.shape[1:]), self.width // 2, axis=0)
         return np.moveaxis(signs[: self.size], 0, axis)
-
-    def gram(self, weights: Array | None = None) -> Array:
-        return Dense(self.dense()).gram(weights)
-
-    def quadratic(self, kernel: Array) -> Array:
-        return Dense(self.dense()).quadratic(kernel)
 
     def column_powers(self, power: int) -> tuple[int, ...]:
         return (1,) * self.size

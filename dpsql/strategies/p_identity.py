@@ -25,7 +25,7 @@ from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
-from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, exact_column_powers
+from dpsql.workload.factors import Array, Exact, Factor, Identity, exact_column_powers
 from dpsql.workload.workload import Workload, joined
 
 LONG = 1024  # cells, or values of an attribute, that descent is tried for
@@ -87,12 +87,6 @@ class PIdentity(Factor):
         front = np.moveaxis(array, axis, 0)
         kept = front[: len(self.own)] * self.own.reshape(-1, *[1] * (front.ndim - 1))
         return np.moveaxis(kept + np.tensordot(self.others.T, front[len(self.own) :], axes=1), 0, axis)
-
-    def gram(self, weights: Array | None = None) -> Array:
-        return Dense(self.dense()).gram(weights)
-
-    def quadratic(self, kernel: Array) -> Array:
-        return Dense(self.dense()).quadratic(kernel)
 
     def column_powers(self, power: int) -> tuple[int, ...]:
         below = exact_column_powers(self.others, power)

@@ -82,9 +82,6 @@ class Centered(Factor):
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
         return self.apply(array, axis)
 
-    def gram(self, weights: Array | None = None) -> Array:
-        return Dense(self.dense()).gram(weights)
-
     def quadratic(self, kernel: Array) -> Array:
         sums = kernel.sum(axis=-1)
         return np.asarray(self.size**2 * np.diagonal(kernel, axis1=-2, axis2=-1) - 2 * self.size * sums

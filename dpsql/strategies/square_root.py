@@ -25,7 +25,7 @@ from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.workload.domain import too_large
-from dpsql.workload.factors import Array, Dense, Exact, Factor, Prefix
+from dpsql.workload.factors import Array, Exact, Factor, Prefix
 from dpsql.workload.workload import Workload
 
 BITS = 20
@@ -104,12 +104,6 @@ class SquareRoot(Factor):
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
         back = np.flip(self._convolved(np.flip(array.astype(float), axis), self._float_coefficients, axis), axis)
         return np.asarray(back * _lying(self._float_scales, back, axis))
-
-    def gram(self, weights: Array | None = None) -> Array:
-        return Dense(self.dense()).gram(weights)
-
-    def quadratic(self, kernel: Array) -> Array:
-        return Dense(self.dense()).quadratic(kernel)
 
     def solve(self, array: Array, axis: int = 0) -> Array:
         """S^-1 y, and the columns' scales taken back."""

@@ -37,13 +37,13 @@ class Factor(ABC):
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
         """The same with the transposed matrix, along an axis of m answers."""
 
-    @abstractmethod
     def gram(self, weights: Array | None = None) -> Array:
         """W' diag(weights) W, for each row of weights."""
+        return Dense(self.dense()).gram(weights)
 
-    @abstractmethod
     def quadratic(self, kernel: Array) -> Array:
         """The diagonal of W kernel W', for each symmetric kernel of a batch."""
+        return Dense(self.dense()).quadratic(kernel)
 
     @property
     @abstractmethod
