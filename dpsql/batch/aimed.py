@@ -210,18 +210,20 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
     group = made.groups[at]
     noise: Noise = "laplace" if group.pure else "gaussian"
     own = [record for record in records if record.asked.noise == noise]
-    tries: list[tuple[Sequence[Record], Kind]] = [(own, KINDS[noise]), (records, "laplaces")]
-    for some, kind in tries if len(own) < len(records) else tries[:1]:
-        free = basis(group, some)
+    known = basis(group, own)
+    tries: list[tuple[Basis | None, Kind]] = [(known, KINDS[noise])]
+    if len(own) < len(records):
+        tries.append((basis(group, records), "laplaces"))
+    for free, kind in tries:
         if free is None or not free.records or not free.before.small:
             continue
         spread = free.variances()
         if (spread <= goals.targets(made, at, kind) * MET).all() and np.isfinite(spread).all():
             return Kept(basis=free, kind=kind), FREE
-    without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
-               for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
-    found = _measured(group, goals.targets(made, at, KINDS[noise]), basis(group, own))
+    found = _measured(group, goals.targets(made, at, KINDS[noise]), known)
     if found is None:
+        without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
+                   for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
         raise Unsupported("an aggregate without an accuracy does not follow from what is measured for the others",
                           code="accuracy", span=without[0].span if without else None, subject=without[0].text if without else "",
                           try_="ERROR WITHIN 50 at the end of the statement, for all of its columns")

@@ -31,12 +31,11 @@ from dpsql.sql.statement import Goal, Option, Query
 
 
 def answered_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
-           given: Sequence[Option], session: Session) -> Answers:
+                        given: Sequence[Option], session: Session) -> Answers:
     """The stored answers of the same questions with the same goals, or the cheapest that meet the goals."""
     asked, goals = _goals(queries, questions, general, options, session)
     options = replace(options, price=None)
-    identity = digest(session.policy, "accuracy", identity_of(asked), goals, _account(given, session),
-                      options)
+    identity = digest(session.policy, "accuracy", identity_of(asked), goals, _account(given, session), options)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return answers_of(stored).named([[output.name for output in one.question.outputs] for one in asked])
@@ -76,7 +75,7 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
 
 
 def explained_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
-                   given: Sequence[Option], session: Session) -> Explanation:
+                         given: Sequence[Option], session: Session) -> Explanation:
     """What it would measure and cost to meet the accuracies; spends nothing."""
     asked, goals = _goals(queries, questions, general, options, session)
     made = cheapest(queries, asked, goals, given, session)
@@ -96,7 +95,7 @@ def _account(given: Sequence[Option], session: Session) -> Price:
 
 
 def cheapest(queries: Sequence[Query], asked: Sequence[Linear], goals: Goals, given: Sequence[Option],
-              session: Session) -> Aimed:
+             session: Session) -> Aimed:
     """The plans of least price, within the one that is given."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))

@@ -31,7 +31,7 @@ from dpsql.sql.statement import Option, Query
 
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
-               parameters: Parameters) -> tuple[Options, list[Question]]:
+              parameters: Parameters) -> tuple[Options, list[Question]]:
     """The terms of a workload and what each of its statements asks. Raises what is wrong with one of them, located."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
     questions = []

@@ -36,7 +36,7 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
 
 
 def validation(statement: Validate, session: Session, parameters: Parameters,
-                synthetic: Mapping[str | None, Any] | None) -> ValidationPlan:
+               synthetic: Mapping[str | None, Any] | None) -> ValidationPlan:
     """The plan of a VALIDATE; nothing private is read. Raises what is wrong with it, located."""
     with located(statement.text):
         terms = read_terms(statement.options, default=session.price, deciders=DECIDERS, suites=tuple(SUITES))
