@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.bought import bought
@@ -48,6 +49,7 @@ def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:
                    p_inside=tail(noise, 1 - slack), held=None if held is None else float(held))
 
 
+@lru_cache(maxsize=2**12)  # the checks of a suite ask for the same ones
 def tail(noise: Noise, least: int) -> float:
     """P(noise >= least), for symmetric integer noise."""
     if least <= 0:
