@@ -158,6 +158,15 @@ def test_a_cursor_is_its_own_iterator(connection: Connection) -> None:
         next(cursor)
 
 
+def test_a_program_may_connect_several_times(project: Path) -> None:
+    """Two analysts, and the cell of a notebook that is run again."""
+    counts = [dpsql.connect(project / "people.duckdb", budget="person", analyst=name, epsilon=1) for name in ("eve", "fay", "eve")]
+    rows = [made.execute("SELECT COUNT(*) FROM people WHERE age > 8").fetchall() for made in counts]
+    assert rows[0] == rows[2], "the second time eve is given the stored answer"
+    for made in counts:
+        made.close()
+
+
 def test_threads_share_a_connection(project: Path) -> None:
     """Statements of one connection take turns: none fails, none is charged twice, and every thread gets its own answer."""
     found: dict[int, object] = {}

@@ -121,11 +121,11 @@ def open_database(path: str | Path) -> DuckReader:
                                try_="the path of a DuckDB, CSV or Parquet file")
     try:
         connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
-        group_densely(connection)
-        lock_down(connection)
+        _lock_down_once(connection)
     except duckdb.Error:
-        raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, close that "
-                               "first", code="no-database", try_="a DuckDB file that you may read") from None
+        raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
+                               "opened it by itself, close that first", code="no-database",
+                               try_="a DuckDB file that you may read") from None
     return DuckReader(connection, _fingerprint([path]))
 
 
@@ -205,7 +205,8 @@ def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that draws no bar of its progress, as DuckDB does over the output of interactive sessions and notebooks."""
     connection = duckdb.connect(path, read_only=read_only, config=dict(config or {}))
-    connection.execute("SET enable_progress_bar = false")
+    with contextlib.suppress(duckdb.InvalidInputException):  # locked by another connection to the file; its cursors draw none
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 
@@ -234,6 +235,20 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
     for name, value in SETTINGS.items():
         connection.execute(f"SET GLOBAL {name} = {value}")
     connection.execute("SET lock_configuration = true")
+
+
+def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
+    """Lock a database file down. Connections of one process to one file share an engine, so another one may have done it.
+
+    Raises InvalidInputException where the engine is locked otherwise.
+    """
+    try:
+        group_densely(connection)
+        lock_down(connection)
+    except duckdb.InvalidInputException:
+        set_ = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        if any(set_.get(name) != value for name, value in {**SETTINGS, "lock_configuration": "true"}.items()):
+            raise
 
 
 def check_version() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, open_files, scratch
+from dpsql.errors import OperationalError
 
 
 def made(path: Path, rows: int) -> Path:
@@ -33,6 +35,28 @@ def test_every_setting_reaches_the_cursors(kind: str, tmp_path: Path) -> None:
     assert setting(reader, "lock_configuration") == "true"
     assert reader.rows("SELECT 1 // 0, 1 % 0, CAST(1 AS DOUBLE) / 0") == [(None, None, float("inf"))]
     reader.close()
+
+
+def test_connections_of_one_process_share_a_file(tmp_path: Path) -> None:
+    path = made(tmp_path / "d.duckdb", 5)
+    first, second = open_database(path), open_database(path)
+    for reader in (first, second):
+        assert {name: setting(reader, name) for name in SETTINGS} == dict(SETTINGS)
+        assert reader.rows("SELECT COUNT(*) FROM t") == [(5,)]
+    first.close()
+    third = open_database(path)
+    for reader in (second, third):
+        assert setting(reader, "lock_configuration") == "true" and reader.rows("SELECT SUM(x) FROM t") == [(10,)]
+        reader.close()
+
+
+def test_a_file_that_was_locked_otherwise_is_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "d.duckdb", 5)
+    spill = str(Path(tempfile.gettempdir()) / "dpsql-spill")
+    with duckdb.connect(str(path), read_only=True, config={"temp_directory": spill}) as other:
+        other.execute("SET lock_configuration = true")
+        with pytest.raises(OperationalError):
+            open_database(path)
 
 
 def test_the_scratch_engine_is_locked_too() -> None:
