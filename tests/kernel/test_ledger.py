@@ -602,6 +602,25 @@ def faulty(name: str) -> None:
     raise fault
 
 
+def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that loses its power keeps them: SQLite waits for the disk at each commit, and so does the anchor."""
+    ledger, written, fsync = Ledger.create(path), list[int](), os.fsync
+
+    def watched(handle: int) -> None:
+        fsync(handle)
+        written.append(os.fstat(handle).st_ino)
+
+    for opened in (ledger, Ledger(path)):
+        assert opened._connection is not None
+        assert opened._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert opened._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
+    monkeypatch.setattr(os, "fsync", watched)
+    for step in (lambda: charge(ledger), lambda: ledger.answer(1, "body"), lambda: ledger.incident(1)):
+        written.clear()
+        step()
+        assert written == [anchor_beside(path).stat().st_ino]
+
+
 # -- against a model
 
 
