@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -27,7 +27,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Decomposition, Sums
+from dpsql.plan.parts import Decomposition, Quantiles, Sums
 from dpsql.plan.question import Key, Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
@@ -39,6 +39,7 @@ from dpsql.tasks import base_of, contributions
 from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
+MANY_PLACES = 2**12  # of the grid of a quantile, whose logarithm is less than ten
 UNCOVERED = "; intervals do not cover what is cut off"
 
 
@@ -96,8 +97,20 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         cut = "" if program.bound.apart else UNCOVERED
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
-    return Released(cells=cells, choices=choices, notes=tuple(notes),
+    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)),
                     aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
+
+
+def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
+    """Of quantiles that are looked for among far more places than values need.
+
+    What lies between two values that many rows have is as likely to be chosen as there are places, so that the choice is off by up
+    to the logarithm of their number, in units of its scale; and how rows spread around it does not show that.
+    """
+    fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
+    for column in fine:
+        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with round "
+               "numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:

@@ -122,3 +122,12 @@ def test_an_error_that_is_told_too_small_would_be_found(tmp_path: Path, monkeypa
     monkeypatch.setattr(Error, "variance", property(lambda self: variance(self) / 2))
     with pytest.raises(AssertionError):
         test_linear_answers_are_unbiased_and_know_their_error("epsilon = 0.7", "COUNT(*) FROM people", tmp_path, 2.0)
+
+
+def test_quantiles_among_many_places_say_what_their_intervals_rest_on(tmp_path: Path) -> None:
+    """Of 300 incomes in tens of thousands the median is chosen between two of them as often as not, and by far."""
+    session = session_of(tmp_path, reader=reader_of(dense()), at={"epsilon": 1, "delta": 1e-6})
+    for text, fine in [("MEDIAN(income) FROM people", True), ("COUNT(*), quantile_cont(cost, 0.9) FROM visits", True),
+                       ("MEDIAN(age), MAX(points) FROM people JOIN scores USING (person_id)", False), ("AVG(income) FROM people", False)]:
+        notes = Prepared(f"SELECT {text}", session).release().notes
+        assert any("intervals of quantiles" in note for note in notes) is fine, text
