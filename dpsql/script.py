@@ -104,13 +104,13 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
     """Of quantiles that are looked for among far more places than values need.
 
-    What lies between two values that many rows have is as likely to be chosen as there are places, so that the choice is off by up
-    to the logarithm of their number, in units of its scale; and how rows spread around it does not show that.
+    What lies between two values that many rows have is as likely to be chosen as there are places, so that the choice is off by
+    up to the logarithm of their number, in units of its scale; and how rows spread around it does not show that.
     """
     fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
     for column in fine:
-        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with round "
-               "numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
+        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
+               "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
