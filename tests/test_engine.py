@@ -463,6 +463,16 @@ def test_tables_that_cannot_be_described_are_told_as_in_from(name: str, code: st
         assert caught.value.as_dict()["column"] == text.index(name) + 1
 
 
+@pytest.mark.parametrize(("joined", "tables"), [
+    ("people p JOIN people q ON p.sex = q.sex", "people"), ("people p JOIN visits v ON p.age = v.year", "people and visits"),
+    ("people p JOIN visits v ON p.age = v.year JOIN clinics c ON c.clinic = v.clinic", "people and visits")])
+def test_the_tables_of_a_join_are_responsible_where_rows_belong_to_several(joined: str, tables: str, exact: Session) -> None:
+    with pytest.raises(Error) as caught:
+        answer(f"SELECT COUNT(*), MEDIAN(p.age) FROM {joined}", exact)
+    told = caught.value.as_dict()
+    assert (told["code"], told["subject"], told["column"]) == ("several-owners", tables, 18) and told["try"]
+
+
 def test_a_mechanism_that_has_nothing_to_do_is_pointed_at(exact: Session) -> None:
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, mechanism = 'exponential') COUNT(*) FROM people"
     with pytest.raises(OptionError) as caught:

@@ -90,7 +90,8 @@ class Reader:
         if name in ("min", "max"):
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
                 raise Unsupported(f"{name.upper()} of {expr.type.value} is not answered", code="type", span=span,
-                                  try_="COUNT(*) with GROUP BY, which shows which values occur")
+                                  try_=f"{name.upper()}(CAST(x AS DATE))" if expr.type is Type.TIMESTAMP else
+                                  "COUNT(*) with GROUP BY, which shows which values occur")
             return self._make(name, (expr,), when, span, expr.type)
         if not expr.type.numeric:
             hint = {Type.BOOLEAN: "COUNT(*) FILTER (WHERE x)", Type.VARCHAR: "COUNT(x), or CAST(x AS DOUBLE) inside"}.get(

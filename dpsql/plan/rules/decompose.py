@@ -17,6 +17,7 @@ from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
@@ -204,8 +205,10 @@ class _EachDecomposer(_ApartDecomposer):
 
                 return mean, (first, count)
         name = call.text or call.function.upper()
-        raise Unsupported(f"{name} is not answered where a row belongs to several entities", code="several-owners",
-                          span=call.span, subject=name, try_="COUNT, SUM or AVG; or a join in which each row has one entity")
+        tables = " and ".join(_private_tables(self._view))
+        raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
+                          code="several-owners", span=call.span, subject=tables,
+                          try_="COUNT, SUM or AVG; or a join in which each row has one entity")
 
     def _counted(self, call: AggregateCall) -> str | None:
         return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None
@@ -258,3 +261,10 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
         return variance.root() if function.startswith("stddev") else variance
 
     return recipe
+
+
+def _private_tables(node: Node) -> list[str]:
+    """The private tables that rows of a view come from."""
+    if isinstance(node, Scan):
+        return [] if node.table.public else [node.table.name]
+    return sorted({name for below in node.inputs for name in _private_tables(below)})
