@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import struct
 import unicodedata
 from dataclasses import dataclass
 
@@ -98,3 +99,11 @@ class Interval:
 
 ANY_NUMBER = Interval(-math.inf, math.inf)
 INT64 = Interval(-(2**63), 2**63 - 1)
+
+
+def single(x: float) -> float:
+    """The nearest number of single precision, or an infinity."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)

@@ -29,7 +29,7 @@ from dpsql.catalog.model import (
 from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
-from dpsql.types import ANY_NUMBER, Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to
 MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
@@ -319,7 +319,7 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, s
         case Type.BIGINT, float() if value.is_integer():
             return int(value)
         case Type.DOUBLE, int() | float():
-            return float(value)
+            return single(float(value)) if sql_type.upper() == "FLOAT" else float(value)
         case Type.TIMESTAMP, dt.datetime():
             return value
         case Type.TIMESTAMP, dt.date():

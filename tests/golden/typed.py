@@ -25,7 +25,7 @@ id = {}
 x = { bounds = [-10, 10] }
 given = { bounds = [0, 10] }
 certain = { bounds = [0, 10], nullable = false }
-f = { bounds = [0, 100] }
+f = { values = [0.1, 0.5, 33.3] }
 d = { bounds = [-5, 5], decimals = 3 }
 large = { bounds = [0, 1e12], decimals = 2 }
 huge = { bounds = [0, 1e15] }

@@ -11,7 +11,7 @@ from dpsql.catalog.model import Domain
 from dpsql.plan.expr import intervals as iv
 from dpsql.plan.expr.functions import CARRIER, MEMBERSHIP, Overload, day_number, overload
 from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref
-from dpsql.types import ANY_NUMBER, Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
         declared = _clip(iv.rounded(round)(below.declared), limits) if comparable else ANY_NUMBER
         return Facts(type=carrier, physical=limits, declared=declared, whole=True, search=below.search)
     step = Fraction(1, 10 ** int(target[len("DECIMAL(") : -1].split(",")[1])) if decimal else None
-    rule = iv.to_grid(step) if step is not None else iv.rounded(iv.single) if target == "FLOAT" else iv.first
+    rule = iv.to_grid(step) if step is not None else iv.rounded(single) if target == "FLOAT" else iv.first
     return Facts(type=carrier, nullable=below.nullable or target != "VARCHAR",
                  declared=rule(below.declared) if comparable else ANY_NUMBER, step=step, search=below.search)
 

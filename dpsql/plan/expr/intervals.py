@@ -8,7 +8,6 @@ accuracy, never privacy, as the clamp that is printed and the sensitivity that i
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -99,14 +98,6 @@ def rounded(function: Callable[[float], float]) -> Rule:
 def outward(a: Interval) -> Interval:
     """The least range with whole ends around another one."""
     return Interval(rounded(math.floor)(a).low, rounded(math.ceil)(a).high)
-
-
-def single(x: float) -> float:
-    """The nearest number of single precision, or an infinity."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", x))[0])
-    except OverflowError:
-        return math.copysign(math.inf, x)
 
 
 def to_grid(step: Fraction) -> Rule:

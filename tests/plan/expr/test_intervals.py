@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql.plan.expr import intervals as iv
-from dpsql.types import ANY_NUMBER, INT64, Interval
+from dpsql.types import ANY_NUMBER, INT64, Interval, single
 
 INF = math.inf
 
@@ -145,8 +145,8 @@ def test_rounding_to_decimals_and_to_grids() -> None:
 
 
 def test_single_precision() -> None:
-    assert iv.single(0.5) == 0.5 and iv.single(0.1) == 0.10000000149011612
-    assert iv.single(1e300) == INF and iv.single(-1e300) == -INF and iv.single(INF) == INF
+    assert single(0.5) == 0.5 and single(0.1) == 0.10000000149011612
+    assert single(1e300) == INF and single(-1e300) == -INF and single(INF) == INF
 
 
 def test_outward() -> None:
