@@ -212,12 +212,22 @@ def _drafted(files: Sequence[Path]) -> str:
     from dpsql.catalog.draft import draft
 
     if all(file.suffix.lower() in FILES for file in files):
-        sources = {re.sub(r"\W", "_", file.stem): file for file in files}
+        sources: dict[str, Path] = {}
+        for file in files:
+            if (other := sources.setdefault(_table_name(file), file)) is not file:
+                raise OperationalError(f"{other} and {file} would both be table {_table_name(file)}", code="argument",
+                                       try_="files of different names")
         reader = open_files(sources, {}, empty=True)
         return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database")
     return draft(open_database(files[0]).schema(), database=str(files[0]))
+
+
+def _table_name(file: Path) -> str:
+    """A name for the table in a file: letters, digits and _ alone."""
+    name = re.sub(r"\W", "_", file.stem, flags=re.ASCII)
+    return name if re.match(r"[A-Za-z_]", name) else f"table_{name}"
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -187,6 +187,20 @@ def test_a_draft_is_a_policy_that_can_be_checked(tmp_path: Path, capsys: pytest.
     assert "people" in (tmp_path / "dpsql.toml").read_text()
 
 
+def test_files_of_any_name_are_drafted(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more").mkdir()
+    names = ["2020.csv", "Leute aus Köln.csv", "it's.csv", "more/2020.csv"]
+    for name in names:
+        (tmp_path / name).write_text("person_id,x\n1,2\n", encoding="utf-8")
+    code, out, _ = run(capsys, "init", *names[:3], "--to", "-")
+    assert code == 0 and {line for line in out.splitlines() if line.endswith("]") and line.startswith("[tables.") and "columns" not in line} == {
+        "[tables.table_2020]", "[tables.Leute_aus_K_ln]", "[tables.it_s]"}
+    assert 'source = "Leute aus Köln.csv"' in out
+    code, _, err = run(capsys, "init", names[0], names[3], "--to", "-")
+    assert code == 2 and "2020.csv and more/2020.csv would both be table table_2020" in err
+
+
 def test_check_lists_what_may_be_asked(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", "--budget", "study")
     assert code == 0 and "protects each person" in out and "person_years" in out and "public" in out

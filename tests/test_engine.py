@@ -473,6 +473,13 @@ def test_the_tables_of_a_join_are_responsible_where_rows_belong_to_several(joine
     assert (told["code"], told["subject"], told["column"]) == ("several-owners", tables, 18) and told["try"]
 
 
+def test_the_bounds_of_dates_are_dates(tmp_path: Path) -> None:
+    session = session_of(tmp_path, policy=worlds.POLICY.replace("born = { range = [1920-01-01, 2020-12-31] }", "born = {}"))
+    with pytest.raises(Error) as caught:
+        answer("SELECT MIN(born) FROM people", session)
+    assert (caught.value.code, "range = [2020-01-01" in caught.value.try_) == ("no-bounds", True)
+
+
 def test_a_mechanism_that_has_nothing_to_do_is_pointed_at(exact: Session) -> None:
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, mechanism = 'exponential') COUNT(*) FROM people"
     with pytest.raises(OptionError) as caught:

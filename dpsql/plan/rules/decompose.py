@@ -106,9 +106,10 @@ class _Decomposer:
     def _grid(self, known: Field, *, from_low: bool, most_steps: int = 2**30) -> Quantizer:
         ends = self._bounds.get(known.id, known.facts.declared)
         if not ends.finite:
+            instead = ("range = [2020-01-01, 2029-12-31] for the column in the policy" if known.facts.type.temporal else
+                       "bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
             raise Unsupported(f"{known.name} has no declared bounds, so one row could change the answer without limit",
-                              code="no-bounds", subject=known.name, span=self._span_of(known.id),
-                              try_="bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
+                              code="no-bounds", subject=known.name, span=self._span_of(known.id), try_=instead)
         if ends.low == ends.high:
             wide = ends.low, ends.low + 1 if ends.low + 1 != ends.low else ends.low / 2  # 1e20 + 1 is 1e20
             ends = Interval(*sorted(wide))  # a single value still needs a grid of one step
