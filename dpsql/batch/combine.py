@@ -44,7 +44,7 @@ class Cells:
         return Cells((*self.columns, *(column for column, _ in new)), (*self.sizes, *(size for _, size in new)))
 
     def spread(self, matrix: Array, columns: Sequence[str], sizes: Sequence[int]) -> Array:
-        """Queries over the cells of some of the columns, in any order, as queries over all cells."""
+        """Queries over the cells of some of the columns, in any order, as queries over all cells: a row for each query."""
         table = matrix.reshape(len(matrix), *sizes)
         order = sorted(range(len(columns)), key=lambda i: self.columns.index(columns[i]))
         table = table.transpose(0, *(1 + i for i in order))
@@ -64,11 +64,12 @@ def weighted(asked: Asked, cells: Cells) -> Array:
 
 
 def deviation(asked: Asked, scale: float) -> float:
+    """The standard deviation of noise of a scale: of Laplace noise, root 2 times that."""
     return scale * (math.sqrt(2) if asked.noise == "laplace" else 1)
 
 
 def given(asked: Asked, answers: Sequence[Sequence[int]]) -> Array:
-    """The answers, each over the standard deviation of its noise."""
+    """The answers of all blocks in a row, each over the standard deviation of its noise."""
     return np.concatenate([np.array(each, dtype=float) / deviation(asked, block.scale)
                            for each, block in zip(answers, asked.blocks, strict=True)])
 
@@ -89,7 +90,7 @@ def fitting(own: Cells, queries: int, measured: Sequence[Asked]) -> tuple[Cells,
 
 @dataclass(frozen=True, kw_only=True)
 class Combined:
-    """Queries and measurements over merged cells. `measured` are over their standard deviations."""
+    """Queries (a row each) and measurements (a row each, over its standard deviation) over merged cells (the columns)."""
 
     queries: Array
     measured: Array

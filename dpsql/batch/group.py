@@ -54,7 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a plan says of every query of its group, in the unit of the aggregate.
+    """What a plan says of every query of its group, in the unit of the aggregate: one number each, part after part.
 
     kind   how its errors are spread, see `estimates.Error`; 'approximate' where they are about what the variances say
     notes  what a reader should know that was learned on the way

@@ -39,6 +39,7 @@ class Consistent:
 def nonnegative(workload: Workload, answers: Array, variances: Array | None = None) -> Consistent:
     """The table x >= 0 whose answers W x are nearest to those given, each difference in units of its standard error.
 
+    `answers` and `variances` have one number for each query. Raises RuntimeError where the search is given up.
     The answers are unique; the cells are, where the queries tell all cells apart. Biased, see the head of the module.
     """
     given = np.asarray(answers, dtype=float).reshape(-1)

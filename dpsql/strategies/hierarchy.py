@@ -67,6 +67,7 @@ def plan_uniform(workload: Workload, targets: Array | None = None, *, noise: Noi
 
 
 def fits(workload: Workload, targets: Array | None) -> Refusal | None:
+    """Why blocks of values do not help here; None where they may."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     if len(workload.domain.attributes) != 1:
@@ -116,6 +117,7 @@ class Energies:
 
 
 def eigenvalues(weights: Array, widths: Sequence[int]) -> Array:
+    """mu_l for every level, from the widest."""
     return np.asarray(np.cumsum((weights**2 * np.asarray(widths, dtype=float))[::-1])[::-1])
 
 
