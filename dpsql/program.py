@@ -187,7 +187,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     if graph is not None:
         return _of_degrees(question, options, known, degreed(question, graph, options, public))
     searched = _searched(question)
-    _check_cells(question)
+    check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
     hidden = tuple(key for key in question.keys if key.domain is None)
@@ -201,7 +201,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
 def _of_degrees(question: Question, options: Options, known: Stability, degrees: Degreed) -> Program:
     """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
     asked, found = degrees.asked(question), way_of(options)
-    _check_cells(asked)
+    check_cells(asked)
     return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
                    decomposition=parts_of(asked, None, {}, found.bound))
@@ -261,10 +261,11 @@ def cells_declared(question: Question) -> int:
     return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
 
 
-def _check_cells(question: Question) -> None:
+def check_cells(question: Question, most: int = MOST_CELLS) -> None:
+    """Raise Unsupported, located, where the keys have more groups than these, or none."""
     cells = cells_declared(question)
-    if cells > MOST_CELLS:
-        raise Unsupported(f"the declared values of the keys make {cells} groups, more than {MOST_CELLS}", code="too-many-groups",
+    if cells > most:
+        raise Unsupported(f"the declared values of the keys make {cells} groups, more than {most}", code="too-many-groups",
                           span=question.keys[-1].span, try_="fewer or coarser keys")
     if cells == 0:
         raise Unsupported("a key has no values", code="no-groups", span=question.keys[0].span)

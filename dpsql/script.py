@@ -28,7 +28,7 @@ from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Quantiles, Sums
-from dpsql.plan.question import Key, Scalar
+from dpsql.plan.question import Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.public import exact
@@ -207,7 +207,7 @@ def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) 
     found = yield from found_keys(view, owner, hidden, program.groups, rule.rule)
     notes.append(f"groups of about {rule.half:.0f} entities or more are shown; each told of {program.groups} at most"
                  if owner is not None else f"groups of about {rule.half:.0f} rows or more are shown")
-    declared = [[None] if key.domain is None else _values(key) for key in keys]
+    declared = [[None] if key.domain is None else key.values for key in keys]
     cells = []
     for values in found.keys:
         given = dict(zip(hidden, values, strict=True))
@@ -218,12 +218,7 @@ def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) 
 
 def declared_cells(program: Program) -> Cells:
     """Every combination of declared values."""
-    return tuple(product(*map(_values, program.question.keys)))
-
-
-def _values(key: Key) -> list[Any]:
-    """The declared values of a key, NULL last."""
-    return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
+    return tuple(product(*(key.values for key in program.question.keys)))
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,

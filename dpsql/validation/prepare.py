@@ -15,7 +15,8 @@ from dpsql.errors import Error, OptionError, SqlError, Unsupported
 from dpsql.options import Options
 from dpsql.plan.expr.nodes import Ref, Value
 from dpsql.plan.node import Node, Stability
-from dpsql.plan.question import Key, Question
+from dpsql.plan.question import Question
+from dpsql.program import check_cells
 from dpsql.public import exact
 from dpsql.sql.bind import bind
 from dpsql.sql.domains import Scratch
@@ -97,10 +98,8 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
 
 def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
               known: Stability) -> Prepared:
-    cells = tuple(product(*map(_values, question.keys)))
-    if len(cells) > MOST_CELLS:
-        raise Unsupported(f"the declared values of the keys make {len(cells)} groups, more than {MOST_CELLS}",
-                          code="too-many-groups", span=question.keys[-1].span, try_="fewer or coarser keys")
+    check_cells(question, MOST_CELLS)
+    cells = tuple(product(*(key.values for key in question.keys)))
     values = _synthetic(check.query, cells, question, side, stand, parameters)
     assert check.width is not None
     ranges = tuple(around(value, check.width) for value in values)
@@ -164,11 +163,6 @@ def _check_shape(question: Question, query: Query) -> None:
         raise Unsupported(f"the values of {hidden.name} are not declared, and only declared groups are compared",
                           code="validate", span=hidden.span, subject=hidden.name,
                           try_=f"values = [...] for {hidden.name} in the policy")
-
-
-def _values(key: Key) -> list[Value]:
-    """The declared values of a key, NULL last."""
-    return [*(key.domain.values if key.domain is not None else ()), *([None] if key.nullable else [])]
 
 
 def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Stand,

@@ -207,6 +207,8 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
     ("SELECT MAX(age) FROM people", {}, Unsupported, "MAX(age) is not checked"),
     ("SELECT COUNT(*) FROM people HAVING COUNT(*) > 3", {}, Unsupported, "HAVING, LIMIT and OFFSET have no meaning"),
     ("SELECT nickname, COUNT(*) FROM people GROUP BY nickname", {}, Unsupported, "the values of nickname are not declared"),
+    ("SELECT COUNT(*) FROM people GROUP BY age, age + 1, age + 2, age + 3, age + 4, age + 5", {}, Unsupported,
+     "the declared values of the keys make 1061520150601 groups"),
     ("SELECT COUNT(*) FROM clinics", {}, Unsupported, "this query reads public tables only"),
     ("SELECT AVG(points) FROM scores", {"synthetic": SCORES}, Unsupported, "AVG(points) is checked where the rows of an entity"),
     ("SELECT SUM(points) FROM scores", {"synthetic": SCORES}, Unsupported, "SUM(points) is held to a level only where values"),
