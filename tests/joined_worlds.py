@@ -14,8 +14,8 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.publics import Publics
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -177,4 +177,4 @@ def planned(text: str, reader: DuckReader, entity: str, policy: str = POLICY) ->
 
 
 def context_of(reader: DuckReader, noise: Any = None) -> Context:
-    return Context(reader=reader, noise=noise, printing=Printing(salt=7), most_rows=MostRows(reader))
+    return Context(reader=reader, noise=noise, printing=Printing(salt=7), content=Content(reader))

@@ -35,8 +35,8 @@ from dpsql.kernel.looks import (
     tree,
     vote,
 )
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure, Source
 from dpsql.kernel.publics import Publics
 from dpsql.plan.apart import taken_apart
@@ -80,7 +80,7 @@ class Kernel:
     def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None) -> None:
         """`noise` is for audits; every connection a user can make leaves it out."""
         self._reader, self._ledger, self._noise = reader, ledger, noise or Secure()
-        self._most_rows = MostRows(reader)
+        self._content = Content(reader)
         self._publics = Publics(reader)
 
     @property
@@ -187,7 +187,7 @@ class Kernel:
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       most_rows=self._most_rows)
+                       content=self._content)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""

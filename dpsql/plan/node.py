@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote
-from dpsql.types import Type
+from dpsql.types import Interval, Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,21 @@ class NoPublicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printing:
-    """What printing needs beside the plan: the secret that orders rows for truncation."""
+    """What printing needs beside the plan.
+
+    salt   the secret that orders rows for truncation
+    reach  ranges in which columns of the input are known to lie, on the rows that there are. They may shorten a text, and must
+           not change what it gives on any database
+    """
 
     salt: int = 0
+    reach: Mapping[str, Interval] = dataclasses.field(default_factory=dict)
+
+    def seen(self, input: Node) -> dict[str, Facts]:
+        """What is known of the columns of a relation, on the rows that there are."""
+        return dict(input.env) | {column: dataclasses.replace(known, physical=self.reach[column])
+                                  for column, known in input.env.items()
+                                  if column in self.reach and self.reach[column].inside(known.physical)}
 
 
 class InvalidPlan(Exception):

@@ -20,8 +20,8 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.looks.cells import read
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.noise.source import Secure
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.scan import Scan
@@ -59,7 +59,7 @@ def line(name: str, connection: duckdb.DuckDBPyConnection, sizes: Sequence[int],
     view = Scan(table=catalog.tables["t"], columns=tuple((name, name) for name in names), owners=("owner",))
     cells = Tally(input=view, keys=tuple(names), summands=(Count(),))
     axes = [[f"value {value}" for value in range(size)] if at in text else list(range(size)) for at, size in enumerate(sizes)]
-    context = Context(reader=reader, noise=Secure(), printing=Printing(), most_rows=MostRows(reader))
+    context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader))
     asked = list(combinations(range(len(sizes)), ways))
 
     def extracted() -> None:

@@ -208,7 +208,7 @@ def test_aggregates_of_no_rows(sessions: dict[str, Session]) -> None:
 
 def test_a_null_that_becomes_a_bound_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
     to_sql = Quantizer.to_sql
-    monkeypatch.setattr(Quantizer, "to_sql", lambda self, printed, kind: f"COALESCE({to_sql(self, printed, kind)}, {self.least})")
+    monkeypatch.setattr(Quantizer, "to_sql", lambda self, *given: f"COALESCE({to_sql(self, *given)}, {self.least})")
     assert compare("SELECT COUNT(income), AVG(income) FROM people", sessions["person"]) != ""
     assert compare("SELECT SUM(points), COUNT(points) FROM scores", sessions["person"]) != ""
 

@@ -22,8 +22,8 @@ from dpsql.catalog.schema import fit
 from dpsql.cells import cell_of
 from dpsql.kernel.looks import blocks
 from dpsql.kernel.looks.cells import NOWHERE, Filled, coded, read
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.elide import MostRows
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
@@ -67,7 +67,7 @@ def reader() -> DuckReader:
 
 
 def context(reader: DuckReader) -> Context:
-    return Context(reader=reader, noise=Exact(), printing=Printing(), most_rows=MostRows(reader))
+    return Context(reader=reader, noise=Exact(), printing=Printing(), content=Content(reader))
 
 
 def catalog(reader: DuckReader) -> Catalog:

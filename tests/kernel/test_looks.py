@@ -23,8 +23,8 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.looks import keys, measure, ranks, select, smooth, threshold
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Last
-from dpsql.kernel.looks.elide import MostRows
 from dpsql.kernel.looks.ranks import Ranked, read
 from dpsql.kernel.noise.source import Secure
 from dpsql.plan.certificate import Certificate
@@ -708,7 +708,7 @@ def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader)
     tables = catalog(reader).tables
     visits = Scan(table=tables["visits"], columns=(("v", "visit_id"), ("p", "person_id")), owners=("p",))
     most = max(n for (n,) in reader.rows("SELECT COUNT(*) FROM visits WHERE person_id IS NOT NULL GROUP BY person_id"))
-    rows = MostRows(reader)
+    rows = Content(reader)
     for limit in range(1, most + 3):
         cut = Truncate(input=visits, rows=limit, owner="p", order=("v",))
         plan = counted(cut, "p")
@@ -717,7 +717,7 @@ def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader)
 
 
 def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
-    rows = MostRows(reader)
+    rows = Content(reader)
     person, household = (Scan(table=catalog(reader, budget).tables["visits"], columns=(("v", "visit_id"),), owners=("o",))
                          for budget in ("person", "household"))
     of_person = max(n for (n,) in reader.rows("SELECT COUNT(*) FROM visits GROUP BY person_id"))
@@ -730,9 +730,9 @@ def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
 def test_a_truncation_above_anything_else_stays(people: Scan, reader: DuckReader) -> None:
     some = Filter(input=people, condition=Literal(value=True, type=Type.BOOLEAN))
     plan = Truncate(input=some, rows=1000, owner="p", order=("p", "a", "s"))
-    assert MostRows(reader).sql(plan, SALTED) == printed(plan)
+    assert Content(reader).sql(plan, SALTED) == printed(plan)
     alone = Truncate(input=people, rows=1, owner="p", order=("p", "a", "s"))
-    assert MostRows(reader).sql(alone, SALTED) == printed(people)
+    assert Content(reader).sql(alone, SALTED) == printed(people)
 
 
 def test_the_choice_above_is_the_same_whether_one_below_is_left_out(reader: DuckReader) -> None:
@@ -743,8 +743,8 @@ def test_the_choice_above_is_the_same_whether_one_below_is_left_out(reader: Duck
     one = Truncate(input=visits, rows=1, owner="v", order=("vv",))
     pairs = Join(left=people, right=one, condition=_equal("p", "v"))
     plan = Truncate(input=Join(left=pairs, right=others, condition=_equal("p", "o")), rows=2, owner="p", order=("ov",))
-    needed, idle = MostRows(reader), MostRows(reader)
-    idle._known[visits.table.name, visits.table.owner] = 1
+    needed, idle = Content(reader), Content(reader)
+    idle._most[visits.table.name, visits.table.owner] = 1
     chosen = [re.findall(r"ORDER BY CAST.*?AS UINTEGER", rows.sql(plan, SALTED)) for rows in (needed, idle)]
     assert len(chosen[1]) == 1 and chosen[1] == chosen[0][:1]
 

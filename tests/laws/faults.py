@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpsql.kernel.looks.elide import MostRows
+from dpsql.kernel.looks.content import Content
 from dpsql.plan.expr.limits import limit_of
 from dpsql.plan.expr.nodes import Ref, conjuncts
 from dpsql.plan.node import Field, Node, Norm, Stability
-from dpsql.plan.operators import distinct, groupby, ranks, tally
+from dpsql.plan.operators import distinct, groupby, quantizer, ranks, tally
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
@@ -103,9 +103,9 @@ def _by_arrival(original: Callable[..., str], self: Truncate, *args: Any) -> str
     return re.sub(r'OVER \(PARTITION .*?\) AS "#"', 'OVER () AS "#"', original(self, *args))
 
 
-def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind: Any) -> str:
+def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind: Any, *reach: Any) -> str:
     number = f"(CASE WHEN isnan({printed}) THEN NULL ELSE {printed} END * {float(1 / self.step)!r})"
-    return f"CAST(round({number}) AS BIGINT)" if kind is Type.DOUBLE else original(self, printed, kind)
+    return f"CAST(round({number}) AS BIGINT)" if kind is Type.DOUBLE else original(self, printed, kind, *reach)
 
 
 def _any_list(original: Callable[..., Stability], self: Lookup, below: tuple[Stability, ...], public: Any) -> Stability:
@@ -213,6 +213,7 @@ def _by_key(view: Node, rows: int) -> Node:
     return keep_keys(view, (view.fields[0].id,), rows)
 
 
+CLAMPED = quantizer._clamped
 VISITS = "SELECT clinic, COUNT(*) FROM visits GROUP BY clinic"
 
 FAULTS = (
@@ -346,7 +347,16 @@ FAULTS = (
     Fault("rows without an owner are kept",
           _method(Scan, "render", _not_dropped), frozenset({"owner"}), "SELECT COUNT(*) FROM scores"),
     Fault("a truncation that is needed is left out",
-          _method(MostRows, "of", lambda original, self, scan: 0), frozenset({"printed"}), VISITS),
+          _method(Content, "most_rows", lambda original, self, scan: 0), frozenset({"printed"}), VISITS),
+    Fault("values are thought to lie in bounds",
+          _method(Content, "ends", lambda original, self, table, column: table.columns[column].declared), frozenset({"printed"}),
+          "SELECT SUM(cost) FROM visits"),
+    Fault("a clamp of small numbers takes the wrong end",
+          _everywhere("_clamped", lambda printed, low, high, kind, *, origin=0: CLAMPED(printed, low, high - 1, kind, origin=origin),
+                      quantizer), frozenset({"printed"}), "SELECT SUM(age) FROM people"),
+    Fault("entities that are not small are added up row by row",
+          _method(GridSum, "size", lambda original, self, cells: original(self, cells).replace("abs", "")), frozenset({"printed"}),
+          "SELECT points, SUM(points) FROM scores GROUP BY points"),
 )
 
 

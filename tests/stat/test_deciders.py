@@ -66,7 +66,7 @@ def test_a_decider_keeps_its_promise(claim: dict[str, Any], tmp_path: Path, effo
 
 def unclamped(patch: pytest.MonkeyPatch) -> None:
     """Values beyond the domain are summed as they are."""
-    patch.setattr(Quantizer, "to_sql", lambda self, printed, kind: printed)
+    patch.setattr(Quantizer, "to_sql", lambda self, printed, *known: printed)
 
 
 def width_of_the_domain(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from sessions import session_of
 from dpsql.accounting.convert import epsilon_of
 from dpsql.engine import answer
 from dpsql.errors import Incident
-from dpsql.kernel.looks.elide import MostRows
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.noise import gaussian, laplace
 from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.plan.operators.quantizer import Quantizer
@@ -33,7 +33,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_clamp(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Quantizer, "to_sql", lambda self, printed, kind: f"CAST(round({printed} * {float(1 / self.step)!r}) AS BIGINT)")
+    patch.setattr(Quantizer, "to_sql", lambda self, printed, *known: f"CAST(round({printed} * {float(1 / self.step)!r}) AS BIGINT)")
 
 
 def halved_sensitivity(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MostRows, "_idle", lambda self, node: True)
+    patch.setattr(Content, "_idle", lambda self, node: True)
 
 
 def halved_laplace(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.backends.reader import Reader
-from dpsql.kernel.looks.elide import MostRows
+from dpsql.kernel.looks.content import Content
 from dpsql.kernel.noise.source import Source
 from dpsql.plan.node import Node, Printing
 
@@ -21,14 +21,14 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The reader of private rows, the source of noise, the secret of truncation, and which truncations change nothing."""
+    """The reader of private rows, the source of noise, the secret of truncation, and what is known of the rows."""
 
     reader: Reader
     noise: Source
     printing: Printing
-    most_rows: MostRows
+    content: Content
     last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:
         """The plan as it is executed."""
-        return self.most_rows.sql(plan, self.printing)
+        return self.content.sql(plan, self.printing)

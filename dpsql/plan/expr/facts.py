@@ -18,7 +18,8 @@ from dpsql.types import ANY_NUMBER, Interval, Type, single
 class Facts:
     """Static knowledge of a column or an expression.
 
-    physical  a range that holds in every database, used to prove that integer arithmetic does not overflow
+    physical  a range that holds in every database, used to prove that integer arithmetic does not overflow; a number that is
+              known to lie in a finite one is not NaN
     declared  the range the owner declares (days for dates); it becomes a clamp wherever privacy rests on it
     domain    all values the owner declares possible, for the keys of a GROUP BY
     step      values lie on multiples of this number, if the owner declared a grid

@@ -57,7 +57,7 @@ class Contributions(Node):
         return Stability(rows=rows, owners=(self.owner,), because="sums over each entity's own rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, MOST)
+        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, MOST, printing)
 
     def label(self) -> str:
         names = dict(self.input.names)

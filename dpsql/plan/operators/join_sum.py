@@ -34,7 +34,7 @@ class JoinSum(Summary):
         return (Field(id=TOTAL, name=TOTAL, facts=Facts(type=Type.BIGINT, nullable=False)),)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), SATURATION)
+        return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), SATURATION, printing)
 
     def label(self) -> str:
         return f"Sum {self.summand.label(dict(self.input.names))}"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.types import Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40
+SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
 DEFAULT_STEPS = 2**30  # the default grid of a DOUBLE: its rounding is far below any noise
 
 
@@ -60,28 +61,62 @@ class Quantizer:
         return kind.numeric or (kind is Type.DATE and self.low.is_integer() and self.high.is_integer()
                                 and 1 <= self.low <= self.high <= dt.date.max.toordinal())
 
-    def to_sql(self, printed: str, kind: Type) -> str:
+    def to_sql(self, printed: str, kind: Type, reach: Interval = ANY_NUMBER) -> str:
+        """The integer of a value that is printed so, and that lies in `reach` on every row that is read.
+
+        The integer does not depend on `reach`, so it may be learned from the rows; only the text does. Values in bounds need no
+        clamp. Where all integers are small, x is clamped to [a, b] as (|x - a| - |x - b| + a + b) / 2: faster than by
+        comparisons, of which an engine works out every branch apart, and exact, in whole numbers as in floats below 2^53.
+        """
         if kind is Type.DATE:
-            days = f"({printed} - DATE '0001-01-01')"  # day 1 is 0001-01-01, as in datetime.date.toordinal
-            days = f"({days} - CAST({int(self.origin) - 1} AS BIGINT))"
-            if self.step != 1:
-                days = f"CAST(round(CAST({days} AS DOUBLE) * CAST({float(1 / self.step)!r} AS DOUBLE)) AS BIGINT)"
-            low, high = (f"(DATE '0001-01-01' + CAST({int(end) - 1} AS INTEGER))" for end in (self.low, self.high))
-            return (f"(CASE WHEN {printed} >= {high} THEN CAST({self.most} AS BIGINT) WHEN {printed} <= {low} "
-                    f"THEN CAST({self.least} AS BIGINT) ELSE {days} END)")
+            return self._days(printed)
         if kind is Type.BIGINT and self.step == 1 and float(self.origin).is_integer():
-            shifted = f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
-            first, last = math.floor(self.low), math.ceil(self.high)
-            return (f"(CASE WHEN {printed} >= CAST(({last}) AS BIGINT) THEN CAST(({self.most}) AS BIGINT) "
-                    f"WHEN {printed} <= CAST(({first}) AS BIGINT) THEN CAST(({self.least}) AS BIGINT) ELSE {shifted} END)")
+            return self._whole(printed, reach)
         x = printed if kind is Type.DOUBLE else f"CAST({printed} AS DOUBLE)"
         low, high, inverse = (f"CAST(({float(number)!r}) AS DOUBLE)" for number in (self.low, self.high, 1 / self.step))
         shifted = f"({x} - CAST(({float(self.origin)!r}) AS DOUBLE))" if self.origin else x
+        rounded = f"round({shifted} * {inverse})"
+        first, last = (float(end) for end in (reach.low, reach.high))
+        if self.low < first <= last < self.high or (self._ends_on_grid and self.low <= first <= last <= self.high):
+            return f"CAST({rounded} AS BIGINT)"
+        if self._ends_on_grid and (max(abs(first), abs(last)) + abs(self.origin)) / self.step < SMALL:
+            return f"CAST({_clamped(rounded, self.least, self.most, 'DOUBLE')} * CAST(0.5 AS DOUBLE) AS BIGINT)"
         most = f"CAST(({self.most}) AS BIGINT)"
         if kind is Type.DOUBLE:
             most = f"(CASE WHEN isnan({x}) THEN CAST(NULL AS BIGINT) ELSE {most} END)"  # NaN is above all numbers
         return (f"(CASE WHEN {x} >= {high} THEN {most} WHEN {x} <= {low} THEN CAST(({self.least}) AS BIGINT) "
-                f"ELSE CAST(round({shifted} * {inverse}) AS BIGINT) END)")
+                f"ELSE CAST({rounded} AS BIGINT) END)")
+
+    @property
+    def _ends_on_grid(self) -> bool:
+        """Whether the ends are rounded to their integers as any number is: then those beyond them can be clamped after it."""
+        inverse, ends = float(1 / self.step), ((self.low, self.least), (self.high, self.most))
+        return all(abs((end - float(self.origin)) * inverse - n) < 0.5 for end, n in ends)
+
+    def _whole(self, printed: str, reach: Interval) -> str:
+        first, last = math.floor(self.low), math.ceil(self.high)
+        shifted = f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
+        if reach.inside(Interval(first, last)):
+            return shifted
+        if max(reach.largest, abs(first), abs(last)) < SMALL:
+            return f"({_clamped(printed, first, last, 'BIGINT', origin=int(self.origin))} >> 1)"
+        return (f"(CASE WHEN {printed} >= CAST(({last}) AS BIGINT) THEN CAST(({self.most}) AS BIGINT) "
+                f"WHEN {printed} <= CAST(({first}) AS BIGINT) THEN CAST(({self.least}) AS BIGINT) ELSE {shifted} END)")
+
+    def _days(self, printed: str) -> str:
+        days = f"({printed} - DATE '0001-01-01')"  # day 1 is 0001-01-01, as in datetime.date.toordinal
+        days = f"({days} - CAST({int(self.origin) - 1} AS BIGINT))"
+        if self.step != 1:
+            days = f"CAST(round(CAST({days} AS DOUBLE) * CAST({float(1 / self.step)!r} AS DOUBLE)) AS BIGINT)"
+        low, high = (f"(DATE '0001-01-01' + CAST({int(end) - 1} AS INTEGER))" for end in (self.low, self.high))
+        return (f"(CASE WHEN {printed} >= {high} THEN CAST({self.most} AS BIGINT) WHEN {printed} <= {low} "
+                f"THEN CAST({self.least} AS BIGINT) ELSE {days} END)")
+
+
+def _clamped(printed: str, low: int, high: int, kind: str, *, origin: int = 0) -> str:
+    """Twice what is left of a small whole number between two ends, counted from the origin."""
+    a, b, both = (f"CAST(({number}) AS {kind})" for number in (low, high, low + high - 2 * origin))
+    return f"((abs({printed} - {a}) - abs({printed} - {b})) + {both})"
 
 
 def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,

@@ -52,6 +52,10 @@ class Summand(abc.ABC):
         """For each component the SQL sum (HUGEINT, NULL for no rows) over the values that `cells` computes."""
 
     @abc.abstractmethod
+    def size(self, cells: tuple[str, ...]) -> str:
+        """The SQL sum of the l1 norms of all rows' vectors, over the values that `cells` computes; NULL for no rows."""
+
+    @abc.abstractmethod
     def label(self, names: dict[str, str]) -> str: ...
 
     def _conditional(self, value: str, names: dict[str, str]) -> str:
@@ -69,6 +73,10 @@ def present(printed: str, kind: Type) -> str:
 def value_or_null(printed: str, kind: Type, shown: str = "") -> str:
     """A value, or what is shown in its place, where it is one."""
     return f"(CASE WHEN {present(printed, kind)} THEN {shown or printed} END)" if kind is Type.DOUBLE else shown or printed
+
+
+def _on_grid(grid: Quantizer, printed: str, known: Facts) -> str:
+    return grid.to_sql(printed, known.type, known.physical)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +108,10 @@ class Count(Summand):
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:
         return (f"COUNT({cells[0] if cells else '*'})",)
 
+    def size(self, cells: tuple[str, ...]) -> str:
+        total, = self.sums(cells)
+        return total
+
     def label(self, names: dict[str, str]) -> str:
         return ("rows" if self.column is None else f"rows with {names[self.column]}") + self._where(names)
 
@@ -127,10 +139,13 @@ class GridSum(Summand):
         return self.grid.fits(kinds[self.column].type)
 
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
-        return (self._conditional(self.grid.to_sql(names[self.column], kinds[self.column].type), names),)
+        return (self._conditional(_on_grid(self.grid, names[self.column], kinds[self.column]), names),)
 
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:
         return (f"SUM({cells[0]})",)
+
+    def size(self, cells: tuple[str, ...]) -> str:
+        return f"SUM(abs({cells[0]}))"
 
     def label(self, names: dict[str, str]) -> str:
         return f"{names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}]{self._where(names)}"
@@ -183,7 +198,7 @@ class Moments(Summand):
         return self.grid.fits(kinds[self.column].type)
 
     def cells(self, names: dict[str, str], kinds: dict[str, Facts]) -> tuple[str, ...]:
-        value = self._conditional(self.grid.to_sql(names[self.column], kinds[self.column].type), names)
+        value = self._conditional(_on_grid(self.grid, names[self.column], kinds[self.column]), names)
         return (value, self._conditional("1", names)) if self.missing else (value,)
 
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:
@@ -198,6 +213,9 @@ class Moments(Summand):
         if self.missing:
             parts.append(f"(CAST({self.total} AS HUGEINT) * (COUNT({cells[1]}) - {count}))")
         return tuple(parts)
+
+    def size(self, cells: tuple[str, ...]) -> str:
+        return f"(CAST({self.total} AS HUGEINT) * COUNT({cells[-1]}))"
 
     def label(self, names: dict[str, str]) -> str:
         return (f"moments of {names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}] up to {self.degree}"
@@ -233,6 +251,9 @@ class Clipped(Summand):
 
     def sums(self, cells: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"SUM({cell})" for cell in cells)
+
+    def size(self, cells: tuple[str, ...]) -> str:
+        return f"SUM({' + '.join(f'abs({cell})' for cell in cells)})"
 
     def label(self, names: dict[str, str]) -> str:
         return "clipped contributions"

@@ -38,13 +38,13 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
-                 bound: int) -> str:
+                 bound: int, printing: Printing) -> str:
     """The SELECT that sums the components of all summands for each value of `keys`."""
-    names = columns_of("t0", input)
+    names, kinds = columns_of("t0", input), printing.seen(input)
     sums: list[str] = []
     inner = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys]
     for i, summand in enumerate(summands):
-        cells = summand.cells(names, dict(input.env))
+        cells = summand.cells(names, kinds)
         aliases = [f"#{i}_{j}" for j in range(len(cells))]
         inner += [f"{cell} AS {quote(alias)}" for cell, alias in zip(cells, aliases, strict=True)]
         sums += summand.sums(tuple(f"t1.{quote(alias)}" for alias in aliases))
@@ -77,7 +77,7 @@ class Tally(Summary):
         return tuple(f"m{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION)
+        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION, printing)
 
     def label(self) -> str:
         names = dict(self.input.names)

@@ -64,7 +64,7 @@ class Truncate(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if len(self.fields) == 1:
             return self._copies(below[0])
-        if _quick(self.input):
+        if cheap(self.input):
             return f"{self._of(below[0], '<=')} UNION ALL {self.ranking.sql(self._of(below[0], '>'), printing)}"
         return self.ranking.sql(below[0], printing)
 
@@ -86,7 +86,7 @@ class Truncate(Node):
         return f"Keep at most {self.rows} row{'s' if self.rows > 1 else ''} of each {self.input.names[self.owner]}"
 
 
-def _quick(node: Node) -> bool:
+def cheap(node: Node) -> bool:
     """Whether rows can be read several times at little cost: those of a table that names the owner in the row."""
-    return node.owner_in_row if isinstance(node, Scan) else isinstance(node, Filter | Project) and _quick(node.input)
+    return node.owner_in_row if isinstance(node, Scan) else isinstance(node, Filter | Project) and cheap(node.input)
 

@@ -1,0 +1,59 @@
+"""Clipped sums by keys, printed in two parts: entities whose rows are small in all are added up row by row.
+
+Clipping groups rows by entity and cell, and joins the groups with the norms of their entities. Most entities are far below the
+bound, and to see that it is enough to group their rows by entity alone, which takes a fraction of the time.
+"""
+
+from __future__ import annotations
+
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Printing, columns_of
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.summands import Clipped
+from dpsql.plan.operators.tally import SATURATION, Tally, grouped_sums, saturated
+from dpsql.plan.operators.truncate import cheap
+
+
+def clipped(plan: Tally) -> Contributions | None:
+    """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans."""
+    clip = plan.input
+    if not isinstance(clip, Clip) or not isinstance(given := clip.input, Contributions):
+        return None
+    same = plan.summands == (Clipped(clipped=given.totals),) and clip.columns == given.totals and clip.owner == given.owner
+    return given if same and set(plan.keys) == set(given.keys) != set() and cheap(given.input) else None
+
+
+def in_two_parts(plan: Tally, rows: str, printing: Printing) -> str:
+    """The statement of such a tally over the statement `rows` of what is added up; `printing` is for these rows.
+
+    Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as
+    one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no larger. Where s is
+    within the bound, they are therefore not scaled, nor held within 2^50, and add up to the sums over the rows. Other entities
+    are clipped as the plan says. Which part an entity is in rests on its own rows alone, so that holding the total of each part
+    to 64 bits, before the totals are added up and held again, moves no total by more.
+    """
+    clip, given = plan.input, plan.input.inputs[0]
+    assert isinstance(clip, Clip) and isinstance(given, Contributions)
+    small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
+    by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, SATURATION, printing)
+    scaled = clip.render((given.render((large,), printing),), printing)
+    by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, SATURATION, printing)
+    keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
+    totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in plan.totals)
+    return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0 GROUP BY {keys}"
+
+
+def _part(clip: Clip, given: Contributions, rows: str, test: str, printing: Printing) -> str:
+    """The rows of entities of which the norms of all rows add up to so much."""
+    names, kinds, owner = columns_of("t0", given.input), printing.seen(given.input), quote(given.owner)
+    inner, sizes = [f"{names[given.owner]} AS \"@\""], []
+    for i, summand in enumerate(given.summands):
+        cells = {f'"#{i}_{j}"': cell for j, cell in enumerate(summand.cells(names, kinds))}
+        inner += [f"{cell} AS {alias}" for alias, cell in cells.items()]
+        sizes.append(f"COALESCE({summand.size(tuple(f't1.{alias}' for alias in cells))}, 0)")
+    read = f"SELECT {', '.join(inner)} FROM ({rows}) AS t0"
+    sized = f"SELECT t1.\"@\", CAST({' + '.join(sizes)} AS HUGEINT) AS \"#\" FROM ({read}) AS t1 GROUP BY t1.\"@\""
+    owners = f"SELECT t2.\"@\" FROM ({sized}) AS t2 WHERE (t2.\"#\" {test} CAST({clip.bound} AS HUGEINT))"
+    kept = ", ".join(columns_of("t3", given.input).values())
+    return f"SELECT {kept} FROM ({rows}) AS t3 JOIN ({owners}) AS t4 ON (t3.{owner} = t4.\"@\")"

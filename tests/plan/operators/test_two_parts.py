@@ -1,0 +1,70 @@
+"""Clipped sums that are printed in two parts are those of one, whatever the rows and the bound."""
+
+from __future__ import annotations
+
+import duckdb
+from hypothesis import given
+from hypothesis import strategies as st
+from plan.operators.small_tables import ref, visits
+
+from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import quantizer
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.two_parts import clipped, in_two_parts
+from dpsql.types import Interval, Type
+
+VISITS = visits("v")
+ROWS = Project(input=VISITS, columns=tuple((f"c{i}", name, ref(VISITS, f"v_{name}"))
+                                           for i, name in enumerate(("person", "town", "visit", "cost"))))
+COSTS = quantizer(ROWS.env["c3"], bounds=Interval(-2.0, 5.0), from_low=False)
+SCALED = quantizer(ROWS.env["c3"], bounds=Interval(-2.0, 5.0), from_low=True, most_steps=8)
+assert COSTS is not None and SCALED is not None
+SUMMANDS: list[Summand] = [Count(), Count(column="c3"), GridSum(column="c3", grid=COSTS),
+                           *(Moments(column="c3", grid=SCALED, degree=degree, missing=missing)
+                             for degree in (1, 2) for missing in (False, True))]
+ROW = st.tuples(st.sampled_from([None, 1, 1, 1, 2, 2, 3]), st.sampled_from([None, "a", "b", "c"]),
+                st.sampled_from([None, -9.0, -1.5, 0.0, 0.25, 3.0, 77.0]))
+
+
+def tally(summands: tuple[Summand, ...], order: int, bound: int) -> Tally:
+    given = Contributions(input=ROWS, owner="c0", keys=("c1",), summands=summands)
+    clip = Clip(input=given, owner="c0", columns=given.totals, order=order, bound=bound)
+    return Tally(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
+
+
+@given(st.lists(ROW, max_size=40), st.lists(st.sampled_from(SUMMANDS), min_size=1, max_size=2, unique=True),
+       st.sampled_from([1, 2]), st.sampled_from([1, 3, 7, 20, 200, 10**6]))
+def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None]], summands: list[Summand], order: int,
+                           bound: int) -> None:
+    plan = tally(tuple(summands), order, bound)
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE visits (visit INTEGER PRIMARY KEY, person INTEGER, town VARCHAR, cost DECIMAL(9,2))")
+        if rows:
+            connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", [(i, *row) for i, row in enumerate(rows)])
+
+        def render(node: Node) -> str:
+            return fold(node, lambda part, below: part.render(below, Printing()))
+
+        given = clipped(plan)
+        assert given is not None
+        parts = in_two_parts(plan, render(given.input), Printing())
+        columns = ", ".join(f"CAST(t.\"{name}\" AS VARCHAR)" for name in ("c1", *plan.totals))
+        one, two = (sorted(connection.execute(f"SELECT {columns} FROM ({text}) AS t").fetchall(), key=repr)
+                    for text in (render(plan), parts))
+        assert one == two
+
+
+def test_rows_that_are_dear_to_read_are_read_once() -> None:
+    plan = tally((Count(),), 1, 5)
+    assert isinstance(plan.input, Clip) and isinstance(given := plan.input.input, Contributions)
+    limited = Truncate(input=ROWS, rows=3, owner="c0", order=("c1", "c2", "c3"))
+    above = Contributions(input=limited, owner="c0", keys=("c1",), summands=given.summands)
+    clip = Clip(input=above, owner="c0", columns=above.totals, order=1, bound=5)
+    assert clipped(Tally(input=clip, keys=("c1",), summands=plan.summands)) is None
+    assert clipped(Tally(input=given, keys=("c1",), summands=(Clipped(clipped=given.totals),))) is None
+    assert ROWS.env["c1"].type is Type.VARCHAR
