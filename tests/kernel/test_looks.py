@@ -717,13 +717,13 @@ def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader)
 
 
 def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
-    rows = Content(reader)
+    content = Content(reader)
     person, household = (Scan(table=catalog(reader, budget).tables["visits"], columns=(("v", "visit_id"),), owners=("o",))
                          for budget in ("person", "household"))
     of_person = max(n for (n,) in reader.rows("SELECT COUNT(*) FROM visits GROUP BY person_id"))
     of_household = max(n for (n,) in reader.rows(
         "SELECT COUNT(*) FROM visits JOIN people USING (person_id) JOIN households USING (household_id) GROUP BY household_id"))
-    assert (rows.of(person), rows.of(household), rows.of(person)) == (of_person, of_household, of_person)
+    assert (content.most_rows(person), content.most_rows(household), content.most_rows(person)) == (of_person, of_household, of_person)
     assert of_household > of_person
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.plan.expr.printing import quote, settled
@@ -46,10 +47,7 @@ class Ranking:
         return chosen >= set(self.input.env) or any(key <= chosen for key in self.input.unique)
 
     def sql(self, below: str, printing: Printing) -> str:
-        groups = [part for column in self.by for part in self._group(column)]
-        order = [_narrow(self.input.field(column)) for column in self._sorted]
-        # In numbers 0.0 equals -0.0, and a choice between them would be the engine's.
-        order += [f"signbit(t0.{quote(column)})" for column in self._sorted if self.input.env[column].type is Type.DOUBLE]
+        groups, order = self.groups, self._terms
         hashed = [f"t0.{quote(column)}" for column in self._told_apart]
         if not self._distinct:
             # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
@@ -61,11 +59,37 @@ class Ranking:
         grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
         terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first]
         window = f"{grouped}ORDER BY {', '.join([*terms, self._mixed(hashed, printing), *order])}"
-        inner = ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.input.fields)
-        outer = ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
-                          else f"t1.{quote(field.id)}" for field in self.input.fields)
-        ranked = f"SELECT {inner}, ROW_NUMBER() OVER ({window}) AS \"#\" FROM ({below}) AS t0"
-        return f"SELECT {outer} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
+        ranked = f"SELECT {self._narrowed}, ROW_NUMBER() OVER ({window}) AS \"#\" FROM ({below}) AS t0"
+        return f"SELECT {self.widened} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
+
+    def placed(self, below: str, groups: Sequence[str], beside: Mapping[str, str]) -> str:
+        """All rows with their places "#p" among those of their group in plain order, and what is printed `beside` them.
+
+        Rows that share all of their values share their places too: which has which makes no difference.
+        """
+        parts = [self._narrowed, *(f"{printed} AS {quote(name)}" for name, printed in beside.items())]
+        window = f"PARTITION BY {', '.join(groups)} ORDER BY {', '.join(self._terms)}"
+        return f"SELECT {', '.join(parts)}, ROW_NUMBER() OVER ({window}) AS \"#p\" FROM ({below}) AS t0"
+
+    @property
+    def groups(self) -> list[str]:
+        return [part for column in self.by for part in self._group(column)]
+
+    @property
+    def widened(self) -> str:
+        """The columns of rows in which numbers were narrowed, as they were."""
+        return ", ".join(f"CAST(t1.{quote(field.id)} AS {field.facts.type.value}) AS {quote(field.id)}" if _is_narrow(field)
+                         else f"t1.{quote(field.id)}" for field in self.input.fields)
+
+    @property
+    def _narrowed(self) -> str:
+        return ", ".join(f"{_narrow(field)} AS {quote(field.id)}" for field in self.input.fields)
+
+    @property
+    def _terms(self) -> list[str]:
+        """In numbers 0.0 equals -0.0, and a choice between them would be the engine's."""
+        order = [_narrow(self.input.field(column)) for column in self._sorted]
+        return order + [f"signbit(t0.{quote(column)})" for column in self._sorted if self.input.env[column].type is Type.DOUBLE]
 
     def _group(self, column: str) -> tuple[str, ...]:
         kind = self.input.env[column].type

@@ -59,7 +59,7 @@ def test_each_entity_keeps_its_own_choice_of_rows(name: str, seed: int) -> None:
     everyone = made(rows)
     at = [field.id for field in below.fields].index(owner)
     full = Counter(rows_of(below, everyone, 0))
-    for limit in (1, 2, 5, 1000):
+    for limit in (1, 2, 5, 1000, 2**62):
         plan = Truncate(input=below, rows=limit, owner=owner, order=order)
         kept = Counter(rows_of(plan, everyone, seed + 2**62))
         assert kept <= full
@@ -75,9 +75,9 @@ def test_the_secret_decides_which_rows_stay() -> None:
     connection = made([(i, 1, "a", 0.0) for i in range(40)])
     for below, owner, order in (PLANS["a table, by its key"], PLANS["owners of parents"]):
         plan = Truncate(input=below, rows=5, owner=owner, order=order)
-        chosen = {frozenset(map(str, rows_of(plan, connection, salt))) for salt in range(20)}
-        assert len(chosen) > 10
-        assert len({row for choice in chosen for row in choice}) > 30
+        chosen = {frozenset(map(str, rows_of(plan, connection, salt))) for salt in range(80)}
+        assert len(chosen) == 40 / 5  # one for each start
+        assert len({row for choice in chosen for row in choice}) == 40
 
 
 def test_every_row_is_as_likely_to_stay() -> None:
@@ -90,6 +90,14 @@ def test_every_row_is_as_likely_to_stay() -> None:
 
 def chosen(plan: Node, connection: duckdb.DuckDBPyConnection, salts: int) -> list[Counter[tuple[object, ...]]]:
     return [Counter(rows_of(plan, connection, random.Random(i).getrandbits(64))) for i in range(salts)]
+
+
+def test_rows_that_stay_are_spread_over_all() -> None:
+    """In order of their values, so that sums over them vary less than those of any rows."""
+    connection = made([(i, 1, "ab"[i % 2], float(i // 2 % 10)) for i in range(200)])
+    plan = Truncate(input=TEXTS, rows=20, owner="c1", order=("c2", "c3"))
+    for kept in chosen(plan, connection, 10):
+        assert kept == {(1, town, float(cost)): 1 for town in "ab" for cost in range(10)}
 
 
 def test_rare_values_are_no_more_likely_than_others() -> None:
