@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import worlds
@@ -24,7 +25,8 @@ from dpsql.catalog.schema import fit
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold, rebuild
-from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators import window
+from dpsql.plan.operators.groupby import GroupBy, fold_sql
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
 from dpsql.plan.rules.keep_first import keep_first
@@ -99,10 +101,13 @@ class _Exact(GroupBy):
 class _ExactWindow(Window):
     """Window functions whose sums and averages are those of plain SQL."""
 
-    def _aggregate(self, part: Any, name: str, kind: Any, over: str) -> str:
-        if part.function in ("sum", "avg") and part.grid is not None:
-            return f"{part.function.upper()}({name}){over}"
-        return super()._aggregate(part, name, kind, over)
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        def plain(part: Any, name: str, kind: Any, over: str = "") -> str:
+            exact = part.function in ("sum", "avg") and part.grid is not None
+            return f"{part.function.upper()}({name}){over}" if exact else fold_sql(part, name, kind, over)
+
+        with patch.object(window, "fold_sql", plain):
+            return super().render(below, printing)
 
 
 def table(rows: list[tuple[Any, ...]]) -> list[str]:

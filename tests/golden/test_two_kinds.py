@@ -172,7 +172,7 @@ def test_limits_of_a_kind_hold_for_its_rows(tmp_path: Path) -> None:
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "party"]', "party is no entity"),
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer"]', "different kinds"),
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "customer"]', "different kinds"),
-    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "supplier"]\ntable = "customers"', "unknown"),
+    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "supplier"]\ntable = "customers"', "tables and keys of their own"),
 ])
 def test_mistakes_are_told_at_their_place(old: str, new: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=told) as caught:

@@ -46,10 +46,11 @@ class Ranking:
         chosen = {*self.order, *self.by}
         return chosen >= set(self.input.env) or any(key <= chosen for key in self.input.unique)
 
-    def sql(self, below: str, printing: Printing) -> str:
-        groups, order = self.groups, self._terms
+    def sql(self, below: str, printing: Printing, groups: list[str] | None = None) -> str:
+        """The rows that are kept. `groups` is how groups are named in `below`, if not by their columns."""
+        groups, order = groups or self.groups, self._terms
         hashed = [f"t0.{quote(column)}" for column in self._told_apart]
-        if not self._distinct:
+        if not self.distinct:
             # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
             # and makes no difference.
             copies = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([*groups, *order])})"
@@ -108,7 +109,7 @@ class Ranking:
         return self.order or self.by
 
     @property
-    def _distinct(self) -> bool:
+    def distinct(self) -> bool:
         """Whether no two rows of a group are equal in the columns that order them."""
         return any(key <= {*self.by, *self._sorted} for key in self.input.unique)
 

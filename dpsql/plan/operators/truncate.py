@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
@@ -19,19 +19,23 @@ MOST = 2**30  # rows that are kept of one entity at most, so that places times t
 
 @dataclass(frozen=True, kw_only=True)
 class Truncate(Node):
-    """Keep at most `rows` rows of each entity: a sample at equal distances, from a start that a keyed hash of the entity gives.
+    """Keep at most `rows` rows of each entity, chosen by a keyed hash.
 
     `order` are the columns that tell rows apart; rows that agree on all of them are equal, so it does not matter which stays.
 
-    Proof. Let an entity have n rows, k = `rows`, and stand its rows in order at the places 1, ..., n. Those at places p with
-    (pk + u) mod n < k are kept, with a start u that depends on the entity's name and a fixed secret alone. For n <= k these are
-    all. For n > k they are k: pk + u grows by kn from p = 0 to n, in steps of k < n, and passes a multiple of n, which is when
-    its remainder is below k, just k times. So the rows of one entity that stay are at most k, and are a function of its own
-    rows and its name: removing an entity removes the rows that it kept, and no other row changes. (Ranking across entities, or
-    by arrival, would have no such bound.) Each place is kept for k of n starts: no row is more likely to stay than another.
+    Proof. The rows of one entity that stay are a function of its own rows, its name and a fixed secret, so they do not depend on
+    any other entity: removing an entity removes the at most `rows` rows it kept, and no other row changes. (Ranking across
+    entities, or by arrival, would have no such bound.) Entities of at most `rows` rows keep them all. Of others
 
-    Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020, with a systematic sample
-    (Madow and Madow 1944) in place of a reservoir: rows that are alike are thinned out alike, and one sort is enough.
+    (1) *where no two rows are equal*, those stay that are first by a keyed hash of the row;
+    (2) *otherwise*, a systematic sample: let the n rows stand in order at places 1, ..., n, and let k be `rows`. Those at places
+        p with (pk + u) mod n < k stay, for a start u that a keyed hash of the name gives. They are k: pk + u grows by kn from
+        p = 0 to n, in steps of k < n, and just after each of the k multiples of n that it passes its remainder is below k.
+        Each place stays for k of the n starts: no row is more likely to than another.
+
+    Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020, with a fixed keyed order or a
+    systematic sample (Madow and Madow 1944) in place of a reservoir. The sample needs one sort, while to rank equal rows they
+    have to be numbered first, or of equal rows all would stay or none.
     """
 
     input: Node
@@ -69,9 +73,16 @@ class Truncate(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if len(self.fields) == 1:
             return self._copies(below[0])
-        if cheap(self.input):
-            return f"{self._few(below[0])} UNION ALL {self._spread(self._many(below[0], printing))}"
-        return self._spread(self._counted(below[0], printing))
+        if not cheap(self.input):
+            if self.ranking.distinct:
+                return self.ranking.sql(below[0], printing)
+            size = f"COUNT(*) OVER (PARTITION BY {', '.join(self.ranking.groups)})"
+            return self._spread(below[0], self.ranking.groups, size, self._start(f"t0.{quote(self.owner)}", printing))
+        if self.ranking.distinct:
+            many = self.ranking.sql(self._of(below[0], ">", printing), printing, groups=self._numbers)
+        else:
+            many = self._spread(self._of(below[0], ">", printing), self._numbers, 't0."#n"', 't0."#u"')
+        return f"{self._of(below[0], '<=', printing)} UNION ALL {many}"
 
     def _copies(self, below: str) -> str:
         """The only column is the owner, so an entity's rows are equal: as many of them as it may keep."""
@@ -80,37 +91,38 @@ class Truncate(Node):
         counted = f"SELECT t0.{owner} AS {owner}, COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY t0.{owner}"
         return f"SELECT t2.{owner} FROM (SELECT t1.{owner}, unnest(range({kept})) AS \"#n\" FROM ({counted}) AS t1) AS t2"
 
-    def _few(self, below: str) -> str:
-        """The rows of entities that have no more than they may keep. They need no places, which take longest to find."""
-        names = ", ".join(columns_of("t2", self).values())
-        owners = f"SELECT t1.\"@\" FROM ({self._sizes(below)}) AS t1 WHERE (t1.\"#n\" <= {self.rows})"
+    def _of(self, below: str, test: str, printing: Printing) -> str:
+        """The rows of entities that have so many. Those with few rows keep them all and need no places, which take longest.
+
+        Entities with many rows are numbered, where their names are texts: numbers are sorted faster.
+        """
+        owner, beside = f"t0.{quote(self.owner)}", self._beside(printing) if test == ">" else {}
+        counted = f"SELECT {owner} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {owner}"
+        known = ", ".join([NAME, *(f"{printed} AS {quote(name)}" for name, printed in beside.items())])
+        owners = f"SELECT {known} FROM ({counted}) AS t1 WHERE (t1.\"#n\" {test} {self.rows})"
+        names = ", ".join([*columns_of("t2", self).values(), *(f"t3.{quote(name)}" for name in beside)])
         return f"SELECT {names} FROM ({below}) AS t2 JOIN ({owners}) AS t3 ON (t2.{quote(self.owner)} = t3.\"@\")"
 
-    def _many(self, below: str, printing: Printing) -> str:
-        """The rows of the other entities, with their places: entities are numbered, as numbers are sorted faster than texts."""
-        entity = f"t1.\"@\", t1.\"#n\", ROW_NUMBER() OVER () AS \"#i\", {self._start(NAME, printing)} AS \"#u\""
-        owners = f"SELECT {entity} FROM ({self._sizes(below)}) AS t1 WHERE (t1.\"#n\" > {self.rows})"
-        joined = (f"SELECT t2.*, t3.\"#n\", t3.\"#i\", t3.\"#u\" FROM ({below}) AS t2 JOIN ({owners}) AS t3 "
-                  f"ON (t2.{quote(self.owner)} = t3.\"@\")")
-        return self.ranking.placed(joined, ('t0."#i"',), {"#n": 't0."#n"', "#u": 't0."#u"'})
+    def _beside(self, printing: Printing) -> dict[str, str]:
+        """What is worked out once for each entity with many rows."""
+        number = {"#i": "ROW_NUMBER() OVER ()"} if self._numbers is not None else {}
+        if self.ranking.distinct:
+            return number
+        return number | {"#n": 't1."#n"', "#u": self._start(NAME, printing)}
 
-    def _counted(self, below: str, printing: Printing) -> str:
-        """All rows with their places, in one pass."""
-        size = f"COUNT(*) OVER (PARTITION BY {', '.join(self.ranking.groups)})"
-        start = self._start(f"t0.{quote(self.owner)}", printing)
-        return self.ranking.placed(below, self.ranking.groups, {"#n": size, "#u": start})
+    @property
+    def _numbers(self) -> list[str] | None:
+        return ['t0."#i"'] if self.input.env[self.owner].type is Type.VARCHAR else None
 
     def _start(self, owner: str, printing: Printing) -> str:
         """A number that the name of an entity and the secret decide."""
-        whole = self.input.env[self.owner].type is Type.BIGINT
-        name, word = (owner, "BIGINT") if whole else (f"hash({owner})", "UBIGINT")
+        kind = self.input.env[self.owner].type
+        name, word = (owner, "BIGINT") if kind is Type.BIGINT else (f"hash({settled(owner, kind)})", "UBIGINT")
         return f"CAST((hash(xor({name}, CAST({printing.salt % 2**63} AS {word}))) >> 2) AS BIGINT)"
 
-    def _sizes(self, below: str) -> str:
-        owner = f"t0.{quote(self.owner)}"
-        return f"SELECT {owner} AS \"@\", COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY {owner}"
-
-    def _spread(self, placed: str) -> str:
+    def _spread(self, below: str, groups: list[str] | None, size: str, start: str) -> str:
+        """The systematic sample of each group, of so many rows and with such a start."""
+        placed = self.ranking.placed(below, groups or self.ranking.groups, {"#n": size, "#u": start})
         kept = min(self.rows, MOST)
         return (f"SELECT {self.ranking.widened} FROM ({placed}) AS t1 "
                 f"WHERE ((((t1.\"#p\" * {kept}) + (t1.\"#u\" % t1.\"#n\")) % t1.\"#n\") < {kept})")

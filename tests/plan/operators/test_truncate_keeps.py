@@ -76,8 +76,8 @@ def test_the_secret_decides_which_rows_stay() -> None:
     for below, owner, order in (PLANS["a table, by its key"], PLANS["owners of parents"]):
         plan = Truncate(input=below, rows=5, owner=owner, order=order)
         chosen = {frozenset(map(str, rows_of(plan, connection, salt))) for salt in range(80)}
-        assert len(chosen) == 40 / 5  # one for each start
-        assert len({row for choice in chosen for row in choice}) == 40
+        assert len(chosen) > 10
+        assert len({row for choice in chosen for row in choice}) > 30
 
 
 def test_every_row_is_as_likely_to_stay() -> None:
@@ -93,7 +93,7 @@ def chosen(plan: Node, connection: duckdb.DuckDBPyConnection, salts: int) -> lis
 
 
 def test_rows_that_stay_are_spread_over_all() -> None:
-    """In order of their values, so that sums over them vary less than those of any rows."""
+    """Where no key tells them apart, in order of their values, so that sums over them vary less than those of any rows."""
     connection = made([(i, 1, "ab"[i % 2], float(i // 2 % 10)) for i in range(200)])
     plan = Truncate(input=TEXTS, rows=20, owner="c1", order=("c2", "c3"))
     for kept in chosen(plan, connection, 10):
