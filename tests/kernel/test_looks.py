@@ -90,6 +90,11 @@ class Stub:
         table = np.array(self.found, dtype=np.int64).reshape(-1, 2)
         return [table[:, 0], table[:, 1]]
 
+    def columns(self, sql: str) -> list[np.ma.MaskedArray[Any, Any]]:
+        *keys, values, counts = zip(*self.found, strict=True)
+        return [*(np.ma.asarray(np.array(key, dtype=object)) for key in keys),
+                *(np.ma.asarray(np.array(numbers, dtype=np.int64)) for numbers in (values, counts))]
+
 
 def catalog(reader: DuckReader, budget: str = "person") -> Catalog:
     return fit(parse_policy(POLICY), budget, reader.schema(), lambda table, column: [
@@ -756,4 +761,5 @@ def test_rows_that_are_read_as_one_cell_are_added_up(people: Scan) -> None:
     plan = Ranks(input=people, keys=("s",), column="a", grid=AGES)
     found = read(plan, ((1,), ("x",)), Stub([(1, 5, 2), (1.0, 5, 3), (1, 9, 1), ("x", 4, 7)], None))  # type: ignore[arg-type]
     assert [list(zip(part.values, part.counts, strict=True)) for part in found] == [[(5, 5), (9, 1)], [(4, 7)]]
+    assert read(plan, (), Stub([(1, 5, 2)], None)) == []  # type: ignore[arg-type]
     assert measure.dense([(1, 2), (1.0, 3)], 1, 1, ((1,),)) == [[5]]

@@ -187,7 +187,7 @@ def test_what_was_counted_of_persons_is_not_believed_of_households() -> None:
         scan = Scan(table=table, columns=tuple((f"c{i}", name) for i, name in enumerate(table.columns)),
                     owners=("c1" if entity == "person" else "o",))
         assert not violations([limit_rows(scan)], entity, family)
-    most = [family.kernel._most_rows.of(Scan(table=catalog(entity).tables["visits"], columns=(), owners=("o",)))
+    most = [family.kernel._content.most_rows(Scan(table=catalog(entity).tables["visits"], columns=(), owners=("o",)))
             for entity in ("person", "household")]
     assert most == [5, 25]
     family.close()

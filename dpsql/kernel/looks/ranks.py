@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.cells import Cells, cell_of
+from dpsql.kernel.looks.cells import NOWHERE, coded
 from dpsql.kernel.looks.context import Context
 from dpsql.plan.operators.ranks import Ranks
 
@@ -55,19 +58,31 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
         if tuple(cells) != ((),):
             raise ValueError("without keys there is one cell")
         return [ranked(*context.reader.arrays(sql))]
-    found: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {cell_of(key): ([], []) for key in cells}
-    if len(found) != len(cells):
+    if len({cell_of(key) for key in cells}) != len(cells):
         raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
-    dropped: tuple[list[int], list[int]] = ([], [])
-    known: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {}
-    for row in context.reader.rows(sql):
-        key = row[:-2]
-        cell = known.get(key)
-        if cell is None:
-            cell = known[key] = found.get(cell_of(key), dropped)
-        cell[0].append(row[-2])
-        cell[1].append(row[-1])
-    return [ranked(*found[cell_of(key)]) for key in cells]
+    *keys, values, counts = context.reader.columns(sql)
+    places = _places(keys, cells)
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(len(cells) + 1))
+    sorted_values, times = (np.asarray(np.ma.getdata(column)[order], dtype=np.int64) for column in (values, counts))
+    return [ranked(sorted_values[first:last], times[first:last]) for first, last in itertools.pairwise(ends)]
+
+
+def _places(keys: Sequence[np.ma.MaskedArray[Any, Any]], cells: Cells) -> Integers:
+    """The number of each row's cell in the list; NOWHERE where it is not listed."""
+    axes = [{cell_of((cell[at],)): cell[at] for cell in cells} for at in range(len(keys))]
+    flat = np.zeros(len(keys[0]), dtype=np.int64)
+    listed, inside = np.zeros(len(cells), dtype=np.int64), np.ones(len(flat), dtype=bool)
+    for at, (column, axis) in enumerate(zip(keys, axes, strict=True)):
+        codes, number = coded(column, list(axis.values())), {value: i for i, value in enumerate(axis)}
+        inside &= codes != NOWHERE
+        flat = flat * len(axis) + codes
+        listed = listed * len(axis) + np.array([number[cell_of((cell[at],))] for cell in cells], dtype=np.int64)
+    order = np.argsort(listed)
+    near = np.searchsorted(listed[order], flat)
+    inside &= near < len(cells)
+    near[~inside] = 0
+    return np.where(inside & (listed[order][near] == flat), order[near], NOWHERE) if cells else np.full(len(flat), NOWHERE)
 
 
 def ranked(values: ArrayLike, counts: ArrayLike) -> Ranked:
