@@ -63,7 +63,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy."""
+    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy, and `stored`
+    that the same was answered before, so that it costs nothing this time."""
 
     entity: str
     steps: tuple[Step, ...]
@@ -77,6 +78,7 @@ class Explanation:
     bound: str = ""
     first: tuple[First, ...] = ()
     first_line: str = ""
+    stored: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -84,7 +86,8 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"price   {self.first_line}"] if self.first_line else []
         lines += [line for found in self.first for line in found.lines()]
-        return "\n".join([*lines, *self._lines(), f"cost    {self.cost}", *(f"left    {line}" for line in self.left)])
+        cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored else self.cost
+        return "\n".join([*lines, *self._lines(), f"cost    {cost}", *(f"left    {line}" for line in self.left)])
 
     def _repr_html_(self) -> str:
         """For notebooks."""

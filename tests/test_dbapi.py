@@ -295,6 +295,18 @@ def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:
     assert connection.execute("SHOW BUDGET").fetchall() == [("all", "ε = 1000, δ = 0.01", account.left())]
 
 
+@pytest.mark.parametrize("sql", [
+    "SELECT COUNT(*) FROM people WHERE age > 77", "SELECT sex, active, COUNT(*) FROM people GROUP BY CUBE (sex, active)"])
+def test_an_explanation_tells_that_a_statement_was_answered(sql: str, connection: Connection) -> None:
+    before = connection.explain(sql)
+    assert not before.stored and f"cost    {before.cost}" in str(before)
+    paid = connection.execute(sql).cost
+    after = connection.explain(sql)
+    assert after.stored and after.cost == before.cost == paid and "cost    nothing, as it was answered before" in str(after)
+    assert connection.execute(sql).cost == ""
+    assert not connection.explain(sql.replace("people", "people AS p JOIN clinics AS c ON TRUE")).stored
+
+
 def test_an_answer_is_a_value_that_can_be_kept(connection: Connection) -> None:
     made = connection.execute(GROUPED).answer
     assert isinstance(made, Answer) and pickle.loads(pickle.dumps(made)) == made

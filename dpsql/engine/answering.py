@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 from dpsql.answer import Answer
@@ -9,13 +10,14 @@ from dpsql.batch.explaining import explained_batch
 from dpsql.batch.goals import check_public
 from dpsql.batch.plan import cells_of
 from dpsql.bounding import limited_view
-from dpsql.engine.accounts import budget_of, left_in_budget, releases_of
+from dpsql.canonical import digest
+from dpsql.engine.accounts import budget_of, is_stored, left_in_budget, releases_of
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
-from dpsql.engine.batches import answered, batch_of, linear_of
+from dpsql.engine.batches import answered, batch_of, identity_of_batch, linear_of
 from dpsql.engine.charging import finished, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
-from dpsql.engine.single import bound_to, charged, compiled, idle
+from dpsql.engine.single import bound_to, charged, compiled, identity_of, idle
 from dpsql.engine.validating import validate, validation
 from dpsql.errors import ProgrammingError
 from dpsql.explain import Explanation, explained, explained_public
@@ -84,8 +86,9 @@ def _needs_workload(question: Question, options: Options) -> bool:
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a query or a validation would do and cost; spends nothing."""
     if isinstance(query, Validate):
-        return explained_validation(validation(query, session, parameters, None), session.kernel,
-                                    entity=session.catalog.entity.name, left=left_in_budget(session))
+        plan = validation(query, session, parameters, None)
+        told = explained_validation(plan, session.kernel, entity=session.catalog.entity.name, left=left_in_budget(session))
+        return replace(told, stored=is_stored(digest(session.policy, *plan.identity), session))
     with located(query.text):
         question, options = bound_to(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
@@ -97,6 +100,8 @@ def explain(query: Query | Validate, session: Session, parameters: Parameters = 
             return explained_accurately([query], [question], None, options, query.options, session)
         if _needs_workload(question, options):
             made, chosen = batch_of([linear_of(query, question, options, session)], options, session)
-            return explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=left_in_budget(session))
+            told = explained_batch(made, session.kernel, entity=entity, price=str(chosen.price), left=left_in_budget(session))
+            return replace(told, stored=is_stored(identity_of_batch(made, chosen, session), session))
         program = compiled(question, options, view, known, session)
-    return explained(program, session.kernel, entity=entity, left=left_in_budget(session))
+    told = explained(program, session.kernel, entity=entity, left=left_in_budget(session))
+    return replace(told, stored=is_stored(identity_of(program, session), session))

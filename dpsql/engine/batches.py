@@ -81,9 +81,14 @@ def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tup
     return made, options
 
 
+def identity_of_batch(made: Batch, options: Options, session: Session) -> str:
+    """What tells a workload from others: the same one is answered once."""
+    return digest(session.policy, "workload", identity_of(made.asked), made.purse, options)
+
+
 def answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
     """The stored answers of the same questions, or new ones that are charged for."""
-    identity = digest(session.policy, "workload", identity_of(made.asked), made.purse, options)
+    identity = identity_of_batch(made, options, session)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])

@@ -44,9 +44,14 @@ def idle(program: Program, session: Session) -> Answer:
     return finished(program.question, program.options, groups, session)
 
 
+def identity_of(program: Program, session: Session) -> str:
+    """What tells a statement from others: the same one is answered once."""
+    return digest(session.policy, program.question, program.options)
+
+
 def charged(program: Program, text: str, session: Session) -> Answer:
     """The stored answer of the same statement, or a new one that is charged."""
-    identity = digest(session.policy, program.question, program.options)
+    identity = identity_of(program, session)
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return of_json(stored).named([output.name for output in program.question.outputs])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpsql.batch.explaining import explained_batch
 from dpsql.batch.goals import taken
 from dpsql.batch.plan import Batch
 from dpsql.batch.result import Answers
-from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.accounts import is_stored, left_in_budget
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
-from dpsql.engine.batches import all_bound, all_linear, answered, batch_of
+from dpsql.engine.batches import all_bound, all_linear, answered, batch_of, identity_of_batch
 from dpsql.engine.charging import located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
@@ -46,5 +47,6 @@ def explain_workload(queries: Sequence[Query], session: Session, options: Sequen
         chosen, questions = all_bound(queries, session, options, parameters)
         return explained_accurately(queries, questions, general, chosen, options, session)
     made, chosen = batched(queries, session, options, parameters)
-    return explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(chosen.price),
+    told = explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(chosen.price),
                            left=left_in_budget(session))
+    return replace(told, stored=is_stored(identity_of_batch(made, chosen, session), session))
