@@ -193,12 +193,14 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _init(options: argparse.Namespace) -> None:
+    from dpsql.opening import file_named
+
     if options.from_smartnoise:
         from dpsql.catalog.smartnoise import imported
 
         text = imported(_read_file(options.database[0]), source=options.database[0], row_keys=_pairs(options.row_key))
     else:
-        text = _drafted([Path(name) for name in options.database])
+        text = _drafted([file_named(name) for name in options.database])
     if options.to == "-":
         print(text, end="")
         return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,11 +46,26 @@ class Terms:
         return exact(self.confidence, "confidence", least=Fraction(1, 2), most=1 - Fraction(1, 10**9))
 
 
+def file_named(name: object) -> Path:
+    """The path that somebody gave. Raises OperationalError where no file can have that name."""
+    fault = "" if isinstance(name, str | Path) else f"the name of a file is a text or a path, not {type(name).__name__}"
+    try:
+        os.lstat(str(name))
+    except ValueError:
+        fault = "the name of a file holds no NUL"
+    except OSError as told:
+        if told.errno == errno.ENAMETOOLONG:
+            fault = "the name of a file is not so long"
+    if fault:
+        raise OperationalError(fault, code="file", subject=str(name)[:40], try_="the path of a file")
+    return Path(str(name))
+
+
 def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
     """The policy file: the one that is named, or dpsql.toml beside the database or here."""
     if policy is not None:
-        return Path(policy)
-    beside = [Path(database).parent / USUAL_POLICY] if database is not None else []
+        return file_named(policy)
+    beside = [file_named(database).parent / USUAL_POLICY] if database is not None else []
     places = [*beside, Path(USUAL_POLICY)]
     return next((place for place in places if place.is_file()), places[0])
 
@@ -57,8 +74,8 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     """The ledger and, if the policy moves it, its anchor: named, or beside the policy under its name."""
     folder = Path(policy.path).parent
     usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
-    path = Path(ledger) if ledger is not None else usual
-    return path, folder / policy.anchor if policy.anchor else None
+    path = file_named(ledger if ledger is not None else usual)
+    return path, file_named(folder / policy.anchor) if policy.anchor else None
 
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: Terms) -> Session:
@@ -109,9 +126,10 @@ def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
     """The database: a DuckDB file, or CSV and Parquet files loaded into memory."""
     folder = Path(policy.path).parent
     named = database
-    sources = {name: folder / table.source for name, table in policy.tables.items() if table.source is not None}
+    sources = {name: file_named(folder / table.source) for name, table in policy.tables.items() if table.source is not None}
     if database is None and policy.database is not None and not sources:
         database = folder / policy.database
+    database = file_named(database) if database is not None else None
     keys: Mapping[str, tuple[str, ...]] = {name: table.key for name, table in policy.tables.items()}
     if database is not None and Path(database).suffix.lower() in FILES:
         sources[_table_of(policy, Path(database))] = Path(database)

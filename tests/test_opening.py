@@ -8,6 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import dpsql
+from dpsql import cli
 from dpsql.backends.duckdb import open_files
 from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
@@ -124,3 +126,21 @@ def test_a_database_is_opened(tmp_path: Path) -> None:
     reader = open_reader(read_policy(tmp_path / "dpsql.toml"), None)
     assert set(reader.schema()) == {"people"}
     reader.close()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ".csv", 5, b"people.csv"])
+@pytest.mark.parametrize("which", ["database", "policy", "ledger"])
+def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: Path) -> None:
+    opened(tmp_path, "id,age,born\n")
+    given: dict[str, object] = {"policy": tmp_path / "dpsql.toml", which: name}
+    with pytest.raises(DatabaseError):
+        dpsql.connect(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arguments", [["init", "x" * 300], ["init", "x" * 300 + ".csv"], ["budget", "--create", "--ledger", "x" * 300],
+                                       ["demo", "--to", "x" * 300], ["query", "--database", "x" * 300, "SELECT 1"]])
+def test_the_shell_tells_it_too(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened(tmp_path, "id,age,born\n")
+    assert cli.main(arguments) == 2 and "OperationalError: the name of a file" in capsys.readouterr().err

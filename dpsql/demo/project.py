@@ -8,7 +8,7 @@ from pathlib import Path
 from dpsql.catalog.policy import read_policy
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import find_ledger
+from dpsql.opening import file_named, find_ledger
 
 HERE = Path(__file__).parent
 FILES = ("people.parquet", "person_years.parquet", "plans.parquet", "dpsql.toml", "queries.sql", "NOTE.md")
@@ -22,7 +22,7 @@ def statements() -> str:
 
 def export(folder: Path) -> Path:
     """Copy the demo into an empty or new folder and start a ledger; returns the path of the policy."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if file_named(folder).exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OperationalError(f"{folder} is not an empty folder", code="not-empty", try_="a folder that does not exist yet")
     try:
         folder.mkdir(parents=True, exist_ok=True)
