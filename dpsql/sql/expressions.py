@@ -212,7 +212,7 @@ class Binder:
             if not isinstance(value, Literal):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
-        return typing.membership(subject, values, span)
+        return typing.membership(subject, values, self._host.env, span)
 
     def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
         return self._host.exists(node.this, span)

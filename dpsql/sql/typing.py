@@ -10,10 +10,11 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP, Overload, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
 from dpsql.sql.constants import read_text
-from dpsql.types import Span, Type
+from dpsql.types import Span, Type, single
 
 Env = Mapping[str, Facts]
 
+COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"))
 MOST_WEIGHT = 20_000  # parts of an expression once it is printed
 
 
@@ -23,6 +24,8 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     Raises SqlError where no overload fits.
     """
     agreed = _agree(name, list(args), span)
+    if name in COMPARISONS:
+        agreed = _of_one_precision(agreed, env)
     problem = ""
     for attempt in (agreed, _as_doubles(agreed[:1]) + agreed[1:], _as_doubles(agreed)):
         row = overload(name, [arg.type for arg in attempt])
@@ -45,6 +48,14 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
         raise SqlError(f"{shown} takes {wanted}, and {len(agreed)} are given", code="type", span=span, subject=shown)
     types = " and ".join(arg.type.value for arg in agreed)
     raise SqlError(f"{shown} cannot be applied to {types}", code="type", span=span, subject=shown, try_=_cast_hint(rows, agreed))
+
+
+def _of_one_precision(parts: Sequence[Expr], env: Env) -> list[Expr]:
+    """Constants beside numbers of single precision, as such: a FLOAT of 0.1 is equal to 0.1, and to no DOUBLE of that name."""
+    if not any(part.type is Type.DOUBLE and not isinstance(part, Literal) and facts(part, env).single for part in parts):
+        return list(parts)
+    return [replace(part, value=single(part.value)) if isinstance(part, Literal) and isinstance(part.value, float) else part
+            for part in parts]
 
 
 def _not_total(problem: str, shown: str, args: Sequence[Expr], *, rows: Sequence[Overload], span: Span | None) -> SqlError:
@@ -101,9 +112,9 @@ def _light(expr: Expr) -> Expr:
     return expr
 
 
-def membership(subject: Expr, values: Sequence[Expr], span: Span | None) -> Expr:
+def membership(subject: Expr, values: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     """x IN (constants)."""
-    parts = common([subject, *values], span)
+    parts = _of_one_precision(common([subject, *values], span), env)
     return _light(Call(function=MEMBERSHIP, args=tuple(parts), type=Type.BOOLEAN, span=span))
 
 

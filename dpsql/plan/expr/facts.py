@@ -25,6 +25,7 @@ class Facts:
     step      values lie on multiples of this number, if the owner declared a grid
     whole     values are whole numbers
     search    it rests on a column whose bounds the owner allows to be searched for
+    single    values are numbers of single precision, and constants beside them are read as such
     """
 
     type: Type
@@ -35,6 +36,7 @@ class Facts:
     step: Fraction | None = None
     whole: bool = False
     search: bool = False
+    single: bool = False
 
 
 def either(*parts: Facts) -> Facts:
@@ -93,7 +95,7 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
         raise NotTotal(f"{target} is not carried as {carrier.value}")
     comparable = (below.type.numeric and carrier.numeric) or (below.type.temporal and carrier.temporal)
     if below.type is carrier and below.physical.inside(limits) and target != "FLOAT" and not decimal:
-        return below
+        return replace(below, single=False)
     if below.type is Type.BIGINT and target == "DOUBLE":
         return replace(below, type=Type.DOUBLE, physical=ANY_NUMBER, domain=None)
     if below.type is Type.BOOLEAN and carrier is Type.BIGINT:
@@ -104,7 +106,8 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
     step = Fraction(1, 10 ** int(target[len("DECIMAL(") : -1].split(",")[1])) if decimal else None
     rule = iv.to_grid(step) if step is not None else iv.rounded(single) if target == "FLOAT" else iv.first
     return Facts(type=carrier, nullable=below.nullable or target != "VARCHAR",
-                 declared=rule(below.declared) if comparable else ANY_NUMBER, step=step, search=below.search)
+                 declared=rule(below.declared) if comparable else ANY_NUMBER, step=step, search=below.search,
+                 single=target == "FLOAT")
 
 
 def _clip(inner: Interval, outer: Interval) -> Interval:

@@ -50,7 +50,7 @@ class Scan(Node):
                 type=declared.type, physical=declared.physical,
                 nullable=declared.nullable and column not in self.owners and name not in self._followed,
                 declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
-                search=declared.search)))
+                search=declared.search, single=declared.sql_type.upper() == "FLOAT")))
         for owner, way in self._unseen:
             found.append(Field(id=owner, name="(owner)", facts=Facts(type=way.type, nullable=False)))
         return tuple(found)

@@ -168,7 +168,7 @@ class Maker:
             return Cast(input=self.make(draw.choice(list(Type)), depth - 1), target=draw.choice(targets), type=kind)
         if pick < 0.26 and kind is Type.BOOLEAN:
             subject = self.make(draw.choice(list(Type)), depth - 1)
-            return typing.membership(subject, [self.literal(subject.type) for _ in range(draw.randint(1, 4))], None)
+            return typing.membership(subject, [self.literal(subject.type) for _ in range(draw.randint(1, 4))], ENV, None)
         name, row = draw.choice(self.by_result[kind])
         kinds = list(row.args) + ([row.args[-1]] * draw.randint(0, 2) if row.variadic else [])
         args = [self.constant(name, i, part) if i in row.constants else self.make(part, depth - 1)
