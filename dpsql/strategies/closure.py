@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dpsql.workload.domain import too_large
 from dpsql.workload.factors import Array
@@ -37,12 +37,12 @@ class Closure:
     kinds: list[tuple[int, ...]]
     patterns: list[Pattern]
 
-    def within(self) -> sparse.csr_array:
+    def within(self) -> scipy.sparse.csr_array:
         """How often each kind (row) is a subset of each marginal (column)."""
         rows = np.concatenate([pattern.subsets for pattern in self.patterns])
         columns = np.concatenate([pattern.marginals for pattern in self.patterns])
         shape = len(self.kinds), len(self.marginals)
-        return sparse.csr_array(sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
+        return scipy.sparse.csr_array(scipy.sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
 
 
 def closure(marginals: Sequence[tuple[int, ...]]) -> Closure:

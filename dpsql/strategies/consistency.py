@@ -17,8 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import nnls
+import scipy
 
 from dpsql.workload.domain import too_large
 from dpsql.workload.factors import Array, Identity
@@ -55,7 +54,7 @@ def nonnegative(workload: Workload, answers: Array, variances: Array | None = No
     kept = values > 1e-12 * values[-1]
     root = vectors[:, kept] * np.sqrt(values[kept])  # root root' is the Gram matrix, so |root' x - y| differs by a constant
     goal = (vectors[:, kept] / np.sqrt(values[kept])).T @ workload.transposed(weights * given)
-    cells, _ = nnls(root.T, goal, maxiter=ROUNDS * size)
+    cells, _ = scipy.optimize.nnls(root.T, goal, maxiter=ROUNDS * size)
     return Consistent(cells=np.asarray(cells), answers=workload.apply(np.asarray(cells)))
 
 

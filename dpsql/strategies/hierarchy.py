@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from dpsql.strategies.base import Block, Refusal, Strategy
 from dpsql.strategies.certificate import Noise
@@ -133,7 +133,7 @@ def weighted(of: Energies, widths: Sequence[int], noise: Noise) -> Levels:
     def loss(logs: Array) -> float:
         return math.log(_error(np.exp(logs), widths, parts, noise))
 
-    found = minimize(loss, np.zeros(len(widths)), method="L-BFGS-B", bounds=[(-WIDE, WIDE)] * len(widths))
+    found = scipy.optimize.minimize(loss, np.zeros(len(widths)), method="L-BFGS-B", bounds=[(-WIDE, WIDE)] * len(widths))
     weights = np.exp(found.x) / np.exp(found.x).sum()
     kept = [i for i in range(len(widths)) if weights[i] >= LEAST_WEIGHT or widths[i] == 1]
     if len(kept) < len(widths):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from dpsql.workload.factors import Array, Dense, Exact, Factor, Identity, Total
 from dpsql.workload.workload import Workload

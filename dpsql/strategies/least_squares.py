@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Protocol, cast
 
 import numpy as np
-import scipy.linalg
-from scipy.sparse.linalg import LinearOperator, lsmr
+import scipy
 
 from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
@@ -81,10 +80,10 @@ class LeastSquares(Strategy):
         """The cells by LSMR, to the precision of floats: cells may be many, but fit into memory."""
         stacked = Workload(self.domain, self._products)
         weights = np.concatenate([np.full(block.rows, 1 / block.scale) for block in self.measured])
-        operator = LinearOperator((stacked.rows, self.domain.size), dtype=np.float64,
+        operator = scipy.sparse.linalg.LinearOperator((stacked.rows, self.domain.size), dtype=np.float64,
                                   matvec=lambda x: weights * stacked.apply(x),
                                   rmatvec=lambda y: stacked.transposed(weights * y))
-        return np.asarray(lsmr(operator, right, atol=1e-13, btol=1e-13, conlim=0, maxiter=10_000)[0])
+        return np.asarray(scipy.sparse.linalg.lsmr(operator, right, atol=1e-13, btol=1e-13, conlim=0, maxiter=10_000)[0])
 
 
 def within(gram: Array, projection: Array) -> None:

@@ -25,8 +25,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import minimize
+import scipy
 
 from dpsql.strategies.asked import Asked, Pair
 from dpsql.strategies.base import Block, Refusal, Strategy
@@ -115,8 +114,8 @@ def found(measured: Sequence[tuple[int, ...]], wanted: dict[tuple[int, ...], flo
     starts = [np.zeros(len(measured)), np.log(direct), 0.5 * sizes, -0.2 * np.log(cells)]
     if covering:
         starts.append(np.where(np.isin(np.arange(len(measured)), covering), 0.0, ASIDE))
-    tried = [minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "ftol": SETTLED, "maxcor": 20})
-             for start in starts]
+    tried = [scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B",
+                                     options={"maxiter": STEPS, "ftol": SETTLED, "maxcor": 20}) for start in starts]
     best = min(tried, key=lambda each: float(each.fun)).x
     theta = np.exp(best - best.max())
     theta = theta / theta.sum()
@@ -124,7 +123,7 @@ def found(measured: Sequence[tuple[int, ...]], wanted: dict[tuple[int, ...], flo
     return {kind: float(weight) for kind, weight, keep in zip(measured, theta, kept, strict=True) if keep}
 
 
-def sharing(measured: Sequence[tuple[int, ...]], shape: Sequence[int]) -> sparse.csr_array:
+def sharing(measured: Sequence[tuple[int, ...]], shape: Sequence[int]) -> scipy.sparse.csr_array:
     """For each T (row) and S >= T (column) of the marginals 1 / prod_{i in S but not T} n_i."""
     below = closure(measured)
     sizes = {kind: math.prod(shape[i] for i in kind) for kind in {*below.kinds, *measured}}
@@ -132,7 +131,7 @@ def sharing(measured: Sequence[tuple[int, ...]], shape: Sequence[int]) -> sparse
     order = {kind: at for at, kind in enumerate(below.kinds)}
     rows = within[[order[kind] for kind in measured]]
     own = np.array([float(sizes[kind]) for kind in measured])
-    return sparse.csr_array(sparse.diags_array(own) @ rows @ sparse.diags_array(1 / own))
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(own) @ rows @ scipy.sparse.diags_array(1 / own))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ objective for Laplace noise without approximation.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+import scipy
 
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.fixed_point import solve
@@ -62,7 +62,7 @@ def descended(gram: Array, start: Array) -> tuple[float, Array]:
         value, plus_slope, minus_slope = error(gram / scale, plus, minus)
         return value, np.concatenate([plus_slope.reshape(-1), minus_slope.reshape(-1)])
 
-    found = minimize(loss, flat, jac=True, method="L-BFGS-B", bounds=Bounds(0, np.inf),
+    found = scipy.optimize.minimize(loss, flat, jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0, np.inf),
                      options={"maxiter": STEPS, "ftol": SETTLED, "maxfun": 100_000})
     plus, minus = np.asarray(found.x).reshape(2, -1, n)
     return float(found.fun) * scale, np.asarray((plus - minus) / (plus + minus).sum(axis=0))

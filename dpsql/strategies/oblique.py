@@ -32,7 +32,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dpsql.strategies.asked import Asked, Kind, Pair, Weights
 from dpsql.strategies.base import Refusal
@@ -147,8 +147,8 @@ def _evened(asked: Asked, plans: dict[Kind, Planned], targets: Array) -> Margina
     columns = np.concatenate([np.tile(np.arange(at.start, at.stop), 2 ** len(part.axes))
                               for part, at in zip(asked.workload.parts, asked.workload.slices, strict=True)])
     entries = np.concatenate(shares) / targets[columns]
-    pairs = sparse.coo_array((entries, (np.concatenate(rows), columns)), shape=(len(numbers), len(targets)))
-    start = MarginalLook(privacy=asked.costs(_pairs(plans)), share=sparse.csr_array(pairs),
+    pairs = scipy.sparse.coo_array((entries, (np.concatenate(rows), columns)), shape=(len(numbers), len(targets)))
+    start = MarginalLook(privacy=asked.costs(_pairs(plans)), share=scipy.sparse.csr_array(pairs),
                          chances=np.full(len(targets), 1 / len(targets)))
     return climb(start, 1e-3, 200)[1]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+import scipy
 
 from dpsql.strategies import marginals
 from dpsql.strategies.base import Refusal, Strategy
@@ -218,7 +218,7 @@ def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float
         value, slope = error(gram, flat.reshape(start.shape))
         return value, slope.reshape(-1)
 
-    found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=Bounds(0, np.inf),
+    found = scipy.optimize.minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0, np.inf),
                      options={"maxiter": steps or usual, "maxfun": 100_000,
                               "ftol": SHORT_SETTLED if short else SETTLED, "maxcor": SHORT_REMEMBERED if short else REMEMBERED})
     return float(found.fun), np.asarray(found.x).reshape(start.shape)

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from dpsql.strategies.asked import Asked, Kind, Pair, Weights
 from dpsql.strategies.base import Strategy

@@ -29,7 +29,7 @@ from itertools import combinations
 from typing import Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.certificate import Certificate
@@ -96,11 +96,11 @@ def _solved(marginals: list[tuple[int, ...]], values: Sequence[int], groups: Seq
     n = np.array(values, dtype=float)
     privacy = products(subsets.kinds, 1 - 1 / n) * np.array([float(how_many(kind, groups)) for kind in subsets.kinds])
     # prod_S (1 - 1/n) prod_{A - S} 1/n^2 = prod_S (n^2 - n) prod_A 1/n^2
-    share = sparse.csr_array(sparse.diags_array(products(subsets.kinds, n**2 - n)) @ subsets.within()
-                             @ sparse.diags_array(products(marginals, n**-2.0)))
+    share = scipy.sparse.csr_array(scipy.sparse.diags_array(products(subsets.kinds, n**2 - n)) @ subsets.within()
+                             @ scipy.sparse.diags_array(products(marginals, n**-2.0)))
     count = len(marginals)
     if largest:
-        share = sparse.csr_array(share @ sparse.diags_array(1 / demand))
+        share = scipy.sparse.csr_array(share @ scipy.sparse.diags_array(1 / demand))
         start = MarginalLook(privacy=privacy, share=share, chances=np.full(count, 1 / count))
         tightest, best, _ = climb(start, gap, 400)
         certificate = Certificate(objective="largest variance over target", value=best.upper,
@@ -123,7 +123,7 @@ class MarginalLook:
     """What one weighting of the kinds of marginals says. `privacy` and `share` are the coefficients of cost and variances."""
 
     privacy: Array
-    share: sparse.csr_array
+    share: scipy.sparse.csr_array
     chances: Array
 
     @cached_property

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.signal import fftconvolve
+import scipy
 
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.certificate import Certificate
@@ -149,15 +149,15 @@ class SquareRoot(Factor):
         inverse: Array = np.array([1 / series[0]])
         while len(inverse) < self.size:
             length = min(2 * len(inverse), self.size)
-            rest = -fftconvolve(series[:length], inverse)[:length]
+            rest = -scipy.signal.fftconvolve(series[:length], inverse)[:length]
             rest[0] += 2
-            inverse = fftconvolve(inverse, rest)[:length]
+            inverse = scipy.signal.fftconvolve(inverse, rest)[:length]
         return inverse
 
     def _convolved(self, array: Exact, series: Array, axis: int) -> Exact:
         shape = [1] * array.ndim
         shape[axis] = self.size
-        whole = fftconvolve(array, series.reshape(shape), axes=axis)
+        whole = scipy.signal.fftconvolve(array, series.reshape(shape), axes=axis)
         return np.asarray(np.take(whole, np.arange(self.size), axis=axis))
 
 

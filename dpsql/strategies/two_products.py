@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.factors import Array, Dense, Factor

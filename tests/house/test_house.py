@@ -56,6 +56,28 @@ def test_importing_is_light() -> None:
     assert not heavy & set(made.stdout.split())
 
 
+FIRST = """
+import sys
+from pathlib import Path
+import dpsql
+from dpsql.cli import main
+try:
+    main(["demo", "--to", sys.argv[1]])
+except SystemExit:
+    pass
+with dpsql.connect(policy=Path(sys.argv[1]) / "dpsql.toml", budget="study", analyst="ada") as con:
+    assert len(con.execute("SELECT female, COUNT(*), AVG(income) FROM people GROUP BY female").fetchall()) == 2
+print("answered", *sorted(sys.modules))
+"""
+
+
+def test_a_first_answer_loads_no_library_that_it_does_not_use(tmp_path: Path) -> None:
+    """`import scipy` loads its parts when they are first used; a part that is imported by name is loaded at once."""
+    made = subprocess.run([sys.executable, "-c", FIRST, str(tmp_path / "study")], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(made.stdout.rsplit("answered", 1)[1].split())
+    assert not {"scipy.linalg", "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.stats", "networkx", "pulp"} & loaded
+
+
 HOMES = ("home", "root", "work", "workspace", "Users", "mnt")  # folders that are somebody's
 FOREIGN = re.compile(rf"(?<![\w.])[/\\]({'|'.join(HOMES)})[/\\]|python[h]osted|pypi\.org")
 
