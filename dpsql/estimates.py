@@ -216,8 +216,11 @@ def _quantile(widths: tuple[float, ...], spread: float, confidence: float) -> fl
     if 1 - confidence < RARE:
         return _tail_bound(widths, spread, 1 - confidence)
     covered = _coverage(widths, spread)
-    low, high = 0.0, _tail_bound(widths, spread, 1 - confidence)
-    below, above, last = -confidence, covered(high) - confidence, 0
+    low, high = _between(widths, spread, confidence)
+    below, above, last = covered(low) - confidence, covered(high) - confidence, 0
+    if below > 0 or above < 0:
+        low, high = 0.0, _tail_bound(widths, spread, 1 - confidence)
+        below, above = -confidence, covered(high) - confidence
     for _ in range(100):  # false position, with the weight of an end that stays halved (Dowell and Jarratt 1971): ten steps or so
         if high - low <= 1e-7 * high or above <= 0:
             break
@@ -228,6 +231,13 @@ def _quantile(widths: tuple[float, ...], spread: float, confidence: float) -> fl
         else:
             high, above, below, last = middle, value, (below / 2 if last > 0 else below), 1
     return high
+
+
+def _between(widths: tuple[float, ...], spread: float, confidence: float) -> tuple[float, float]:
+    """Two numbers that the quantile most often lies between: it is near those of one normal and of one Laplace variable."""
+    size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
+    near = normal(confidence), -math.log(1 - confidence) / math.sqrt(2)
+    return 0.97 * min(near) * size, 1.03 * max(near) * size
 
 
 def _coverage(widths: tuple[float, ...], spread: float) -> Callable[[float], float]:
