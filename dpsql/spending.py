@@ -87,25 +87,36 @@ def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], char
                     tight=tight_epsilon(charges, at), at=at)
 
 
-def exhausted(account: Account, price: Price | None, span: Span | None = None) -> BudgetExhausted:
-    """The refusal of a statement that costs more than is left. `span` is where the statement states its price."""
+def exhausted(account: Account, price: Price | None, span: Span | None = None, *,
+              others: Sequence[Account] = ()) -> BudgetExhausted:
+    """The refusal of a statement that costs more than is left in an account. `span` is where the statement states its price.
+
+    `others` are accounts that would have to pay for it too.
+    """
     whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
     return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
-                           subject=account.whose or "all",
-                           try_=affordable(account, price) + "a statement that was answered before: those are free")
+                           subject=account.whose or "all", try_=affordable((account, *others), price)
+                           + "a statement that was answered before: those are free")
 
 
-def affordable(account: Account, price: Price | None) -> str:
-    """The price that is left for a statement, if there is any."""
-    most, spent = account.limit, account.spent
-    rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)
-    by_epsilon = Fraction(0)
-    if most.epsilon is not None and spent.epsilon is not None:
-        by_epsilon = Fraction(max(0, most.epsilon - spent.epsilon), NANO)
+def affordable(accounts: Sequence[Account], price: Price | None) -> str:
+    """The price that all of these accounts have left for a statement, if there is any; the first is the one that cannot pay."""
     in_rho = price is not None and price.rho is not None
-    left = rho if in_rho else max(by_epsilon, root(2 * rho))
+    left = min(_left(account, in_rho=in_rho) for account in accounts)
     asked = price and (price.rho if in_rho else price.epsilon)
-    if asked and asked <= left and price and price.delta:
+    if asked and asked <= _left(accounts[0], in_rho=in_rho) and price and price.delta:
         return "a smaller delta, or "
     shown = Decimal(math.floor(left * NANO)).scaleb(-9).normalize(Context(prec=4, rounding=ROUND_DOWN))
     return f"OPTIONS ({'rho' if in_rho else 'epsilon'} = {shown:f}), or " if left >= LEAST else ""
+
+
+def _left(account: Account, *, in_rho: bool) -> Fraction:
+    """The rho, or the epsilon, that an account has left for one statement."""
+    most, spent = account.limit, account.spent
+    rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)
+    if in_rho:
+        return rho
+    by_epsilon = Fraction(0)
+    if most.epsilon is not None and spent.epsilon is not None:
+        by_epsilon = Fraction(max(0, most.epsilon - spent.epsilon), NANO)
+    return max(by_epsilon, root(2 * rho))

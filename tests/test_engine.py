@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import threading
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -291,6 +292,18 @@ def test_a_refusal_tells_the_price_that_is_left(policy: str, tmp_path: Path) -> 
         answer(text, session)
     if policy != "delta":  # there rho, which all of this left unspent, is another account
         assert caught.value.try_ == "a statement that was answered before: those are free"
+
+
+def test_the_price_that_is_left_is_one_that_all_accounts_have(tmp_path: Path) -> None:
+    """More than the total is left to nobody; what is told to be left is the analyst's share, which is less, and can be spent."""
+    ada = session_of(tmp_path, policy=TIGHT, analyst="ada")
+    with pytest.raises(BudgetExhausted) as caught:
+        answer(priced("100"), ada)
+    told = re.match(r"OPTIONS \(epsilon = ([0-9.]+)\)", caught.value.try_)
+    assert told is not None and caught.value.subject == "all"
+    with pytest.raises(BudgetExhausted, match="the budget of ada"):
+        answer(priced(str(float(told[1]) + 0.01)), ada)
+    answer(priced(told[1]), ada)
 
 
 def test_limits_of_analysts_and_the_total_bind_together(tmp_path: Path) -> None:

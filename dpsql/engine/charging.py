@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.answer import Answer, compose
 from dpsql.catalog.price import Price
+from dpsql.engine.accounts import budget_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError
 from dpsql.kernel.ledger import Refused
@@ -18,7 +20,6 @@ from dpsql.plan.node import InvalidPlan
 from dpsql.plan.question import Question
 from dpsql.requests import Request
 from dpsql.script import Released
-from dpsql.spending import Account as Spent
 from dpsql.spending import exhausted
 
 
@@ -52,7 +53,7 @@ def finished(question: Question, options: Options, released: Released, session: 
 
 def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
     """That a budget cannot pay, with what is left of it."""
-    total = session.budget.total if refused.analyst is None else session.budget.of(refused.analyst)
-    assert total is not None
+    accounts = {account.whose: account for account in budget_of(session).accounts}
+    account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))
-    return exhausted(Spent(whose=refused.analyst, total=total, spent=refused.spent), options.price, place)
+    return exhausted(account, options.price, place, others=tuple(accounts.values()))
