@@ -156,14 +156,14 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
                                try_="a file that ends in .csv or .parquet")
     if not path.is_file():
         raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
-    name = '"' + table.replace('"', '""') + '"'
+    name = quote(table)
     fault: Exception | None = None
     try:
         source = csv_of_types(path, types) if types else f"{reader}({_text(path)})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        columns = ", ".join('"' + column.replace('"', '""') + f'" {kind}' for column, kind, *_ in shape)
+        columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
-            columns += ", PRIMARY KEY (" + ", ".join('"' + column.replace('"', '""') + '"' for column in key) + ")"
+            columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
         connection.execute(f"CREATE TABLE {name} ({columns})")
         if not empty:
             connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
