@@ -93,6 +93,11 @@ class Interval:
     def inside(self, other: Interval) -> bool:
         return other.low <= self.low and self.high <= other.high
 
+    def within(self, other: Interval) -> Interval:
+        """The part of a range that lies in another one; all of it where they do not meet."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Interval(low, high) if low <= high else self
+
     def __str__(self) -> str:
         return f"[{self.low:g}, {self.high:g}]"
 

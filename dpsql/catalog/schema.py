@@ -54,7 +54,9 @@ Values = Callable[[str, str], Sequence[Scalar | None]]
 _SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 _WIDE = {"HUGEINT", "UHUGEINT", "UBIGINT", "FLOAT", "DOUBLE"}
 _TEXT = {"VARCHAR", "UUID"}
-_TIMES = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+_OTHER_UNITS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}  # rounded to microseconds, or NULL where these end
+_TIMES = {"TIMESTAMP", *_OTHER_UNITS}
+_MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # of which a value that is not NULL may be carried as one that is missing
 
 VALUES = {
     Type.BOOLEAN: "values = [false, true]", Type.BIGINT: "values = [1, 2]", Type.DOUBLE: "values = [0.5, 1.0]",
@@ -87,7 +89,7 @@ def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
 def carried_exactly(sql_type: str) -> bool:
     """Whether different values of a database type are carried as different values, so that they can name something."""
     carried, name = carried_as(sql_type), sql_type.upper()
-    return carried is not None and name != "TIMESTAMP_NS" and (carried[0] is not Type.DOUBLE or name in ("FLOAT", "DOUBLE"))
+    return carried is not None and name not in _OTHER_UNITS and (carried[0] is not Type.DOUBLE or name in ("FLOAT", "DOUBLE"))
 
 
 def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
@@ -289,7 +291,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
             raise _fault(policy, path, f"{key} is for numbers, and the column is {sql_type}", try_=f"leaving {key} out")
     if kind is Type.BOOLEAN and domain is None:
         domain = Domain((False, True))
-    nullable = declared.nullable and (name not in schema.not_null or sql_type.upper() in ("FLOAT", "DOUBLE"))  # or NaN
+    nullable = declared.nullable and (name not in schema.not_null or sql_type.upper() in _MISSING)
     step = declared.step
     if step is None and (match := re.match(r"DECIMAL\(\d+,\s*(\d+)\)", sql_type.upper())):
         step = _decimal_step(int(match.group(1)))

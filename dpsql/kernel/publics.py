@@ -7,7 +7,7 @@ from typing import Any
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import OperationalError
 from dpsql.plan.certificate import stability
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Node, Printing, fold
 
 
@@ -19,16 +19,20 @@ class Publics:
         self._fanouts: dict[str, int] = {}
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
-        """The rows of a public relation. Raises ValueError where it is not public, OperationalError where it cannot be read."""
-        return self._rows(self._sql(relation))
+        """The rows of a public relation, without those that hold a day outside the years 1 to 9999 (`expr.printing.readable`).
+
+        Raises ValueError where it is not public, OperationalError where it cannot be read.
+        """
+        query = self._sql(relation)
+        unread = all_readable((f"t.{quote(field.id)}", field.facts.type) for field in relation.fields)
+        return self._rows(f"SELECT * FROM ({query}) AS t{unread}" if unread else query)
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         """See `plan.node.PublicFacts`."""
         source = f"({self._sql(relation)}) AS t0"
         if columns:
-            names = [f"t0.{quote(column)}" for column in columns]
-            present = " AND ".join(f"({name} IS NOT NULL)" for name in names)
-            source = f"(SELECT COUNT(*) AS \"n\" FROM {source} WHERE {present} GROUP BY {', '.join(names)}) AS t1"
+            agreed = ", ".join(settled(f"t0.{quote(column)}", relation.env[column].type) for column in columns)
+            source = f"(SELECT COUNT(*) AS \"n\" FROM {source} GROUP BY {agreed}) AS t1"
             query = f"SELECT COALESCE(MAX(t1.\"n\"), 0) FROM {source}"
         else:
             query = f"SELECT COUNT(*) FROM {source}"

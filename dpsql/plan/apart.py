@@ -40,7 +40,8 @@ class NotApart(Exception):
 class Relation:
     """`moved` is how many of its rows one entity moves at most, 0 for a public one; `columns` names the column of each variable.
 
-    Rows in which a variable is NULL are left out: they meet no row.
+    Rows in which a variable is NULL are left out: a variable is made of columns that `=` equates, so they meet no row. What IS
+    NOT DISTINCT FROM says of two relations is a condition between them, and makes no variable.
     """
 
     node: Node
@@ -53,7 +54,8 @@ class Relation:
 
     def frequencies(self, variables: Some) -> Tally:
         """How many rows have each combination of values of some variables."""
-        return Tally(input=self.node, keys=tuple(self.columns[variable] for variable in sorted(variables)), summands=(Count(),))
+        keys = tuple(self.columns[variable] for variable in sorted(variables))
+        return Tally(input=self.node, keys=keys, summands=(Count(),), in_engine=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,7 @@ class Apart:
         inside = all_of([condition for read, condition in self.conditions if read <= component])
         node = node if inside is None else Filter(input=node, condition=inside)
         keys = tuple(named[variable] for variable in sorted(self.boundary(component)))
-        return Tally(input=node, keys=keys, summands=(Count(),))
+        return Tally(input=node, keys=keys, summands=(Count(),), in_engine=True)
 
     def _connected(self, component: Some) -> Iterator[int]:
         """The relations of a component, each after one that it shares a variable with."""

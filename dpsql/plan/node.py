@@ -72,7 +72,10 @@ class PublicFacts(Protocol):
     """What may be looked up in public relations, whose contents are known to everyone."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        """The largest number of rows of a public relation that share one value of `columns` (all rows for no columns)."""
+        """The largest number of rows of a public relation that agree on `columns` (all rows for no columns), copies of a row too.
+
+        Rows agree as for `Node.caps`: NULL agrees with NULL. Where rows meet by `=`, those with NULL are left out before.
+        """
         ...
 
 
@@ -136,8 +139,10 @@ class Node(abc.ABC):
     def caps(self) -> Mapping[frozenset[str], int]:
         """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
 
-        Rows agree where `=` says so, and NULL agrees with NULL. Of no columns: the most rows there are. Nothing that is
-        declared or was seen in one database counts here, only what operators enforce and the database guarantees.
+        Rows agree where `=` says so, and NULL agrees with NULL: the one equality of groups, joins, keys and what is apart (see
+        `expr.printing.settled`). So a cap holds for rows that meet by IS NOT DISTINCT FROM, and for those that `=` lets meet. Of
+        no columns: the most rows there are. Nothing that is declared or was seen in one database counts here, only what
+        operators enforce and the database guarantees.
         """
         return {}
 

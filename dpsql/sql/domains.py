@@ -39,7 +39,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     """
     known = facts(expr, env)
     if isinstance(expr, Ref):
-        held = known.domain is None and known.physical == known.declared
+        held = known.domain is None and known.returned == known.declared
         return (_whole_numbers(known) if held else known.domain), known.nullable
     if isinstance(expr, Literal):
         return Domain(() if expr.value is None else (expr.value,)), expr.value is None

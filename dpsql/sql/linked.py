@@ -18,6 +18,7 @@ from sqlglot import exp
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, columns, conjuncts, rewrite
 from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import without_null
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.rules.push_equalities import TRUE, all_of
@@ -80,7 +81,8 @@ def found(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
               for owner in world.owners(inner.node)]
     carried = [(key, _named(theirs, inner), theirs) for key, (_, theirs) in zip(keys, links, strict=True)]
     node = Project(input=inner.node, columns=(*carried, (shown, "value", value), *owners))
-    if node.cap(keys) != 1 and not (world.stability(node).public and world.public.fanout(node, tuple(keys)) <= 1):
+    if node.cap(keys) != 1 and not (world.stability(node).public
+                                    and world.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
         raise Unsupported("this subquery may have several rows for a row around it", code="scalar-subquery", span=span,
                           try_="MAX(x) or another aggregate, or an equality with a key of its table")
     _join(body, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP, Overload, overload
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
+from dpsql.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, rewrite, whole
 from dpsql.sql.constants import read_text
 from dpsql.types import Span, Type, single
 
@@ -27,7 +27,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     if name in COMPARISONS:
         agreed = _of_one_precision(agreed, env)
     problem = ""
-    for attempt in (agreed, _as_doubles(agreed[:1]) + agreed[1:], _as_doubles(agreed)):
+    for attempt in (agreed, _held(agreed, env), _as_doubles(agreed[:1]) + agreed[1:], _as_doubles(agreed)):
         row = overload(name, [arg.type for arg in attempt])
         if row is None:
             continue
@@ -48,6 +48,25 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
         raise SqlError(f"{shown} takes {wanted}, and {len(agreed)} are given", code="type", span=span, subject=shown)
     types = " and ".join(arg.type.value for arg in agreed)
     raise SqlError(f"{shown} cannot be applied to {types}", code="type", span=span, subject=shown, try_=_cast_hint(rows, agreed))
+
+
+def _held(parts: Sequence[Expr], env: Env) -> list[Expr]:
+    """Expressions with guards around the whole numbers of which conditions on rows have left few.
+
+    On the rows that these conditions leave, a guard changes nothing. On others it gives NULL, so that arithmetic is in range
+    wherever an engine does it.
+    """
+    def change(part: Expr) -> Expr | None:
+        if isinstance(part, Call) and part.function == HELD:
+            return part
+        if not isinstance(part, Ref) or part.type is not Type.BIGINT:
+            return None
+        ends = env[part.column].returned
+        if not ends.finite or ends == env[part.column].physical:
+            return None
+        return Call(function=HELD, args=(part, whole(int(ends.low)), whole(int(ends.high))), type=Type.BIGINT, span=part.span)
+
+    return [rewrite(part, change) for part in parts]
 
 
 def _of_one_precision(parts: Sequence[Expr], env: Env) -> list[Expr]:

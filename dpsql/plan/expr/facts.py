@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr import intervals as iv
-from dpsql.plan.expr.functions import CARRIER, MEMBERSHIP, Overload, day_number, overload
+from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, day_number, overload
 from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref
 from dpsql.types import ANY_NUMBER, Interval, Type, single
 
@@ -18,8 +18,13 @@ from dpsql.types import ANY_NUMBER, Interval, Type, single
 class Facts:
     """Static knowledge of a column or an expression.
 
-    physical  a range that holds in every database, used to prove that integer arithmetic does not overflow; a number that is
-              known to lie in a finite one is not NaN
+    physical  a range that holds of every value there is in any database, used to prove that integer arithmetic does not
+              overflow; a number that is known to lie in a finite one is not NaN. It follows from the text of the expression and
+              the types of stored columns alone: from literals, own guards and casts, functions of a known range, and totals that
+              are held. So it holds wherever an engine evaluates the expression: on rows that a condition leaves out, before or
+              after a join, beside NULLs that pad. Conditions never narrow it, as filters are moved over windows and into joins
+    kept      a range in which the rows of the relation hold it, as conditions have left no others. It holds of what a query
+              returns, so it tells how many values there are, and nothing may rest on it to be total
     declared  the range the owner declares (days for dates); it becomes a clamp wherever privacy rests on it
     domain    all values the owner declares possible, for the keys of a GROUP BY
     step      values lie on multiples of this number, if the owner declared a grid
@@ -37,6 +42,12 @@ class Facts:
     whole: bool = False
     search: bool = False
     single: bool = False
+    kept: Interval = ANY_NUMBER
+
+    @property
+    def returned(self) -> Interval:
+        """The range of the values on the rows of a relation, in every database."""
+        return self.physical.within(self.kept)
 
 
 def either(*parts: Facts) -> Facts:
@@ -45,7 +56,8 @@ def either(*parts: Facts) -> Facts:
     return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
                  physical=iv.hull(*(part.physical for part in parts)), declared=iv.hull(*(part.declared for part in parts)),
                  domain=domains.pop() if len(domains) == 1 else None, step=steps.pop() if len(steps) == 1 else None,
-                 whole=all(part.whole for part in parts), search=any(part.search for part in parts))
+                 whole=all(part.whole for part in parts), search=any(part.search for part in parts),
+                 kept=iv.hull(*(part.kept for part in parts)))
 
 
 class NotTotal(Exception):
@@ -97,7 +109,7 @@ def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
     if below.type is carrier and below.physical.inside(limits) and target != "FLOAT" and not decimal:
         return replace(below, single=False)
     if below.type is Type.BIGINT and target == "DOUBLE":
-        return replace(below, type=Type.DOUBLE, physical=ANY_NUMBER, domain=None)
+        return replace(below, type=Type.DOUBLE, physical=ANY_NUMBER, kept=ANY_NUMBER, domain=None)
     if below.type is Type.BOOLEAN and carrier is Type.BIGINT:
         return Facts(type=carrier, nullable=below.nullable, physical=Interval(0, 1), declared=Interval(0, 1), whole=True)
     if carrier is Type.BIGINT:
@@ -165,6 +177,9 @@ def _nullable(name: str, row: Overload, known: tuple[Facts, ...]) -> bool:
         return False
     if name in ("coalesce", "least", "greatest"):
         return all(part.nullable for part in known)
+    if name == HELD:  # values that are held there already stay
+        return known[0].nullable or not (
+            known[1].physical.low <= known[0].returned.low and known[0].returned.high <= known[2].physical.high)
     return any(part.nullable for part in known)
 
 

@@ -3,7 +3,10 @@
 A function that is not in the table is refused. Each row of the table is an `Overload`; the guarded templates follow one
 rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
 overflow or be undefined). Integer arithmetic stays in 64 bits only where `proved` shows from the physical ranges of the
-arguments that it cannot leave them; otherwise the binder takes the DOUBLE overload.
+arguments that it cannot leave them; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows
+that a condition leaves out, so these ranges follow from the expression's own text and the stored types; and as a second wall each
+such operation stands in a TRY of its own, which gives NULL where a range was wrong. One TRY around several would be none: where
+two of them share a part, DuckDB works that part out beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
 outside their domain are NULL; impossible casts are NULL; exp of more than 700 is NULL; dates outside the years 1 to 9999 are
@@ -81,7 +84,7 @@ def _divides(dividend: Interval, divisor: Interval) -> bool:
 
 def _arithmetic(symbol: str, rule: iv.Rule) -> tuple[Overload, ...]:
     text = "({0} " + symbol + " {1})"
-    return (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql=text, range=rule, proved=_fits(rule)),
+    return (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY" + text, range=rule, proved=_fits(rule)),
             Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql=text, range=rule))
 
 
@@ -152,6 +155,7 @@ def _year_range(days: Interval) -> Interval:
     return Interval(year(days.low), year(days.high))
 
 
+HELD = "held within"  # a whole number between two constants, NULL beyond them: for numbers that conditions hold there
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -225,16 +229,18 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "+": _arithmetic("+", iv.add), "-": _arithmetic("-", iv.subtract), "*": _arithmetic("*", iv.multiply),
     "/": (Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} / NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.divide,
                    undefined=True),),
-    "//": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="({0} // NULLIF({1}, CAST(0 AS BIGINT)))",
+    "//": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY({0} // NULLIF({1}, CAST(0 AS BIGINT)))",
                     range=iv.integer_divide, undefined=True, proved=_divides),),
-    "%": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="({0} % NULLIF({1}, CAST(0 AS BIGINT)))", range=iv.modulo,
+    "%": (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY({0} % NULLIF({1}, CAST(0 AS BIGINT)))", range=iv.modulo,
                    undefined=True, proved=_divides),
           Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} % NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.modulo,
                    undefined=True)),
-    "negate": (Overload(args=(BIGINT,), result=BIGINT, sql="(-{0})", range=iv.negate, proved=_fits(iv.negate)),
+    "negate": (Overload(args=(BIGINT,), result=BIGINT, sql="TRY(-{0})", range=iv.negate, proved=_fits(iv.negate)),
                Overload(args=(DOUBLE,), result=DOUBLE, sql="(-{0})", range=iv.negate)),
-    "abs": (Overload(args=(BIGINT,), result=BIGINT, sql="abs({0})", range=iv.absolute, proved=_fits(iv.absolute)),
+    "abs": (Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
             Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)),
+    HELD: (Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.held, accepts=_no_null,
+                    sql="(CASE WHEN ({0} >= {1}) AND ({0} <= {2}) THEN {0} END)"),),
     "sign": tuple(Overload(args=(kind,), result=BIGINT, sql="CAST(sign({0}) AS BIGINT)", range=iv.constant(-1, 1))
                   for kind in (BIGINT, DOUBLE)),
     "floor": _whole_number(iv.rounded(math.floor), "floor({0})"),

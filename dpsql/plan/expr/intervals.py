@@ -130,6 +130,11 @@ def power(a: Interval, exponent: Interval) -> Interval:
     return ANY_NUMBER
 
 
+def held(a: Interval, low: Interval, high: Interval) -> Interval:
+    """What is left of a range between two constants; if nothing is, there is no value, and any range will do."""
+    return a.within(Interval(min(low.low, high.high), max(low.low, high.high)))
+
+
 def least(parts: tuple[Interval, ...], nullable: tuple[bool, ...]) -> Interval:
     """LEAST skips NULL, so it is below an argument only where that argument cannot be NULL."""
     sure = [part.high for part, may_be_null in zip(parts, nullable, strict=True) if not may_be_null]

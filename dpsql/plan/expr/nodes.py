@@ -8,12 +8,19 @@ that is written twice is one value.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from dpsql.types import Interval, Span, Type
 
 Value = None | bool | int | float | str | dt.date | dt.datetime
+NAN = math.nan
+
+
+def merged(number: float) -> float:
+    """The one number that stands for all that an engine finds equal to it."""
+    return NAN if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +33,28 @@ class Expr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal(Expr):
-    """A constant. `value` is None for a typed NULL."""
+    """A constant. `value` is None for a typed NULL.
+
+    Two are equal where an engine says so of their values, and then they are printed alike: zero has no sign and all NaN are one,
+    but Python finds -0.0 equal to 0.0, NaN unequal to itself, and True equal to 1.
+    """
 
     value: Value
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, float):
+            object.__setattr__(self, "value", merged(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._told == other._told
+
+    def __hash__(self) -> int:
+        return hash(self._told)
+
+    @property
+    def _told(self) -> tuple[Type, bool, Value]:
+        missing = isinstance(self.value, float) and math.isnan(self.value)
+        return self.type, missing, None if missing else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from dpsql.plan.expr.functions import CARRIER, MEMBERSHIP, Overload, overload
-from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, overload
+from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value, merged
 from dpsql.types import Type
 
 
@@ -25,8 +25,10 @@ def literal(value: Value, kind: Type) -> str:
         return f"CAST(NULL AS {kind.value})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    if isinstance(value, float) and (not math.isfinite(value) or repr(value) == "-0.0"):
-        return f"CAST('{value}' AS DOUBLE)"  # a number would lose the sign of zero
+    if isinstance(value, float):
+        value = merged(value)
+        if not math.isfinite(value):
+            return f"CAST('{value}' AS DOUBLE)"
     if isinstance(value, int | float):
         return f"CAST({value!r} AS {kind.value})" if value >= 0 else f"CAST(({value!r}) AS {kind.value})"
     text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
@@ -36,19 +38,36 @@ def literal(value: Value, kind: Type) -> str:
 def settled(printed: str, kind: Type) -> str:
     """A value as it stands for all that are equal to it, where rows are grouped.
 
-    Of numbers that compare equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on
-    other rows; and their texts differ. Dates outside the years 1 to 9999, the infinite ones too, become the nearest day inside:
-    a client reads them as that day anyway, or as texts, and two groups must not be read as one.
+    There is one equality in a plan, that of `=`, with NULL equal to NULL where rows are grouped: caps, keys of tables, joins,
+    groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds equal,
+    -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts differ.
+    They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years 1 to
+    9999 is a value like any other, and see `readable` for what clients are shown of it.
     """
-    match kind:
-        case Type.DOUBLE:
-            zero, nan = "CAST(0 AS DOUBLE)", "CAST('nan' AS DOUBLE)"
-            return f"(CASE WHEN {printed} = {zero} THEN {zero} WHEN isnan({printed}) THEN {nan} ELSE {printed} END)"
-        case Type.DATE | Type.TIMESTAMP:
-            first, last = (f"{kind.value} '{day}'" for day in (
-                ("0001-01-01", "9999-12-31") if kind is Type.DATE else ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")))
-            return f"(CASE WHEN {printed} > {last} THEN {last} WHEN {printed} < {first} THEN {first} ELSE {printed} END)"
-    return printed
+    if kind is not Type.DOUBLE:
+        return printed
+    zero, nan = "CAST(0 AS DOUBLE)", "CAST('nan' AS DOUBLE)"
+    return f"(CASE WHEN {printed} = {zero} THEN {zero} WHEN isnan({printed}) THEN {nan} ELSE {printed} END)"
+
+
+_READABLE = {Type.DATE: ("0001-01-01", "9999-12-31"), Type.TIMESTAMP: ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")}
+
+
+def readable(printed: str, kind: Type) -> str:
+    """The condition that a value leaves the engine as itself; empty where all values of its type do. NULL does.
+
+    Python has no days outside the years 1 to 9999: it would read infinite ones as the first or last day, and others as texts.
+    """
+    if kind not in _READABLE:
+        return ""
+    first, last = (f"{kind.value} '{day}'" for day in _READABLE[kind])
+    return f"COALESCE(({printed} >= {first}) AND ({printed} <= {last}), TRUE)"
+
+
+def all_readable(columns: Iterable[tuple[str, Type]], word: str = " WHERE ") -> str:
+    """The clause that leaves rows out of which some column cannot be read; empty where all can."""
+    tests = [test for printed, kind in columns if (test := readable(printed, kind))]
+    return word + " AND ".join(tests) if tests else ""
 
 
 def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
@@ -126,6 +145,8 @@ def _show(expr: Expr, names: Mapping[str, str]) -> str:
                 return f"({parts[0]} {_POSTFIX[name]})"
             if name == MEMBERSHIP:
                 return f"({parts[0]} IN ({', '.join(parts[1:6])}{', ...' if len(parts) > 6 else ''}))"
+            if name == HELD:
+                return parts[0]
             if name == "not":
                 return f"(NOT {parts[0]})"
             return f"-{parts[0]}" if name == "negate" else f"{name}({', '.join(parts)})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.limits import Limit, limit_of
-from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
+from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
 from dpsql.plan.operators.scan import Scan
@@ -22,7 +22,8 @@ TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
 @dataclass(frozen=True, kw_only=True)
 class Filter(Node):
     """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
-    whole numbers that it compares with constants are within these.
+    whole numbers that it compares with constants are within these: that is said of the rows (`Facts.kept`), and of no
+    evaluation (`Facts.physical`), as an engine may work out what stands above a filter before it filters.
 
     Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
     a bound on the norm of what an entity contributes still holds for fewer rows. Of a whole number n that the condition leaves
@@ -56,7 +57,7 @@ class Filter(Node):
     @property
     def _values(self) -> Mapping[str, int]:
         """How many values the condition leaves of the whole numbers that it limits, where these are few."""
-        sizes = {limit.column: self.env[limit.column].physical for limit in _limits(self.condition)}
+        sizes = {limit.column: self.env[limit.column].returned for limit in _limits(self.condition)}
         return {column: int(ends.high - ends.low) + 1 for column, ends in sizes.items() if ends.high - ends.low < MOST_VALUES}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
@@ -74,6 +75,13 @@ class Filter(Node):
         return f"Filter {show(self.condition, self.input.names)}"
 
 
+def without_null(node: Node, columns: Iterable[str]) -> Node:
+    """The rows in which none of some columns is NULL: those that can meet others by `=`."""
+    for column in dict.fromkeys(columns):
+        node = Filter(input=node, condition=predicate("is not null", node.field(column).ref))
+    return node
+
+
 def _limits(condition: Expr) -> list[Limit]:
     return [limit for limit in map(limit_of, conjuncts(condition)) if limit is not None]
 
@@ -83,9 +91,6 @@ def _compared(column: str, known: Facts, condition: Expr) -> Facts:
     limits = [limit for limit in _limits(condition) if limit.column == column]
     low = max((limit.low for limit in limits if limit.low is not None), default=-math.inf)
     high = min((limit.high for limit in limits if limit.high is not None), default=math.inf)
-    return replace(known, physical=_cut(known.physical, low, high), declared=_cut(known.declared, low, high))
-
-
-def _cut(ends: Interval, low: float, high: float) -> Interval:
-    low, high = max(ends.low, low), min(ends.high, high)
-    return Interval(low, high) if low <= high else ends
+    if low > high:
+        return known
+    return replace(known, kept=known.returned.within(Interval(low, high)), declared=known.declared.within(Interval(low, high)))

@@ -83,6 +83,8 @@ def _mean(total: str, count: str, inverse: str) -> str:
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 
+    Rows are in one group that agree on the keys as caps have it (`settled` merges nothing else), so caps of keys hold above too.
+
     Write a for the rows below that one entity can change.
 
     Proof. (1) *All owners are among the keys.* Each group is made of rows of the same entities: with one of them its groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +12,7 @@ from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
+from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
 EQUALITIES = ("=", "is not distinct from")
@@ -33,7 +34,9 @@ class Join(Node):
 
     Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
     the most left rows that meet one right row, in every database: by caps of the columns that the condition equates, or, on a
-    public side, as its rows are. l is 1 if left rows are kept and 0 otherwise, r the same for the right.
+    public side, as its rows are: the most of them that agree on these columns. A row of which a column is NULL that `=` equates
+    meets none, so it counts for nothing there; one that IS NOT DISTINCT FROM equates meets all that are NULL too, and counts. l
+    is 1 if left rows are kept and 0 otherwise, r the same for the right.
 
     Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those that
     leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n hold. A
@@ -111,16 +114,17 @@ class Join(Node):
     @cached_property
     def equated(self) -> tuple[tuple[str, str], ...]:
         """Pairs (left column, right column) that the condition requires to be equal."""
-        pairs = []
+        return tuple(self._pairs(*EQUALITIES))
+
+    def _pairs(self, *functions: str) -> Iterator[tuple[str, str]]:
         for part in conjuncts(self.condition):
-            if isinstance(part, Call) and part.function in EQUALITIES:
+            if isinstance(part, Call) and part.function in functions:
                 first, second = part.args
                 if isinstance(first, Ref) and isinstance(second, Ref):
                     if first.column in self.left.env and second.column in self.right.env:
-                        pairs.append((first.column, second.column))
+                        yield first.column, second.column
                     elif second.column in self.left.env and first.column in self.right.env:
-                        pairs.append((second.column, first.column))
-        return tuple(pairs)
+                        yield second.column, first.column
 
     # -- how many rows meet
 
@@ -174,7 +178,8 @@ class Join(Node):
         """The most public rows that one row meets: by the structure of the plan, or as the rows are."""
         if cap is not None and cap <= 1:
             return cap
-        seen = public.fanout(side, tuple(pair[position] for pair in self.equated))
+        meeting = without_null(side, (pair[position] for pair in self._pairs("=")))
+        seen = public.fanout(meeting, tuple(dict.fromkeys(pair[position] for pair in self.equated)))
         return seen if cap is None else min(cap, seen)
 
     @staticmethod

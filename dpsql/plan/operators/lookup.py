@@ -10,6 +10,7 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, known
+from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
 LISTED = "(listed)"
@@ -21,7 +22,7 @@ class Lookup(Node):
     rows of that mark.
 
     `keys` pairs an expression over the input with a column of `listed`; two rows agree where all pairs are equal and not NULL,
-    and `condition`, over the columns of both, is true.
+    and `condition`, over the columns of both, is true. So input rows in which a key is NULL agree with no listed row.
 
     Write a, b for the rows that one entity can change in the input and in the list, and n for the most input rows that agree on
     the columns that are keys, in every database.
@@ -91,7 +92,7 @@ class Lookup(Node):
             return replace(below[0], because="each row is looked up among the rows of its own entity")
         most = self.input.cap(self.looked_up)
         if below[0].public and (most is None or most > 1):
-            seen = public.fanout(self.input, self.looked_up)
+            seen = public.fanout(without_null(self.input, self.looked_up), tuple(dict.fromkeys(self.looked_up)))
             most = seen if most is None else min(seen, most)
         if most is None or below[0].rows is None or below[1].rows is None:
             return Stability(rows=None, because="the list depends on private rows")

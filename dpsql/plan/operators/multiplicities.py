@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote, settled
+from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.summands import present
 from dpsql.plan.operators.summary import Summary
@@ -19,7 +19,8 @@ TIMES, VALUES = "times", "values"
 class Multiplicities(Summary):
     """For each value of `keys` and each number of times, how many values of `column` occur in so many rows.
 
-    Rows where the column is NULL or NaN or `when` is not true are left out; values are equal as for DISTINCT.
+    Rows where the column is NULL or NaN or `when` is not true are left out, and those whose keys no client could read; values are
+    equal as for DISTINCT, and stay in the engine.
 
     Proof. It carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
     is worked out from it is bounded from the stability of that (`requests.Scarce`).
@@ -45,7 +46,8 @@ class Multiplicities(Summary):
         keys = {f"#k{i}": key for i, key in enumerate(self.keys)}
         parts = [f"{settled(names[key], env[key].type)} AS {quote(alias)}" for alias, key in keys.items()]
         parts.append(f"{settled(names[self.column], env[self.column].type)} AS \"#v\"")
-        where = present(names[self.column], env[self.column].type) + (f" AND {names[self.when]}" if self.when is not None else "")
+        tests = [present(names[self.column], env[self.column].type), *([names[self.when]] if self.when is not None else [])]
+        where = " AND ".join([*tests, *filter(None, [all_readable(((names[key], env[key].type) for key in self.keys), word="")])])
         groups = "".join(f"t1.{quote(alias)}, " for alias in keys)
         rows = f"SELECT {', '.join(parts)} FROM ({below[0]}) AS t0 WHERE {where}"
         counted = f"SELECT {groups}COUNT(*) AS \"#n\" FROM ({rows}) AS t1 GROUP BY {groups}t1.\"#v\""

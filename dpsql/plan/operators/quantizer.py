@@ -67,10 +67,15 @@ class Quantizer:
         The integer does not depend on `reach`, so it may be learned from the rows; only the text does. Values in bounds need no
         clamp. Where all integers are small, x is clamped to [a, b] as (|x - a| - |x - b| + a + b) / 2: faster than by
         comparisons, of which an engine works out every branch apart, and exact, in whole numbers as in floats below 2^53.
+
+        Nothing here raises: `reach` holds of every row that is stored, whichever of them an engine looks at and when; whole
+        numbers and dates of which it says too little are held between the ends before anything is subtracted from them, and
+        numbers that are not are cast with TRY_CAST, which costs next to nothing.
         """
         if kind is Type.DATE:
             return self._days(printed)
-        if kind is Type.BIGINT and self.step == 1 and float(self.origin).is_integer():
+        words = max(abs(self.low), abs(self.high)) <= 2**62
+        if kind is Type.BIGINT and self.step == 1 and float(self.origin).is_integer() and words:
             return self._whole(printed, reach)
         x = printed if kind is Type.DOUBLE else f"CAST({printed} AS DOUBLE)"
         low, high, inverse = (f"CAST(({float(number)!r}) AS DOUBLE)" for number in (self.low, self.high, 1 / self.step))
@@ -78,14 +83,14 @@ class Quantizer:
         rounded = f"round({shifted} * {inverse})"
         first, last = (float(end) for end in (reach.low, reach.high))
         if self.low < first <= last < self.high or (self._ends_on_grid and self.low <= first <= last <= self.high):
-            return f"CAST({rounded} AS BIGINT)"
+            return f"TRY_CAST({rounded} AS BIGINT)"
         if self._ends_on_grid and (max(abs(first), abs(last)) + abs(self.origin)) / self.step < SMALL:
-            return f"CAST({_clamped(rounded, self.least, self.most, 'DOUBLE')} * CAST(0.5 AS DOUBLE) AS BIGINT)"
+            return f"TRY_CAST({_clamped(rounded, self.least, self.most, 'DOUBLE')} * CAST(0.5 AS DOUBLE) AS BIGINT)"
         most = f"CAST(({self.most}) AS BIGINT)"
         if kind is Type.DOUBLE:
             most = f"(CASE WHEN isnan({x}) THEN CAST(NULL AS BIGINT) ELSE {most} END)"  # NaN is above all numbers
         return (f"(CASE WHEN {x} >= {high} THEN {most} WHEN {x} <= {low} THEN CAST(({self.least}) AS BIGINT) "
-                f"ELSE CAST({rounded} AS BIGINT) END)")
+                f"ELSE TRY_CAST({rounded} AS BIGINT) END)")
 
     @property
     def _ends_on_grid(self) -> bool:
@@ -95,22 +100,27 @@ class Quantizer:
 
     def _whole(self, printed: str, reach: Interval) -> str:
         first, last = math.floor(self.low), math.ceil(self.high)
-        shifted = f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
         if reach.inside(Interval(first, last)):
-            return shifted
+            return self._shifted(printed)
         if max(reach.largest, abs(first), abs(last)) < SMALL:
             return f"({_clamped(printed, first, last, 'BIGINT', origin=int(self.origin))} >> 1)"
-        return (f"(CASE WHEN {printed} >= CAST(({last}) AS BIGINT) THEN CAST(({self.most}) AS BIGINT) "
-                f"WHEN {printed} <= CAST(({first}) AS BIGINT) THEN CAST(({self.least}) AS BIGINT) ELSE {shifted} END)")
+        low, high = (f"CAST(({end}) AS BIGINT)" for end in (first, last))
+        return self._shifted(f"(CASE WHEN {printed} >= {high} THEN {high} WHEN {printed} <= {low} THEN {low} ELSE {printed} END)")
+
+    def _shifted(self, printed: str) -> str:
+        """A number between the ends, counted from the origin: less than 2^41 from it, so that nothing leaves 64 bits."""
+        return f"({printed} - CAST(({int(self.origin)}) AS BIGINT))" if self.origin else printed
 
     def _days(self, printed: str) -> str:
-        days = f"({printed} - DATE '0001-01-01')"  # day 1 is 0001-01-01, as in datetime.date.toordinal
-        days = f"({days} - CAST({int(self.origin) - 1} AS BIGINT))"
-        if self.step != 1:
-            days = f"CAST(round(CAST({days} AS DOUBLE) * CAST({float(1 / self.step)!r} AS DOUBLE)) AS BIGINT)"
-        low, high = (f"(DATE '0001-01-01' + CAST({int(end) - 1} AS INTEGER))" for end in (self.low, self.high))
+        """Held between the ends before anything is worked out of it: there is no difference to an infinite date."""
+        low, high = (f"DATE '{dt.date.fromordinal(int(end)).isoformat()}'" for end in (self.low, self.high))
+        held = f"(CASE WHEN {printed} >= {high} THEN {high} WHEN {printed} <= {low} THEN {low} ELSE {printed} END)"
+        days = f"({held} - {low})" if self.from_low else f"({held} - DATE '0001-01-01' + CAST(1 AS BIGINT))"
+        if self.step == 1:
+            return days
+        steps = f"TRY_CAST(round(CAST({days} AS DOUBLE) * CAST({float(1 / self.step)!r} AS DOUBLE)) AS BIGINT)"
         return (f"(CASE WHEN {printed} >= {high} THEN CAST({self.most} AS BIGINT) WHEN {printed} <= {low} "
-                f"THEN CAST({self.least} AS BIGINT) ELSE {days} END)")
+                f"THEN CAST({self.least} AS BIGINT) ELSE {steps} END)")
 
 
 def _clamped(printed: str, low: int, high: int, kind: str, *, origin: int = 0) -> str:

@@ -10,6 +10,7 @@ from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summary import Summary
+from dpsql.plan.operators.tally import only_readable
 from dpsql.types import Interval, Type
 
 VALUE, COUNT = "value", "count"
@@ -18,7 +19,8 @@ MOST_COUNTED = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks(Summary):
-    """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out.
+    """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out,
+    and so are those whose keys no client could read (`tally.only_readable`).
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.
@@ -56,7 +58,8 @@ class Ranks(Summary):
         names = columns_of("t0", self.input)
         cell = self.grid.to_sql(names[self.column], self.input.env[self.column].type)
         keys = [f"{settled(names[key], self.input.env[key].type)} AS {quote(key)}" for key in self.keys]
-        where = f" WHERE {names[self.when]}" if self.when is not None else ""
+        where = only_readable(self.input, self.keys)
+        where += f"{' AND' if where else ' WHERE'} {names[self.when]}" if self.when is not None else ""
         if self.ties:
             cell = f"(({cell} * {1 << self.ties}) + CAST((hash({', '.join(names.values())}) >> {64 - self.ties}) AS BIGINT))"
         inner = f"SELECT {', '.join([*keys, f'{cell} AS {quote(VALUE)}'])} FROM ({below[0]}) AS t0{where}"

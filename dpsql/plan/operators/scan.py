@@ -28,6 +28,10 @@ class Scan(Node):
     owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that. Where entities
     are of several kinds, the name is carried with the number of its kind, and different entities have different names: n * k + i
     with 0 <= i < k tells n and i, and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+
+    Widening never raises: whole numbers and numbers fit into their wide types, and moments of another unit that do not are NULL.
+    Caps are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly and
+    never NULL (`catalog.schema`): values that it tells apart stay apart.
     """
 
     table: Table
@@ -147,6 +151,9 @@ def _named(printed: str, way: OwnerPath) -> str:
 
 
 def _widened(printed: str, kind: Type) -> str:
-    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal."""
-    wide = f"CAST({printed} AS {kind.value})"
+    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal.
+
+    A second or a millisecond of 64 bits may lie too far for microseconds.
+    """
+    wide = f"{'TRY_' * (kind is Type.TIMESTAMP)}CAST({printed} AS {kind.value})"
     return f"({wide} COLLATE \"C\")" if kind is Type.VARCHAR else wide

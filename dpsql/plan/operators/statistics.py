@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, readable, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import saturated
+from dpsql.plan.operators.tally import only_readable, saturated
 from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
@@ -20,7 +20,8 @@ _FUNCTIONS = {"avg": "AVG", "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "stdde
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics(Summary):
-    """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows.
+    """For each value of `keys` the aggregates as plain SQL gives them; no key: one row, even over no rows. Groups whose keys no
+    client could read are left out, and an aggregate that is a day outside the years 1 to 9999 is NULL.
 
     Proof. Over a public relation nothing moves: 0. Over anything else it has no bound, and the kernel reads it only where it
     is public.
@@ -43,10 +44,16 @@ class Statistics(Summary):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)
-        parts = [f"{names[key]} AS {quote(key)}" for key in self.keys]
-        parts += [f"{self._aggregate(call, names)} AS {quote(call.id)}" for call in self.calls]
-        group = f" GROUP BY {', '.join(names[key] for key in self.keys)}" if self.keys else ""
-        return f"SELECT {', '.join(parts) or '1'} FROM ({below[0]}) AS t0{group}"
+        keys = {key: settled(names[key], self.input.env[key].type) for key in self.keys}
+        parts = [f"{printed} AS {quote(key)}" for key, printed in keys.items()]
+        parts += [f"{self._readable(call, names)} AS {quote(call.id)}" for call in self.calls]
+        group = f" GROUP BY {', '.join(keys.values())}" if keys else ""
+        return f"SELECT {', '.join(parts) or '1'} FROM ({below[0]}) AS t0{only_readable(self.input, self.keys)}{group}"
+
+    def _readable(self, call: AggregateCall, names: dict[str, str]) -> str:
+        found = self._aggregate(call, names)
+        test = readable(found, call.type)
+        return f"(CASE WHEN {test} THEN {found} END)" if test else found
 
     def _aggregate(self, call: AggregateCall, names: dict[str, str]) -> str:
         when = f" FILTER (WHERE {names[call.when]})" if call.when is not None else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.printing import quote, settled
+from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, columns_of
 from dpsql.plan.operators.summands import Summand
 from dpsql.plan.operators.summary import Summary
@@ -38,8 +38,8 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
-                 bound: int, printing: Printing) -> str:
-    """The SELECT that sums the components of all summands for each value of `keys`."""
+                 bound: int, printing: Printing, where: str = "") -> str:
+    """The SELECT that sums the components of all summands for each value of `keys`, of the rows `where` a condition is true."""
     names, kinds = columns_of("t0", input), printing.seen(input)
     sums: list[str] = []
     inner = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys]
@@ -51,19 +51,29 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
     parts = [f"t1.{quote(key)} AS {quote(key)}" for key in keys]
     parts += [f"{saturated(total, bound)} AS {quote(name)}" for total, name in zip(sums, totals, strict=True)]
     group = " GROUP BY " + ", ".join(f"t1.{quote(key)}" for key in keys) if keys else ""
-    return f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(inner) or '1'} FROM ({below}) AS t0) AS t1{group}"
+    return f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(inner) or '1'} FROM ({below}) AS t0{where}) AS t1{group}"
+
+
+def only_readable(input: Node, keys: tuple[str, ...], alias: str = "t0") -> str:
+    """The clause that leaves rows out whose keys no client could read."""
+    return all_readable((f"{alias}.{quote(key)}", input.env[key].type) for key in keys)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tally(Summary):
     """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
 
+    Rows of which a key is a day outside the years 1 to 9999 are left out, as a client would read their group as another one;
+    unless `in_engine` says that the keys stay in the engine, where all rows must count.
+
     Proof. It is not itself a relation that may be asked about: it carries no stability. Its sensitivity is derived by
-    `certificate.certify` from the stability of its input and the norms of its summands.
+    `certificate.certify` from the stability of its input and the norms of its summands. Whether a row is left out rests on
+    its own keys, so no more of them move.
     """
 
     keys: tuple[str, ...]
     summands: tuple[Summand, ...]
+    in_engine: bool = False
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -77,7 +87,8 @@ class Tally(Summary):
         return tuple(f"m{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION, printing)
+        where = "" if self.in_engine else only_readable(self.input, self.keys)
+        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION, printing, where)
 
     def label(self) -> str:
         names = dict(self.input.names)

@@ -11,7 +11,7 @@ from dpsql.plan.node import Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.summands import Clipped
-from dpsql.plan.operators.tally import SATURATION, Tally, grouped_sums, saturated
+from dpsql.plan.operators.tally import SATURATION, Tally, grouped_sums, only_readable, saturated
 from dpsql.plan.operators.truncate import cheap
 
 
@@ -41,7 +41,8 @@ def in_two_parts(plan: Tally, rows: str, printing: Printing) -> str:
     by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, SATURATION, printing)
     keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
     totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in plan.totals)
-    return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0 GROUP BY {keys}"
+    where = "" if plan.in_engine else only_readable(plan.input, plan.keys)
+    return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0{where} GROUP BY {keys}"
 
 
 def _part(clip: Clip, given: Contributions, rows: str, test: str, printing: Printing) -> str:
