@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, predicate
 from dpsql.plan.rules.settle import awaits
 from dpsql.types import Type
 
@@ -81,6 +82,15 @@ def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -
         return None
     rows = list(product(*lists))
     given = {column: (env[column].type, [row[i] for row in rows]) for i, column in enumerate(read)}
-    found = {row[0] for row in scratch.evaluate([expr], given)}
+    found = {value for value, inside in scratch.evaluate([expr, _readable(expr)], given) if inside is not False}
     values = [value for value in found if value is not None and value == value]
     return Domain(tuple(sorted(values))), None in found
+
+
+def _readable(expr: Expr) -> Expr:
+    """Whether a value leaves the engine as itself: groups of other days are not shown."""
+    if not expr.type.temporal:
+        return Literal(value=True, type=Type.BOOLEAN)
+    kind = dt.date if expr.type is Type.DATE else dt.datetime
+    first, last = (Literal(value=end, type=expr.type) for end in (kind.min, kind.max))
+    return predicate("and", predicate(">=", expr, first), predicate("<=", expr, last))
