@@ -59,7 +59,7 @@ def check_scale(scale: object) -> None:
     """Raises ValueError where noise of this scale, drawn by itself, has no price: it must be a positive number, and 64 bits hold
     what is drawn."""
     if type(scale) not in (int, float) or not 0 < scale <= WIDEST:  # type: ignore[operator]
-        raise ValueError("the scale of noise is a positive number that 64 bits hold")
+        raise ValueError("the scale of noise is neither negative nor 0, and 64 bits hold what is drawn")
 
 
 def check_noise(noise: Noise) -> None:

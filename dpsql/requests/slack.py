@@ -232,10 +232,12 @@ Sides: TypeAlias = Sequence[Sequence[int]]
 
 def slack_of(sides: Sides, rows: int) -> int:
     """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `Slack`."""
+    if rows < 1:
+        raise ValueError("slacks are those of private rows")
     cells = [min(slacks) for slacks in zip(*sides, strict=True)]
-    inside = min(cells, default=1)
-    here = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
-    return -(-here // max(1, rows))
+    inside: int = min(cells)
+    here: int = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
+    return -(-here // rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
