@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -296,6 +297,7 @@ def _workload(options: argparse.Namespace) -> None:
 
 
 def _validate(options: argparse.Namespace) -> None:
+    from dpsql.dbapi import Connection
     from dpsql.sql.split import split
 
     names = ("decider", "suite", "alpha", "failures", "clip", "max_rows")
@@ -305,8 +307,9 @@ def _validate(options: argparse.Namespace) -> None:
     queries, within = split(_statements(options)), _value(options.within or "null")
     if options.html is not None and Path(options.html).exists():  # told before anything is charged
         raise OperationalError(f"{options.html} exists, and is not overwritten", code="exists", try_="another name")
-    with _connected(options) as connection, _waiting():
-        made = connection.validate(queries, synthetic=synthetic, within=within, **given)
+    with _connected(options) as connection, _waiting():  # files here are of whoever has the shell; never those of the policy
+        session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
+        made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
     if options.html is not None:
         from dpsql.validation.report import page
 

@@ -149,8 +149,8 @@ class Connection:
         """Whether a synthetic table answers queries as the private one does.
 
         queries     one or several SELECTs, each with one aggregate; or "(SELECT ...) WITHIN 5 PERCENT" with its own tolerance
-        synthetic   the name of a public table, the path of a CSV or Parquet file, or a pandas frame; a mapping from private
-                    tables to these where the queries name several
+        synthetic   the name of a public table, a pandas frame or Arrow table, or the path of a CSV or Parquet file below a folder
+                    of `uploads` in the policy; a mapping from private tables to these where the queries name several
         within      the tolerance of queries without their own: a number, or a text such as "5 PERCENT OR 10"
         options     those of VALIDATE: epsilon, delta, rho, decider, suite, alpha, failures, max_rows
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import FILES, DuckReader, open_database, open_files
 from dpsql.backends.scratch import DuckScratch
+from dpsql.backends.uploads import Uploads
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
 from dpsql.catalog.policy import locate, read_policy
 from dpsql.catalog.price import Price, exact, price
@@ -88,7 +89,17 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     catalog = fitted(declared, budget.name, reader)
     return Session(catalog=catalog, budget=budget, analyst=_analyst(terms.analyst), kernel=Kernel(reader, book), ledger=book,
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest)
+                   policy=declared.digest, uploads=uploads_of(declared, database, book))
+
+
+def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
+    """The folders of uploads that the policy allows, and its own files, which are none."""
+    folder = Path(policy.path).parent
+    named = [table.source for table in policy.tables.values()] + [policy.database, policy.ledger, policy.anchor]
+    own = [file_named(folder / name) for name in named if name is not None]
+    own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
+    return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
+                   closed=tuple(file.resolve() for file in own))
 
 
 def fitted(policy: Policy, budget: str, reader: DuckReader) -> Catalog:

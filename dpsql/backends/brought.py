@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.duckdb import FILES, DuckReader, check_version, connected, lock_down
+from dpsql.backends.uploads import Uploads
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -26,14 +27,15 @@ class Brought:
     rows: Sequence[Sequence[Any]] = field(default=())
 
 
-def open_brought(tables: Mapping[str, Brought]) -> tuple[DuckReader, dict[str, list[str]]]:
+def open_brought(tables: Mapping[str, Brought], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
     """The database, and which of the wanted columns each table has.
 
-    Raises OperationalError where a source cannot be read, or a column not as its type.
+    Raises OperationalError where a source is no upload, cannot be read, or a column not as its type. It names the source and the
+    column, and no value.
     """
     check_version()
     connection = connected()
-    present = {name: _copy(connection, name, table) if table.source is None else _load(connection, name, table)
+    present = {name: _copy(connection, name, table) if table.source is None else _load(connection, name, table, uploads)
                for name, table in tables.items()}
     lock_down(connection)
     return DuckReader(connection, FRAME), present
@@ -47,8 +49,12 @@ def _copy(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> l
     return list(table.kinds)
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> list[str]:
-    relation = _relation(connection, table.source)
+def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, uploads: Uploads) -> list[str]:
+    with _relation(connection, table.source, uploads) as relation:
+        return _read(connection, name, table, relation)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, relation: str) -> list[str]:
     shown = table.source if isinstance(table.source, Path) else "the synthetic frame"
     theirs: dict[str, str] = {}
     with _told(f"{shown} cannot be read", name):
@@ -64,16 +70,27 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> l
     return present
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, source: Any) -> str:
+@contextlib.contextmanager
+def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploads) -> Iterator[str]:
     """What stands after FROM to read a file or a frame."""
     if isinstance(source, Path):
         read = FILES.get(source.suffix.lower())
-        if read is None or not source.is_file():
-            raise OperationalError(f"there is no CSV or Parquet file {source}", code="no-file", subject=str(source))
-        return f"{read}('{str(source).replace(chr(39), chr(39) * 2)}')"
+        if read is None:
+            raise OperationalError(f"{source} is neither CSV nor Parquet", code="no-file", subject=str(source))
+        with uploads.opened(source) as copy:
+            yield f"{read}('{str(copy).replace(chr(39), chr(39) * 2)}')"
+        return
     with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
+        if not _is_frame(source):
+            raise TypeError
         connection.register(FRAME, source)
-    return FRAME
+    yield FRAME
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether rows were handed over themselves: an engine would also take what reads files, such as a dataset of Arrow."""
+    kinds = {("pandas", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+    return any((kind.__module__.partition(".")[0], kind.__name__) in kinds for kind in type(source).__mro__)
 
 
 @contextlib.contextmanager
@@ -82,7 +99,7 @@ def _told(reason: str, subject: str) -> Any:
     failed = False
     try:
         yield
-    except (duckdb.Error, TypeError, ValueError, AttributeError):
+    except Exception:
         failed = True
     if failed:
         raise OperationalError(reason, code="synthetic", subject=subject)

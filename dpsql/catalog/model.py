@@ -122,6 +122,7 @@ class Policy:
     database: str | None = None
     ledger: str | None = None
     anchor: str | None = None
+    uploads: tuple[str, ...] = ()
     path: str = ""
     text: str = ""
     digest: str = ""

@@ -33,7 +33,8 @@ REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 
 FORMS = {  # what each key looks like where it is right
     "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
-    "anchor": 'anchor = "/other/volume/anchor"', "table": 'table = "people"', "key": 'key = "person_id"',
+    "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
+    "table": 'table = "people"', "key": 'key = "person_id"',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
@@ -88,7 +89,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True, fold=True)}
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
-                    ledger=section.take("ledger", str), anchor=section.take("anchor", str),
+                    ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
                     path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
     section.finish()
     _check_references(policy)

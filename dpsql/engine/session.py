@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.accounting.filter import Limit, limit
+from dpsql.backends.uploads import Uploads
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.kernel.ledger import Account, Ledger
@@ -27,6 +28,7 @@ class Session:
     price: Price | None = None
     confidence: Fraction = Fraction(19, 20)
     policy: str = ""
+    uploads: Uploads = field(default_factory=Uploads)
 
     @property
     def account(self) -> Account:

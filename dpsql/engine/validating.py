@@ -45,7 +45,7 @@ def validation(statement: Validate, session: Session, parameters: Parameters,
 
         def stand(checked: Sequence[Query]) -> Stand:
             if synthetic is not None:
-                return brought(synthetic, checked, session.catalog, session.kernel)
+                return brought(synthetic, checked, session.catalog, session.kernel, session.uploads)
             return declared(statement.standing, checked, session.catalog, session.kernel)
 
         checks = prepared(statement.checks, side, stand, shared_out(parameters, queries))

@@ -24,7 +24,7 @@ from dpsql.requests.smooth import Smooth, Smoothed
 from dpsql.requests.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Stopped, splits
 from dpsql.requests.threshold import Rung, Threshold
 from dpsql.requests.tree import Leaves, Tree
-from dpsql.requests.vote import VOTE_GRAIN, Vote, Voted
+from dpsql.requests.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 
 Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
                       SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees | Partition | Tree)
@@ -32,11 +32,11 @@ Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Sla
                       Histogram | Buckets | Leaves)
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis", "Balance",
-    "Blocked", "Blocks", "Buckets", "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form", "Found",
-    "GaussianThreshold", "Held", "Histogram", "Joined", "KeyRule", "Keys", "Leaves", "Level", "Measure", "Measured", "Noise",
-    "Numbered", "Partition", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung", "Scarce", "Segment",
-    "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student", "Target",
-    "Test", "Threshold", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "moved", "reach", "score_range",
-    "slack_of", "splits", "spread_of",
+    "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis",
+    "Balance", "Blocked", "Blocks", "Buckets", "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form",
+    "Found", "GaussianThreshold", "Held", "Histogram", "Joined", "KeyRule", "Keys", "Leaves", "Level", "Measure", "Measured",
+    "Noise", "Numbered", "Partition", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung", "Scarce",
+    "Segment", "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
+    "Target", "Test", "Threshold", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "moved", "reach",
+    "score_range", "slack_of", "splits", "spread_of",
 ]

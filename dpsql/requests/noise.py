@@ -55,6 +55,20 @@ Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 WIDEST = 2.0**55  # of noise that is drawn by itself: with such a scale, 64 bits do not hold it with a chance below 1e-100
 
 
+def check_scale(scale: object) -> None:
+    """Raises ValueError where noise of this scale, drawn by itself, has no price: it must be a positive number, and 64 bits hold
+    what is drawn."""
+    if type(scale) not in (int, float) or not 0 < scale <= WIDEST:  # type: ignore[operator]
+        raise ValueError("the scale of noise is neither negative nor 0, and 64 bits hold what is drawn")
+
+
+def check_noise(noise: Noise) -> None:
+    """Raises ValueError where noise that is drawn by itself has no price."""
+    if type(noise) not in (DiscreteLaplace, DiscreteGaussian):
+        raise ValueError("noise is discrete Laplace or Gaussian")
+    check_scale(spread_of(noise))
+
+
 def spread_of(noise: Noise) -> float:
     """The scale of a noise or its standard deviation."""
     match noise:

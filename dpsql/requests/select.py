@@ -10,6 +10,7 @@ from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.requests.noise import check_scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,11 @@ class Select:
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
-        assert rows is not None
+        if rows is None:
+            raise ValueError("the rows that an entity moves are not bounded")
+        if len(self.segments) != len(self.cells) or not any(self.segments):
+            raise ValueError("segments are listed for every cell")
+        check_scale(self.scale)
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
             if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):

@@ -43,7 +43,10 @@ class Smooth:
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
-        assert rows is not None
+        if rows is None:
+            raise ValueError("the rows that an entity moves are not bounded")
+        if not (self.epsilon > 0 and self.epsilon_size > 0 and 0 < self.delta < 1):
+            raise ValueError("the prices of a quantile and of the size of its noise are neither negative nor nothing")
         if rows > 1 and len(self.cells) > 1:
             raise ValueError("smooth sensitivity over several cells needs one row for each entity")
         return FREE if rows == 0 else pure(self.epsilon + self.epsilon_size, self.delta)

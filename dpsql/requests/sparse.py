@@ -10,9 +10,11 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import check_scale
 from dpsql.requests.slack import Test, Within, check_slacks
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
+MOST_WIDTHS = 20  # of the noise of one comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +50,15 @@ class Above:
         return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
 
     def cost(self, certificate: Certificate) -> Cost:
+        added = {type(part) for part in self.plan.summands}
+        if certificate.below.rows is None or self.plan.keys or not added <= {Count, GridSum}:
+            raise ValueError("sums are compared with thresholds in one group, where rows are limited")
+        if not self.steps or any(type(step.at) is not int or not 0 <= step.at < len(self.plan.summands) for step in self.steps):
+            raise ValueError("a step is one of the sums")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
         if certificate.below.rows == 0:
             return FREE
-        if certificate.below.rows is None or self.plan.keys or any(part.components != 1 for part in self.plan.summands):
-            raise ValueError("sums are compared with thresholds in one group, where rows are limited")
         ways = 1 if self.rising and certificate.below.owners else 2
         return pure(SUM_GRAIN / Fraction(self.scale_limit) + ways * SUM_GRAIN / Fraction(self.scale_query))
 
@@ -98,13 +105,18 @@ class Failing:
         check_slacks(self.tests, certificates)
         if any(isinstance(test, Within) and test.exact for test in self.tests):
             raise ValueError("the two ends of a test are told apart, and an exact one knows the nearer end only")
+        if not 1 <= len(self.limits) <= MOST_WIDTHS or any(type(limit) is not int for limit in self.limits):
+            raise ValueError("a failure is told at some noise")
+        if type(self.most) is not int or self.most < 1:
+            raise ValueError("the number of failures that are told is a whole number")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        check_scale(self.scale_query * 2 ** (len(self.limits) - 1))
         if all(certificate.below.rows == 0 for certificate in certificates):
             return FREE
         pairs = zip(self.tests, certificates, strict=True)
         if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):
             raise ValueError("a row that comes may raise or lower one side of a test")
-        if not self.limits or self.most < 1:
-            raise ValueError("a failure is told at some noise")
         steps = 1 if self.split else 2
         return pure(1 / Fraction(self.scale_limit) + steps * self.most / Fraction(self.scale_query))
 

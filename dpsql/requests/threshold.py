@@ -9,6 +9,8 @@ from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import check_scale
+from dpsql.types import Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +37,15 @@ class Threshold:
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
-        if rows == 0:
-            return FREE
         if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
             raise ValueError("a ladder counts rows that are limited, once")
+        if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
+                type(limit) is not int for limit in self.limits):
+            raise ValueError("the rungs of a ladder are whole numbers, and so are its limits")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        if rows == 0:
+            return FREE
         return pure(rows * (1 / Fraction(self.scale_limit) + 1 / Fraction(self.scale_query)))
 
 

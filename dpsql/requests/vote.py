@@ -7,9 +7,12 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.noise import check_scale
 
-VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN, so that floats hold them
+VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
+MOST_VOTES = 2**31  # of the score, so that floats hold its multiples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +37,16 @@ class Vote:
         """v / rows in units of 1 / VOTE_GRAIN, rounded down."""
         near = min(count - self.low, self.high - count)
         held = max(-self.most, min(self.most, near)) if not self.blunt else Fraction(1 if near > 0 else -1, 2)
-        return int(held * VOTE_GRAIN // max(1, rows))
+        return int(held * VOTE_GRAIN // rows)
 
     def cost(self, certificate: Certificate) -> Cost:
+        if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:
+            raise ValueError("a vote is about one count")
+        if any(type(number) is not Fraction for number in (self.low, self.high, self.most)) or not 0 <= self.most <= MOST_VOTES:
+            raise ValueError("a score is held within a positive number that floats hold")
+        check_scale(self.scale)
         if certificate.below.rows == 0:
             return FREE
-        if certificate.below.rows is None or len(self.plan.summands) != 1 or self.plan.summands[0].l1 != 1 or self.plan.keys:
-            raise ValueError("a vote is about one count")
         return pure(1 / Fraction(self.scale))
 
 

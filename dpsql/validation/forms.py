@@ -33,6 +33,7 @@ from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import AggregateCall
 from dpsql.requests import Form, Joined, Scarce, Test, Within
+from dpsql.requests.slack import FARTHEST_END
 from dpsql.tasks import clip_of, distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range
@@ -144,8 +145,9 @@ def _summed(asked: Asked) -> Within:
     forms = (Form(at=0, sign=1, constants=tuple(-math.floor(part.low / grid.step) for part in asked.ranges)),
              Form(at=0, sign=-1, constants=tuple(math.ceil(part.high / grid.step) for part in asked.ranges)))
     summand = GridSum(column=column.id, when=asked.call.when, grid=grid)
+    near = all(abs(constant) <= FARTHEST_END for form in forms for constant in form.constants)
     return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms,
-                  exact=not asked.keys)
+                  exact=near and not asked.keys)
 
 
 def column_of(asked: Asked) -> Field:

@@ -7,6 +7,7 @@ sparse       only failures are paid for, up to a number of them that is fixed be
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,11 @@ from typing import Any
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.certificate import Certificate, stability
+from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.node import InvalidPlan, Node, PublicFacts
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.tally import Tally
 from dpsql.plan.rules.flatten import Flat, flattened, gathered
 from dpsql.requests import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
 from dpsql.requests.slack import touched
@@ -48,7 +52,14 @@ class Together:
     @cached_property
     def tests(self) -> tuple[Test, ...]:
         """The tests of these, over as few scans as possible."""
-        return merged([within(self.cases[i].asked) for i in self.flips])
+        return merged([within(self.cases[i].asked) for i in self.flips], self.public)
+
+    @cached_property
+    def certificates(self) -> list[Certificate]:
+        """What the kernel will find of the rows of each test."""
+        plans = {id(test.plan): test.plan for test in self.tests}
+        known = {key: Certificate(below=stability(plan.input, self.public), summands=()) for key, plan in plans.items()}
+        return [known[id(test.plan)] for test in self.tests]
 
     @cached_property
     def shares(self) -> list[Cost]:
@@ -56,7 +67,7 @@ class Together:
 
         A row adds to few of disjoint checks, which together pay for those few.
         """
-        many = touched(self.tests, max(self.cases[i].rows for i in self.flips)) if self.flips else 1
+        many = touched(self.tests, self.certificates) if self.flips else 1
         apart = self.purse.part(Fraction(len(self.flips), len(self.cases) * many))
         return [apart if i in self.flips else self.purse.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
 
@@ -64,9 +75,7 @@ class Together:
     def terms(self) -> Sparse:
         """How a sparse suite compares slacks: so that of all its decisions one is wrong, far enough from the border, with a
         chance of alpha at most. Where entities only bring rows, either side of an interval is asked about by itself."""
-        plans = {id(test.plan): test.plan for test in self.tests}
-        below = {key: stability(plan.input, self.public) for key, plan in plans.items()}
-        split = all(splits(test, below[id(test.plan)]) for test in self.tests)
+        split = all(splits(test, found.below) for test, found in zip(self.tests, self.certificates, strict=True))
         comparisons = len(self.tests) * (WIDER + 1) * (2 if split else 1)
         return Sparse.of(self.purse, self.failures, split=split, rare=float(self.alpha) / comparisons)
 
@@ -150,30 +159,89 @@ class Sparse:
         return math.ceil(sum(self._ends(0)) / 2) + 1
 
 
-def merged(tests: Sequence[Test]) -> tuple[Test, ...]:
-    """Tests with the same meaning and the same sensitivity, of which those over the same rows share a plan: one scan for all.
+def merged(tests: Sequence[Test], public: PublicFacts) -> tuple[Test, ...]:
+    """Tests with the same meaning, of which those over the same rows are summands of one plan: one scan for all, and one price
+    for those that no row adds to together.
 
-    Sums are then as far from a change as their largest possible value says, as each would have to list its own values.
+    They are only put together where an entity moves no more rows of what they share than of each test's own plan: more rows
+    would coarsen every slack. Sums are then as far from a change as their largest possible value says, as each would have to
+    list its own values.
     """
-    flats = [flattened(test.plan) if isinstance(test, Within) else None for test in tests]
     found = list(tests)
-    waiting = [i for i, flat in enumerate(flats) if flat is not None]
-    while waiting:
-        same = [i for i in waiting if _source(flats[i]) == _source(flats[waiting[0]])]
-        waiting = [i for i in waiting if i not in same]
-        if len(same) > 1:
-            plan, start = gathered([flat for i in same if (flat := flats[i]) is not None]), 0
-            for i in same:
-                test = tests[i]
-                assert isinstance(test, Within)
-                forms = tuple(replace(form, at=start + form.at) for form in test.forms)
-                found[i] = replace(test, plan=plan, exact=False, forms=forms)
-                start += len(test.plan.summands)
+    for alike in _alike(tests, public):
+        plan, start = _one_plan(alike, public), 0
+        for i, (test, flat) in alike.tests.items() if plan is not None else ():
+            forms = tuple(replace(form, at=start + form.at) for form in test.forms)
+            found[i] = replace(test, plan=plan or test.plan, exact=False, forms=forms)
+            start += len(flat.parts)
     return tuple(found)
 
 
-def _source(flat: Flat | None) -> Node | None:
-    return None if flat is None else flat.source
+@dataclass(frozen=True, kw_only=True)
+class Alike:
+    """Tests over one source, by their places, of each of which an entity moves so many rows; and the conditions that all of their
+    rows fulfil, without which it would move more."""
+
+    source: Node
+    rows: int
+    kept: tuple[Expr, ...]
+    tests: dict[int, tuple[Within, Flat]]
+
+
+def _alike(tests: Sequence[Test], public: PublicFacts) -> list[Alike]:
+    """The tests that can be put together, in groups."""
+    found: list[Alike] = []
+    limits = _Limits(public)
+    for i, test in enumerate(tests):
+        flat = flattened(test.plan) if isinstance(test, Within) else None
+        rows = stability(test.plan.input, public).rows
+        if not isinstance(test, Within) or flat is None or rows is None:
+            continue
+        kept = limits.kept(flat, rows)
+        same = next((own for own in found if own.rows == rows and own.kept == kept and own.source == flat.source), None)
+        if same is None:
+            found.append(Alike(source=flat.source, rows=rows, kept=kept, tests={i: (test, flat)}))
+        else:
+            same.tests[i] = test, flat
+    return found
+
+
+class _Limits:
+    """How many rows of a source an entity moves under some conditions; each is worked out once."""
+
+    def __init__(self, public: PublicFacts) -> None:
+        self._public, self._known = public, list[tuple[Node, Expr | None, int | None]]()
+
+    def kept(self, flat: Flat, rows: int) -> tuple[Expr, ...]:
+        """The conditions without which an entity would move more rows: none, one, or else all of them."""
+        for only in (None, *flat.common):
+            if self._rows(flat.source, only) == rows:
+                return () if only is None else (only,)
+        return flat.common
+
+    def _rows(self, source: Node, condition: Expr | None) -> int | None:
+        for known, only, rows in self._known:
+            if only == condition and known == source:
+                return rows
+        plan = source if condition is None else Filter(input=source, condition=condition)
+        found = None
+        with contextlib.suppress(InvalidPlan):  # a condition may be safe only under another one
+            found = stability(plan, self._public).rows
+        self._known.append((source, condition, found))
+        return found
+
+
+def _one_plan(alike: Alike, public: PublicFacts) -> Tally | None:
+    """The plan that is all of these; None where there is but one, or where they cannot be one at no loss."""
+    if len(alike.tests) == 1:
+        return None
+    plan = gathered([flat for _, flat in alike.tests.values()], alike.kept)
+    try:  # of rows that their filters left out, an expression may not be known to be safe
+        _ = plan.fields
+        rows = stability(plan.input, public).rows
+    except InvalidPlan:
+        return None
+    return plan if rows == alike.rows else None
 
 
 SUITES: dict[str, Suite] = {"independent": independent, "conjunction": conjunction, "sparse": sparse}

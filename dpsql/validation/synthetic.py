@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from sqlglot import exp
 
 from dpsql.backends.brought import Brought, open_brought
+from dpsql.backends.uploads import Uploads
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics
@@ -21,8 +22,6 @@ from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.scan import Scan
 from dpsql.sql.statement import Query, Standing
 from dpsql.sql.world import PublicTables
-
-MOST_SHOWN = 3  # values outside a domain that an error shows; the table is public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +62,9 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
     return made
 
 
-def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Stand:
-    """Files (paths) or pandas frames stand for private tables, by the names of these; None for the only one.
+def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables,
+            uploads: Uploads) -> Stand:
+    """Files (paths of uploads) or frames stand for private tables, by the names of these; None for the only one.
 
     Raises OptionError or OperationalError where one cannot be read as that table.
     """
@@ -72,11 +72,12 @@ def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog
     named: dict[str, Path | Any] = {}
     for name, source in sources.items():
         stand = Standing(table="the synthetic table", instead=name, span=None)
-        named[_instead(stand, private, catalog)] = Path(source) if isinstance(source, str) else source
+        named[_instead(stand, private, catalog)] = Path(source) if isinstance(source, str | PurePath) else source
     _all_stand(private, named)
     reader, present = open_brought({
         **{name: Brought(source=source, kinds=_kinds(catalog.tables[name])) for name, source in named.items()},
-        **{table.name: Brought(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}})
+        **{table.name: Brought(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}},
+        uploads)
     tables = {}
     for name in named:
         columns = {column: catalog.tables[name].columns[column] for column in present[name]}
@@ -149,7 +150,8 @@ def _rows(table: Table, public: PublicTables) -> list[tuple[Any, ...]]:
 
 
 def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Stand) -> None:
-    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them."""
+    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them. They are
+    not shown, as a file may not hold what it should."""
     for name, table in tables.items():
         for column in table.columns.values():
             domain = catalog.tables[name].columns[column.name].domain
@@ -157,9 +159,7 @@ def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Stand) ->
                 continue
             known = {None, *domain.values}
             values = made.public.public_rows(Distinct(input=Scan(table=table, columns=(("c0", column.name),), owners=())))
-            odd = sorted((value for value, in values if value not in known), key=str)
-            if odd:
-                shown = ", ".join(repr(value) for value in odd[:MOST_SHOWN]) + (", ..." if len(odd) > MOST_SHOWN else "")
-                raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared: {shown}",
+            if any(value not in known for value, in values):
+                raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared",
                                   code="synthetic", subject=column.name,
                                   try_="one of " + ", ".join(str(value) for value in domain.values[:6]))

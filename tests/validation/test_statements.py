@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sessions import reader_of, session_of
 from dpsql import engine
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.uploads import Uploads
 from dpsql.dbapi import Connection
 from dpsql.engine import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
@@ -128,7 +130,8 @@ def test_the_interval_of_the_private_answer_covers_it(query: str, factor: float,
     session.close()
 
 
-def test_files_frames_and_tables_say_the_same(connection: Connection, tmp_path: Path) -> None:
+def test_files_frames_and_tables_say_the_same(session: Session, tmp_path: Path) -> None:
+    connection = Connection(replace(session, uploads=Uploads(folders=(tmp_path,))))
     query, made = "SELECT SUM(income) FROM people", frame()
     made.to_csv(tmp_path / "people.csv", index=False)
     made.to_parquet(tmp_path / "people.parquet")
@@ -233,7 +236,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
     ("SELECT COUNT(*) FROM people", {"failures": 0, "suite": "sparse"}, OptionError, "failures is a whole number"),
     ("SELECT COUNT(*) FROM people", {"synthetic": "peple_syn"}, SqlError, "peple_syn is not declared"),
     ("SELECT COUNT(*) FROM people", {"synthetic": "visits"}, SqlError, "visits is private"),
-    ("SELECT COUNT(*) FROM people", {"synthetic": "nowhere.csv"}, OperationalError, "there is no CSV or Parquet file"),
+    ("SELECT COUNT(*) FROM people", {"synthetic": "nowhere.csv"}, OperationalError, "nowhere.csv is not below a folder of uploads"),
     ("SELECT COUNT(*) FROM people", {"synthetic": 7}, OperationalError, "a synthetic table is a pandas frame"),
     ("SELECT COUNT(*) FROM people", {"synthetic": {"clinics": frame()}}, OptionError, "there is no private table clinics"),
     ("SELECT COUNT(*) FROM people JOIN visits USING (person_id)", {}, OptionError, "the queries name people and visits"),

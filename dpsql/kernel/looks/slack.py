@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from dpsql.cells import cell_of
 from dpsql.kernel.looks import sets
@@ -50,8 +51,8 @@ def told(request: Failing, slacks: Iterable[Mapping[int, int]], context: Context
 
 
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
-    """What is left to each side of every test; a plan that several share is read once."""
-    totals: dict[int, list[list[int]]] = {}
+    """What is left to each side of every test; a plan that several share is read once, as their price is that of one reading."""
+    rows: dict[int, list[tuple[Any, ...]]] = {}
     found: list[Sides] = []
 
     def values(listed: Largest) -> list[int]:
@@ -66,9 +67,9 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
             found.append(test.sides(held.value(0)))
             continue
         plan = test.plan
-        if plan.keys or id(plan) not in totals:
-            totals[id(plan)] = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(test.plan.totals), test.cells)
-        found.append(test.sides(totals[id(plan)], values))
+        if id(plan) not in rows:
+            rows[id(plan)] = context.reader.rows(context.sql(plan))
+        found.append(test.sides(dense(rows[id(plan)], len(plan.keys), len(plan.totals), test.cells), values))
     return found
 
 

@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value, conjuncts
+from dpsql.plan.expr.functions import MEMBERSHIP
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
 from dpsql.types import Type
 
-Ends = tuple[float, bool, float, bool]  # from, inside, to, inside
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+WHOLE = 2**53  # up to here every whole number is a float
+
+Place = tuple[int, Any]
+"""Where a value stands among those of its type, in the engine's order: numbers before NaN, which is equal to itself."""
 
 
-Known = Mapping[Ref, tuple[set[Value] | None, Ends]]
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The values between two places, either of them inside or not; None for no end."""
+
+    low: Place | None = None
+    low_in: bool = True
+    high: Place | None = None
+    high_in: bool = True
+
+    @property
+    def empty(self) -> bool:
+        if self.low is None or self.high is None:
+            return False
+        return self.low > self.high or (self.low == self.high and not (self.low_in and self.high_in))
+
+    def meet(self, other: Ends) -> Ends:
+        lows = [(ends.low, not ends.low_in) for ends in (self, other) if ends.low is not None]
+        highs = [(ends.high, ends.high_in) for ends in (self, other) if ends.high is not None]
+        low, above = max(lows, default=(None, False))
+        high, upto = min(highs, default=(None, True))
+        return Ends(low, not above, high, upto)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Where the values of a column lie: in a finite set, or None for any; and between two ends."""
+
+    places: frozenset[Place] | None = None
+    ends: Ends = Ends()
+
+    def meet(self, other: Said) -> Said:
+        both = [said.places for said in (self, other) if said.places is not None]
+        return Said(frozenset.intersection(*both) if both else None, self.ends.meet(other.ends))
+
+    @property
+    def empty(self) -> bool:
+        """Whether no value lies there."""
+        if self.places is None:
+            return self.ends.empty
+        return all(Ends(place, True, place, True).meet(self.ends).empty for place in self.places)
+
+
+Known = Mapping[Ref, Said]
 
 
 def disjoint(first: Known, second: Known) -> bool:
@@ -20,88 +69,103 @@ def disjoint(first: Known, second: Known) -> bool:
 
     Proof. A row that fulfils a conjunction fulfils each part of it, and then no part is NULL. So where parts on either side
     say of one column in which set its value lies, and the sets do not meet, no row of any database fulfils both sides.
-    "False" says only that this was not shown. (NaN counts as the greatest number: it can fulfil only comparisons without an
-    upper end, and of two intervals that do not meet one has such an end.)
+    Values are placed as the engine compares them: NaN is equal to itself and greater than every number, -0.0 is 0.0, a
+    whole number is not rounded, a text is its code points (a column of text is read without its collation), a day or moment
+    itself. What is not surely placed says nothing, and "false" says only that this was not shown.
     """
-    return any(_apart(first[column], second[column]) for column in first.keys() & second.keys())
+    return any(first[column].meet(second[column]).empty for column in first.keys() & second.keys())
 
 
 def known(parts: Sequence[Expr]) -> Known:
-    """For each column the finite set, or else the interval, in which its value lies where all parts are true."""
-    found: dict[Ref, tuple[set[Value] | None, Ends]] = {}
+    """For each column where its value lies where all parts are true."""
+    found: dict[Ref, Said] = {}
     for whole in parts:
         for part in conjuncts(whole):
-            said = _said(part)
-            if said is not None:
-                column, values, ends = said
-                old = found.get(column, (None, (-math.inf, True, math.inf, True)))
-                found[column] = (_meet(old[0], values), _within(old[1], ends))
+            told = _told(part)
+            if told is not None:
+                column, said = told
+                found[column] = found.get(column, Said()).meet(said)
     return found
 
 
-def _said(part: Expr) -> tuple[Ref, set[Value] | None, Ends] | None:
-    """What a part says of one column."""
-    everything: Ends = (-math.inf, True, math.inf, True)
-    if isinstance(part, Ref) and part.type is Type.BOOLEAN:
-        return part, {True}, everything
-    if not isinstance(part, Call):
+def _told(part: Expr) -> tuple[Ref, Said] | None:
+    """What a part says of one column where it is true; None where that is nothing, or not known."""
+    match part:
+        case Ref(type=Type.BOOLEAN):
+            return part, _one_of((0, True))
+        case Call(function="not", args=(Ref(type=Type.BOOLEAN) as column,)):
+            return column, _one_of((0, False))
+        case Call(function="or"):
+            return _either(part.args)
+        case Call(function=name, args=(Ref() as column, *listed)) if name == MEMBERSHIP:
+            return _among(column, listed)
+        case Call(function=name, args=(Ref() as column, Literal() as value)) if name in MIRRORED:
+            return _compared(column, name, value)
+        case Call(function=name, args=(Literal() as value, Ref() as column)) if name in MIRRORED:
+            return _compared(column, MIRRORED[name], value)
+    return None
+
+
+def _one_of(*places: Place) -> Said:
+    return Said(frozenset(places))
+
+
+def _either(parts: Sequence[Expr]) -> tuple[Ref, Said] | None:
+    """One of several sets of values of one column. An OR is true where one side is, whatever the others are."""
+    told = [_told(part) for part in parts]
+    sides = [side for side in told if side is not None]
+    sets = [said.places for _, said in sides if said.places is not None]
+    columns = {column for column, _ in sides}
+    if len(sets) != len(parts) or len(columns) != 1:
         return None
-    if part.function == "not" and isinstance(part.args[0], Ref):
-        return part.args[0], {False}, everything
-    if part.function == "in" and isinstance(part.args[0], Ref):
-        listed = [arg.value for arg in part.args[1:] if isinstance(arg, Literal) and arg.type is part.args[0].type]
-        return (part.args[0], set(listed), everything) if len(listed) == len(part.args) - 1 else None
-    if part.function == "or":
-        sides = [_said(arg) for arg in part.args]
-        sets = [side[1] for side in sides if side is not None and side[1] is not None]
-        columns = {side[0] for side in sides if side is not None}
-        if len(sets) == len(sides) and len(columns) == 1:
-            return columns.pop(), set[Value]().union(*sets), everything
+    return columns.pop(), Said(frozenset[Place]().union(*sets))
+
+
+def _among(column: Ref, listed: Sequence[Expr]) -> tuple[Ref, Said] | None:
+    """IN is true where the value is equal to one that is listed; none is equal to NULL."""
+    places = set()
+    for item in listed:
+        if isinstance(item, Literal) and item.value is None:
+            continue
+        at = place(item, column.type) if isinstance(item, Literal) else None
+        if at is None:
+            return None
+        places.add(at)
+    return column, Said(frozenset(places))
+
+
+def _compared(column: Ref, function: str, value: Literal) -> tuple[Ref, Said] | None:
+    at = place(value, column.type)
+    if at is None:
         return None
-    if part.function not in MIRRORED or len(part.args) != 2:
+    match function:
+        case "=":
+            return column, _one_of(at)
+        case "<" | "<=":
+            return column, Said(ends=Ends(high=at, high_in=function == "<="))
+        case ">" | ">=":
+            return column, Said(ends=Ends(low=at, low_in=function == ">="))
+    return None
+
+
+def place(literal: Literal, kind: Type) -> Place | None:
+    """Where a constant stands among the values of a column of its type; None where that is not sure."""
+    value = literal.value
+    if literal.type is not kind:
         return None
-    left, right = part.args
-    function = part.function
-    if isinstance(left, Literal):
-        left, right, function = right, left, MIRRORED[function]
-    if not isinstance(left, Ref) or not isinstance(right, Literal) or right.value is None or left.type is not right.type:
+    match kind:
+        case Type.DOUBLE if type(value) is float:
+            return (1, 0.0) if math.isnan(value) else (0, value)
+        case Type.DOUBLE if type(value) is int and abs(value) <= WHOLE:
+            return 0, float(value)
+        case Type.VARCHAR if type(value) is str and _is_text(value):
+            return 0, value
+    plain = {Type.BOOLEAN: bool, Type.BIGINT: int, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
+    if type(value) is not plain.get(kind) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
         return None
-    if function == "=":
-        value = right.value
-        return None if isinstance(value, float) and math.isnan(value) else (left, {value}, everything)
-    if isinstance(right.value, bool) or not isinstance(right.value, int | float) or math.isnan(right.value):
-        return None
-    end = float(right.value)
-    if isinstance(right.value, int) and end != right.value:
-        return None  # a float does not hold it
-    if function in ("<", "<="):
-        return left, None, (-math.inf, True, end, function == "<=")
-    return left, None, (end, function == ">=", math.inf, True)
+    return 0, value
 
 
-def _meet(first: set[Value] | None, second: set[Value] | None) -> set[Value] | None:
-    if first is None or second is None:
-        return second if first is None else first
-    return first & second
-
-
-def _within(first: Ends, second: Ends) -> Ends:
-    low = max((first[0], not first[1]), (second[0], not second[1]))
-    high = min((first[2], first[3]), (second[2], second[3]))
-    return low[0], not low[1], high[0], high[1]
-
-
-def _apart(first: tuple[set[Value] | None, Ends], second: tuple[set[Value] | None, Ends]) -> bool:
-    if first[0] is not None and second[0] is not None:
-        return not first[0] & second[0]
-    if first[0] is None and second[0] is None:
-        low, low_in, high, high_in = _within(first[1], second[1])
-        return low > high or (low == high and not (low_in and high_in))
-    values, ends = (first[0], second[1]) if first[0] is not None else (second[0], first[1])
-    assert values is not None
-    return all(isinstance(value, int | float) and not isinstance(value, bool) and not _holds(ends, value) for value in values)
-
-
-def _holds(ends: Ends, value: float) -> bool:
-    low, low_in, high, high_in = ends
-    return (value > low or (low_in and value == low)) and (value < high or (high_in and value == high))
+def _is_text(value: str) -> bool:
+    """Whether an engine holds just this text: no NUL, no half of a pair of code units."""
+    return not any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in value)

@@ -105,17 +105,22 @@ def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
 
 def _owners(source: Node) -> tuple[str, ...]:
     """The columns that name the entities of a table's rows."""
-    scan = source.input if isinstance(source, Truncate) else source
-    return scan.owners if isinstance(scan, Scan) else ()
+    while isinstance(source, Truncate | Filter):
+        source = source.input
+    return source.owners if isinstance(source, Scan) else ()
 
 
-def gathered(flat: Sequence[Flat]) -> Tally:
-    """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions.
+def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> Tally:
+    """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions; but those
+    that are true of all rows of every flat, and are listed in `kept`, are a filter of the source.
 
-    Proof that sums and sensitivities stay. A filter and a projection keep the number of rows that an entity moves, and a row that
-    a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered out.
+    The sums stay: a row that a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered out. An
+    entity may move more rows of the source than of a part of it: what the tally costs is a matter of its own certificate.
     """
     source = flat[0].source
+    condition = all_of(list(kept))
+    if condition is not None:
+        source = Filter(input=source, condition=condition)
     shown: dict[Expr, str] = {}
 
     def named(expr: Expr | None) -> str | None:
@@ -124,15 +129,17 @@ def gathered(flat: Sequence[Flat]) -> Tally:
     summands: list[Count | GridSum] = []
     for one in flat:
         for part in one.parts:
-            when = named(all_of([*one.common, *([] if part.when is None else [part.when])]))
+            conditions = [*one.common, *([] if part.when is None else [part.when])]
+            when = named(all_of([condition for condition in conditions if condition not in kept]))
             column = named(part.expr)
             if isinstance(part.summand, Count):
                 summands.append(replace(part.summand, column=column, when=when))
             else:
-                assert column is not None
+                if column is None:
+                    raise ValueError("a sum is one of values")
                 summands.append(replace(part.summand, column=column, when=when))
     if not shown:
         return Tally(input=source, keys=(), summands=tuple(summands))
-    kept = tuple((owner, owner, source.field(owner).ref) for owner in _owners(source))
-    view = Project(input=source, columns=(*kept, *((name, name, expr) for expr, name in shown.items())))
+    owners = tuple((owner, owner, source.field(owner).ref) for owner in _owners(source))
+    view = Project(input=source, columns=(*owners, *((name, name, expr) for expr, name in shown.items())))
     return Tally(input=view, keys=(), summands=tuple(summands))

@@ -15,7 +15,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Vote, Voted
+from dpsql.requests import MOST_VOTES, Vote, Voted
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 
 
@@ -48,4 +48,4 @@ class Coin:
 
     @staticmethod
     def _most(case: Case) -> Fraction:
-        return (case.asked.ranges[0].high - case.asked.ranges[0].low) / 2
+        return min(Fraction(MOST_VOTES), (case.asked.ranges[0].high - case.asked.ranges[0].low) / 2)

@@ -1,0 +1,77 @@
+"""Files that somebody may bring along: those below the folders that the owner allows, and none that holds private rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpsql.errors import OperationalError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploads:
+    """The folders of uploads, and the files that are none wherever they lie: sources, the database, the ledger, the policy."""
+
+    folders: tuple[Path, ...] = ()
+    closed: tuple[Path, ...] = ()
+
+    def also(self, folder: Path) -> Uploads:
+        """The same with one folder more."""
+        return replace(self, folders=(*self.folders, folder))
+
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[Path]:
+        """A private copy of an upload under a plain name, so that an engine reads this file alone, whatever its name means there.
+
+        What is copied is the file that was checked, by its open descriptor: neither a link, nor a second name of a closed file,
+        nor a name that stands for another file by now leads out. Raises OperationalError where it is no upload; the error is the
+        same whether there is such a file or not, as long as the name does not lie in a folder of uploads.
+        """
+        found = self._place(path)
+        if found is None:
+            raise OperationalError(f"{path} is not below a folder of uploads, or is a file of the policy", code="upload",
+                                   subject=str(path), try_='a pandas frame, or uploads = ["folder"] in the policy')
+        with tempfile.TemporaryDirectory(prefix="dpsql-upload-") as folder:
+            copy = Path(folder) / f"upload{path.suffix.lower()}"
+            if not self._copied(found, copy):
+                raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path))
+            yield copy
+
+    def _place(self, path: Path) -> Path | None:
+        """Where a file lies, with all links followed; None where that is outside of every folder, or closed."""
+        try:
+            found = path.resolve()
+            below = any(folder in found.parents for folder in (folder.resolve() for folder in self.folders))
+            closed = any(own == found or own in found.parents or (own.parent == found.parent and found.name.startswith(own.name))
+                         for own in (own.resolve() for own in self.closed))
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return found if below and not closed else None
+
+    def _copied(self, found: Path, copy: Path) -> bool:
+        """Whether the content of a regular file that is not closed was copied."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as source:
+                here = os.fstat(descriptor)
+                if not stat.S_ISREG(here.st_mode) or (here.st_dev, here.st_ino) in self._inodes() or self._place(found) != found:
+                    return False
+                with copy.open("xb") as target:
+                    shutil.copyfileobj(source, target)
+            return True
+        return False
+
+    def _inodes(self) -> set[tuple[int, int]]:
+        """The closed files by what they are, whatever they are called."""
+        found = set()
+        for own in self.closed:
+            with contextlib.suppress(OSError):
+                here = own.stat()
+                found.add((here.st_dev, here.st_ino))
+        return found
