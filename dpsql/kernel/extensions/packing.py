@@ -55,8 +55,9 @@ def refined(program: Packing, solver: Solver) -> Iterator[tuple[Reals, Reals]]:
 
         max { d dx - y ds : A dx + ds = 0, -x <= dx <= most - x, -s <= ds },
 
-    its bounds and costs times 2^(STEP k) in round k. Source: Gleixner, Steffy and Wolter, Iterative refinement for linear
-    programming, INFORMS Journal on Computing 2016. Numbers are integers over GRID.
+    its bounds and costs times 2^(STEP k) in round k. What is left to improve is small by then, so steps are kept so: an answer
+    from the other end of all best points would be as rough as the first. Numbers are integers over GRID.
+    Source: Gleixner, Steffy and Wolter, Iterative refinement for linear programming, INFORMS Journal on Computing 2016.
     """
     from scipy.sparse import csr_array, hstack
 
@@ -76,6 +77,9 @@ def refined(program: Packing, solver: Solver) -> Iterator[tuple[Reals, Reals]]:
         low = np.concatenate((_floats(-x, at, size), _floats(-room, at, size) / largest))
         gain = np.concatenate((_floats(short, at), -_floats(y, at) * largest))
         high = np.concatenate((free, np.full(lines, np.inf)))
+        if at:
+            far = 2.0 ** (STEP // 2)
+            gain, low, high = np.clip(gain, -far * 2**STEP, far * 2**STEP), np.maximum(low, -far), np.minimum(high, far)
         step, price = solver(gain, matrix, np.minimum(low, high), high)
         x = np.maximum(x + _numbers(step[:count], at, size), 0)
         if most is not None:
