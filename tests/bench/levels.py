@@ -12,7 +12,7 @@ half      a race at half of epsilon chooses the level, the other half tells the 
 general   the generalised exponential mechanism with its own normalisation (Raskhodnikova and Smith, 2016), half and half
 optsja    DPSQL's OptSJA: sparse vector on the number of entities that can stay, a third of epsilon for each of its three draws
 
-Errors are medians of |answer - truth|; - where a level was drawn whose program is beyond what is tried (`kernel.extensions`).
+Errors are medians of |answer - truth|.
 Seconds are those of the first answer: extraction, sets of entities, all that is solved.
 """
 
@@ -34,7 +34,6 @@ from bench_clock import table
 
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.kernel.extensions.linear import Unsolved
 from dpsql.kernel.extensions.owned import Owned, owned
 from dpsql.kernel.extensions.removals import Removals, Sets, sets_of
 from dpsql.kernel.extensions.value import Extension
@@ -194,25 +193,18 @@ def measured(folder: Path, graph: str, pattern: str, runs: int, epsilon: float) 
         here = Graph(*extracted(folder, graph, pattern), len(PATTERNS_OWNERS[pattern]))
         errors.append(error(here, mechanism, price, 1))
         seconds.append(f"{time.perf_counter() - began:.1f}")
-        if errors[-1] != "-":
-            errors[-1] = error(here, mechanism, price, runs)
+        errors[-1] = error(here, mechanism, price, runs)
     here = Graph(*found, len(PATTERNS_OWNERS[pattern]))
     at_rho = [error(here, mechanism, rho, runs) for mechanism in AT_RHO]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    try:
-        at = ladder(here)
-        simulated = [f"{way(at, epsilon, 10 * runs, np.random.default_rng(1)):,.0f}" for way in SIMULATED.values()]
-    except Unsolved:
-        simulated = ["-"] * len(SIMULATED)
+    at = ladder(here)
+    simulated = [f"{way(at, epsilon, 10 * runs, np.random.default_rng(1)):,.0f}" for way in SIMULATED.values()]
     return [graph, pattern, f"{here.rows.total:,}", *errors, *simulated, *at_rho, *seconds, f"{memory:.2f}"]
 
 
 def error(here: Graph, mechanism: Mechanism, price: Cost, runs: int) -> str:
     answers = here.answers(mechanism, price)
-    try:
-        return f"{median_error(np.array([next(answers) for _ in range(runs)]), here.rows.total):,.0f}"
-    except Unsolved:
-        return "-"
+    return f"{median_error(np.array([next(answers) for _ in range(runs)]), here.rows.total):,.0f}"
 
 
 PATTERNS_OWNERS = {"edges": "ab", "triangles": "abc", "wedges": "abc", "squares": "abcd"}

@@ -75,8 +75,8 @@ def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
 def entities_counted_by_their_rows(patch: pytest.MonkeyPatch) -> None:
     counted = removals.fewest
 
-    def weighed(crowd: removals.Crowd, doors: Any) -> removals.Fewest:
-        found = counted(crowd, doors)
+    def weighed(rows: removals.Sets, totals: Any, level: int, doors: Any) -> removals.Fewest:
+        found, crowd = counted(rows, totals, level, doors), removals.crowded(rows, totals, level)
         return removals.Fewest(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
 
     patch.setattr(removals, "fewest", weighed)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.kernel.extensions.owned import NOBODY, Codes, Integers
+from dpsql.kernel.extensions.program import Reals
 from dpsql.plan.operators.shares import UNIT
-
-Reals = NDArray[np.float64]
 
 
 def upper(by_size: Sequence[int], room: int) -> int:

@@ -7,37 +7,42 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dpsql.kernel.extensions.linear import MOST_SECONDS, Point, Program, Unsolved
+from dpsql.kernel.extensions.leaving import Crowd, Leaving
 from dpsql.kernel.extensions.owned import NOBODY
-from dpsql.kernel.extensions.removals import Crowd, Leaving
+from dpsql.kernel.extensions.program import Point, Program
 
 SMALL_CROWD = 3_000
+MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the program; about a minute
 
 
-def simplex(program: Program, gap: float, floor: float | None) -> Point:
-    """Dual simplex, from the point that takes all rows whole: its bound falls towards the maximum, and it may stop at `floor`.
+def simplex(program: Program, gap: float) -> Point:
+    """Dual simplex, from the point that takes all rows whole.
 
     Presolve is off: after `merging` it costs more than the solution.
     """
     solver = _loaded(program)
     solver.setOptionValue("solver", "simplex")
-    if floor is not None:
-        solver.setOptionValue("objective_bound", -floor / _size(program))
     return _run(program, solver)
 
 
-def first_order(program: Program, gap: float, floor: float | None) -> Point:
-    """HiPDLP: many cheap steps, as far as the gap needs. It does not look at `floor`."""
+def first_order(program: Program, gap: float) -> Point:
+    """HiPDLP: many cheap steps, as far as the gap needs."""
     solver = _loaded(program)
-    solver.setOptionValue("solver", "hipdlp")
     most = float(min(program.weights.sum(), program.capacities.sum()))
-    solver.setOptionValue("pdlp_optimality_tolerance", min(1e-3, max(1e-9, gap / most)))
+    _few_steps(solver, min(1e-3, max(1e-9, gap / most)))
     return _run(program, solver)
 
 
-def finer(program: Program, gap: float, floor: float | None) -> Point:
+def finer(program: Program, gap: float) -> Point:
     """The same, where its tolerance was met and the gap was not."""
-    return first_order(program, gap / 10, floor)
+    return first_order(program, gap / 10)
+
+
+def _few_steps(solver: Any, tolerance: float) -> None:
+    """Let it take first-order steps. Their number is limited, not their time: what is found does not depend on a clock."""
+    solver.setOptionValue("solver", "hipdlp")
+    solver.setOptionValue("pdlp_optimality_tolerance", tolerance)
+    solver.setOptionValue("pdlp_iteration_limit", int(max(1_000, MOST_WORK // max(1, solver.getNumNz()))))
 
 
 def _size(program: Program) -> float:
@@ -61,25 +66,17 @@ def _loaded(program: Program) -> Any:
 
 
 def _run(program: Program, solver: Any) -> Point:
-    found = _solved(solver)
+    solver.run()
+    found = solver.getSolution()
     return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))
 
 
 def _passed(lp: Any, *, presolve: str) -> Any:
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in {"output_flag": False, "presolve": presolve, "threads": 1, "time_limit": MOST_SECONDS,
-                          "random_seed": 0}.items():
+    for option, value in {"output_flag": False, "presolve": presolve, "threads": 1, "random_seed": 0}.items():
         solver.setOptionValue(option, value)
     solver.passModel(lp)
     return solver
-
-
-def _solved(solver: Any) -> Any:
-    solver.run()
-    found = solver.getSolution()
-    if solver.getModelStatus() == highspy.HighsModelStatus.kTimeLimit or not (found.value_valid and found.dual_valid):
-        raise Unsolved  # what was found by then would depend on the clock
-    return found
 
 
 # -- who has to leave
@@ -90,8 +87,7 @@ def leaving(crowd: Crowd, error: float) -> Leaving:
     if len(crowd.weights) <= SMALL_CROWD:
         return leaving_by_simplex(crowd, error)
     solver = _crowd(crowd)
-    solver.setOptionValue("solver", "hipdlp")
-    solver.setOptionValue("pdlp_optimality_tolerance", error)
+    _few_steps(solver, error)
     return _left(crowd, solver)
 
 
@@ -124,6 +120,7 @@ def _crowd(crowd: Crowd) -> Any:
 
 
 def _left(crowd: Crowd, solver: Any) -> Leaving:
-    found, rows = _solved(solver), len(crowd.weights)
+    solver.run()
+    found, rows = solver.getSolution(), len(crowd.weights)
     prices = np.array(found.row_dual)
     return Leaving(entities=np.array(found.col_value)[: crowd.entities], rows=prices[:rows], shares=-prices[rows:])

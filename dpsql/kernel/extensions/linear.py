@@ -1,129 +1,73 @@
-"""Three and more entities in a row: a linear program, solved approximately and certified by integers."""
+"""A bound of V that is near enough, from one solver after another; the last of them is exact and always ends."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpsql.kernel.extensions.bounds import least_of, margin
-from dpsql.kernel.extensions.owned import NOBODY, Codes, Integers
-from dpsql.plan.operators.shares import UNIT
+from dpsql.kernel.extensions.certified import Certified, certified
+from dpsql.kernel.extensions.merging import Reduced
+from dpsql.kernel.extensions.owned import NOBODY, Owned
+from dpsql.kernel.extensions.packing import Packing, stack_of
+from dpsql.kernel.extensions.program import Door, Point, Program, numbers
+from dpsql.plan.operators.shares import EXACT_FLOW, UNIT
 
-Reals = NDArray[np.float64]
-
-BITS = 20  # prices are integers over 2^20
-MOST_SECONDS = 60.0  # for each attempt
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
 
 
-class Unsolved(Exception):
-    """No solver found a value that can be certified. It says nothing, and the kernel turns it into its one incident.
+def linear(rows: Owned, level: int, small: Reduced, allowed: int, doors: Sequence[Door] | None = None) -> Certified:
+    """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. It answers whatever the rows are, and whatever solvers do.
 
-    What is covered: within the time limit the value is a function of the sets and the level alone, as the rows are in canonical
-    order, solvers run on one thread and without random choices, and nothing of the noise enters. What is not: *whether* a
-    solver ends in time depends on the rows (and on the machine), and the incident shows it, as running times show something
-    anyway. The limit is so far beyond common times that it guards the service, not the answer; so does the limit of rows.
+    Proof. `certified` holds for any point, so what is accepted here is right. That something is: the last point is exact up to
+    the rounding of its numbers to floats. With n entities and m rows, prices rounded up to 2^-40 leave every covered row
+    covered and cost n level 2^-40 (each sum of prices is within 8 * 2^-53 of an exact one, and an integer over 2^40); rows lose
+    less than 2 m / 2^bits for 2^bits >= 2^60 / (m level) and MARGIN of V <= n level. As n < 2^29 and m <= 2^26 all of that is
+    below level / UNIT, and whole units below V and D are then within one unit more than that: within `allowed` >= 1. Where
+    `allowed` is 0, rows have one owner or two. With one, merging leaves nothing, and prices are 0 and 1, points integers. With
+    two, corners of the program and of its dual have coordinates in multiples of 1/2, which are kept as they are.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over rows that name e <= c_e }."""
-
-    owners: Codes
-    weights: Integers
-    capacities: Integers
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What a solver believes to be optimal: x for each row, and y for each entity, the price of its capacity."""
-
-    rows: Reals
-    prices: Reals
-
-
-Door: TypeAlias = Callable[[Program, float, float | None], Point]
-"""A solver: a program, the error of the maximum that is tolerated, and a floor: it may stop once the maximum is below that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certified:
-    """An upper bound of the maximum in units, rounded down, and the sum of the prices in 1 / 2^BITS: its slope in the level.
-
-    `reached` is False where solving stopped early as the bound is below what was asked for.
-    """
-
-    units: int
-    slope: int
-    reached: bool = True
-
-
-def linear(program: Program, allowed: int, doors: Sequence[Door], floor: int | None = None) -> Certified:
-    """A bound B with V <= B <= V + allowed / UNIT; or, if that is below `floor` (in units) anyway, any upper bound below it.
-
-    Proof. For any prices y >= 0, D = sum c_e y_e + sum w_r max(0, 1 - sum of y_e over the owners of r) is at least V (weak
-    duality: sum x_r <= sum x_r (sum y_e) + sum x_r max(0, 1 - sum y_e) for feasible x). D is worked out here in integers, from
-    prices rounded to multiples of 2^-BITS; no rounding of a solver enters it. A point that is scaled down until it is
-    feasible gives P <= V; roundings of its floats are taken off. Where D - P <= allowed / UNIT, D is accepted.
-
-    Raises Unsolved where no door gives that.
-    """
-    for door in doors:
-        try:
-            point = door(program, allowed / UNIT, None if floor is None else (floor - allowed - 1) / UNIT)
-        except Unsolved:
-            continue
-        prices = np.rint(np.clip(np.nan_to_num(point.prices), 0, 1) * 2**BITS).astype(np.int64)
-        bound = dual_bound(program, prices)
-        found = Certified((UNIT * bound) >> BITS, int(prices.sum()))
-        if floor is not None and found.units + 1 + allowed < floor:
-            return Certified(found.units, found.slope, reached=False)
-        if UNIT * (bound / 2**BITS - primal_bound(program, point.rows)) <= allowed:
+    for point in points(small, allowed, doors):
+        found = certified(rows, level, small, point)
+        if found.units - found.least <= allowed:
             return found
-        if floor is not None:  # it may have stopped for the floor and missed it by a rounding
-            return linear(program, allowed, doors)
-    raise Unsolved
+    raise ArithmeticError("an exact solution is not near itself")
 
 
-def dual_bound(program: Program, prices: Integers) -> int:
-    """2^BITS * D for prices in 1 / 2^BITS, exactly."""
-    priced = np.append(prices, 0)  # the last entry stands for NOBODY
-    covered = np.zeros(len(program.weights), dtype=np.int64)
-    for at in range(program.owners.shape[1]):
-        covered += priced[program.owners[:, at]]
-    return exact_dot(program.capacities, prices) + exact_dot(program.weights, np.maximum(0, 2**BITS - covered))
+def points(small: Reduced, allowed: int, doors: Sequence[Door] | None = None) -> Iterator[Point]:
+    """What solvers say, from the fastest to the exact one. The order depends on the program alone, and no clock stops any."""
+    if small.solved:
+        yield Point(np.zeros(0), np.zeros(len(small.people)))
+        return
+    program = Program(small.owners, small.weights, small.capacities)
+    for door in doors_for(program) if doors is None else doors:
+        try:
+            given = door(program, allowed / UNIT)
+            point = Point(numbers(given.rows, len(program.weights)), numbers(given.prices, len(program.capacities)))
+        except Exception:  # noqa: S112 - a solver that fails is one that says nothing
+            continue
+        yield point
+    for x, y in stack_of(packed(program)):
+        yield Point(x, y)
 
 
-def exact_dot(left: Integers, right: Integers) -> int:
-    """The sum of products of integers >= 0, however large."""
-    if int(left.max(initial=0)) * int(right.max(initial=0)) * len(left) < 2**63:
-        return int(left @ right)
-    return sum(map(operator.mul, left.tolist(), right.tolist()))
+def packed(program: Program) -> Packing:
+    rows, at = np.nonzero(program.owners != NOBODY)
+    return Packing(costs=[1] * len(program.weights), limits=program.capacities.tolist(), most=program.weights.tolist(),
+                   lines=program.owners[rows, at].astype(np.int64), columns=rows, entries=[1] * len(rows))
 
 
-def primal_bound(program: Program, rows: Reals) -> float:
-    """A number that V is not below: the sum of a feasible point near the given one."""
-    taken = np.clip(np.nan_to_num(rows), 0, program.weights)
-    load = np.zeros(len(program.capacities))
-    for at in range(program.owners.shape[1]):
-        column = program.owners[:, at]
-        some = column != NOBODY
-        load += np.bincount(column[some], weights=taken[some], minlength=len(load))
-    scale = np.minimum(1.0, program.capacities / np.maximum(load, 1e-300))
-    return float((taken * least_of(program.owners, scale)).sum()) * (1 - 4 * margin(len(taken)))
+def doors_for(program: Program) -> tuple[Door, ...]:
+    """The solvers to try, in order; chosen by the size of the program alone."""
+    from dpsql.kernel.extensions.flow import flow
 
-
-def doors_for(rows: int) -> tuple[Door, ...]:
-    """The solvers to try, in order, for so many variables. The choice depends on their number alone."""
+    widest = int((program.owners != NOBODY).sum(axis=1).max(initial=0))
+    ahead: tuple[Door, ...] = (flow,) if widest <= 2 and int(program.capacities.max(initial=0)) < EXACT_FLOW else ()
     try:
         from dpsql.kernel.extensions import highs
     except ImportError:
         from dpsql.kernel.extensions import portable
-        return (portable.solve,)
-    return (highs.simplex, highs.first_order) if rows <= SIMPLEX_ROWS else (highs.first_order, highs.finer, highs.simplex)
+        return (*ahead, portable.solve)
+    if len(program.weights) <= SIMPLEX_ROWS:
+        return (*ahead, highs.simplex, highs.first_order)
+    return (*ahead, highs.first_order, highs.finer, highs.simplex)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +32,10 @@ class Owned:
     @property
     def total(self) -> int:
         return int(self.weights.sum())
+
+    def capped(self, most: int) -> Owned:
+        """The same rows with weights of at most so much."""
+        return replace(self, weights=np.minimum(self.weights, most)) if self.weights.max(initial=0) > most else self
 
 
 def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
@@ -108,20 +112,26 @@ def merged(owners: Codes, weights: Integers, entities: int) -> tuple[Codes, Inte
     """Each set once, its weights added up, in the order of the sets. Rows are in falling order."""
     if not len(weights):
         return owners, weights
+    order, new = arranged(owners, entities)
+    starts = np.flatnonzero(new)
+    return owners[order[starts]], np.add.reduceat(weights[order], starts)
+
+
+def arranged(owners: Codes, entities: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The order of the sets, and where in it another one begins."""
     columns = [owners[:, at] for at in range(owners.shape[1])]
     if (entities + 1) ** len(columns) < 2**63:
-        key = np.zeros(len(weights), dtype=np.int64)
+        key = np.zeros(len(owners), dtype=np.int64)
         for column in columns:
             key = key * (entities + 1) + (column + 1)
         order = np.argsort(key, kind="stable")
         key = key[order]
-        new = np.concatenate(([True], key[1:] != key[:-1]))
+        new = np.concatenate((np.ones(min(1, len(key)), dtype=bool), key[1:] != key[:-1]))
     else:
         order = np.lexsort(columns[::-1])
         ordered = owners[order]
-        new = np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1)))
-    starts = np.flatnonzero(new)
-    return owners[order[starts]], np.add.reduceat(weights[order], starts)
+        new = np.concatenate((np.ones(min(1, len(ordered)), dtype=bool), (ordered[1:] != ordered[:-1]).any(axis=1)))
+    return order, new
 
 
 def loads(owners: Codes, weights: Integers, entities: int) -> Integers:

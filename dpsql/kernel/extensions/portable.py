@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.kernel.extensions.linear import MOST_SECONDS, Point, Program, Unsolved
+from dpsql.kernel.extensions.leaving import Crowd, Leaving
 from dpsql.kernel.extensions.owned import NOBODY
-from dpsql.kernel.extensions.removals import Crowd, Leaving
+from dpsql.kernel.extensions.program import Point, Program
 
 SOLVERS = ("HiGHS", "PULP_CBC_CMD", "HiGHS_CMD", "COIN_CMD", "GLPK_CMD")
 
 
-def solve(program: Program, gap: float, floor: float | None) -> Point:
-    """The first of `SOLVERS` that is at hand. It looks at neither gap nor floor."""
+def solve(program: Program, gap: float) -> Point:
+    """The first of `SOLVERS` that is at hand. It does not look at the gap."""
     import pulp
 
     problem = pulp.LpProblem("extension", pulp.LpMaximize)
@@ -35,13 +35,11 @@ def _solve(problem: Any) -> None:
     import pulp
 
     for name in SOLVERS:
-        solver = pulp.getSolver(name, msg=False, timeLimit=MOST_SECONDS)
+        solver = pulp.getSolver(name, msg=False)
         if solver.available():
-            break
-    else:
-        raise Unsolved
-    if pulp.LpStatus[problem.solve(solver)] != "Optimal":
-        raise Unsolved
+            problem.solve(solver)
+            return
+    raise LookupError("no solver is at hand")
 
 
 def leaving(crowd: Crowd, error: float) -> Leaving:

@@ -14,47 +14,32 @@ the rows of e have z = 0 and the others are as they were. So R moves by at most 
 and however many cells there are; and it does not rise with the level.
 
 What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When
-an entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `requests.removals` counts with. Q depends
-on the sets and the level alone, as the values of `value` do.
+an entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `requests.removals` counts with. That holds for
+any two numbers within these bounds, each for its own rows; as in `value`, Q is worked out from the sets and the level alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.extensions.bounds import least_of, margin
-from dpsql.kernel.extensions.linear import BITS, Unsolved
-from dpsql.kernel.extensions.owned import MOST_ROWS, NOBODY, Codes, Integers, Owned, coded, each_once, loads, merged
+from dpsql.kernel.extensions.certified import BITS, WHOLE, fitted
+from dpsql.kernel.extensions.leaving import Crowd, Door, Leaving, Sets, crowded
+from dpsql.kernel.extensions.owned import MOST_ROWS, NOBODY, Integers, Owned, coded, each_once, loads, merged
+from dpsql.kernel.extensions.packing import Packing, stack_of
+from dpsql.kernel.extensions.program import numbers
 from dpsql.kernel.extensions.value import Extension
+from dpsql.kernel.extensions.words import gathered, scaled, total
 from dpsql.plan.operators.shares import NEAR, UNIT
 
-Reals = NDArray[np.float64]
-
-WHOLE = 2**BITS
-MOST_SETS = 300_000  # a larger program is not begun: it takes minutes
-
-
-@dataclass(frozen=True, slots=True)
-class Sets:
-    """Sets of entities in cells. `owners[r]` are the entities of row r, `shares[r]` the number of each one's share in the cell
-    of r, `whose[s]` the entity of a share. In canonical order, as in `Owned`.
-    """
-
-    weights: Integers
-    cells: Codes
-    owners: Codes
-    shares: Codes
-    whose: Codes
-
-    @property
-    def entities(self) -> int:
-        return int(self.whose.max(initial=-1)) + 1
+Doors = Sequence[tuple[Door, float]]
+"""Solvers, each with the error that is allowed to it."""
 
 
 def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray[Any]) -> Sets:
@@ -74,169 +59,132 @@ def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """What of the rows matters for R at a level. `heavy[r]` are the shares of row r that are above it, NOBODY beside owners whose
-    share is not; each row has one. `whose[s]` is the entity of such a share, of so many `entities`.
-    """
-
-    weights: Integers
-    owners: Codes
-    heavy: Codes
-    whose: Codes
-    entities: int
-    level: int
-
-    @property
-    def widest(self) -> int:
-        return int((self.owners != NOBODY).sum(axis=1).max(initial=0))
-
-
-def crowded(rows: Sets, totals: Integers, level: int) -> Crowd:
-    """The part of the problem in which somebody may have to leave; `totals` are the loads of all shares.
-
-    Rows without a heavy share bind nobody and are left out. Of the entities without a heavy share only those are kept of which
-
-        sum over the rows r of e of w_r * (number of heavy shares of r) > level.
-
-    Proof that the others have y_e = 0 in some best solution. Let y_e > 0, and s run over the heavy shares, h being whose they are
-    and w(e, s) the weight of the rows of e in s. Without y_e the load of s rises by at most n_s = y_e w(e, s), to level + n_s.
-    Raise y_h by (1 - y_h) n_s / (level + n_s) <= n_s / level, for each s: as z_r <= 1 - y_h for the rows of h, each z_r falls
-    to at most z_r (1 - n_s / (level + n_s)), and the load of s to the level. All of that costs at most
-    sum_s y_e w(e, s) / level <= y_e. Shares that are not heavy stay so whoever leaves. Entities that are left out are struck
-    from their rows; rows of a cell that then name the same owners have the same z and are one.
-    """
-    above = np.append(totals > level, False)  # the last entry stands for NOBODY, here and below
-    many = above[rows.shares].sum(axis=1)
-    bound = many > 0
-    weights, owners, cells, many = rows.weights[bound], rows.owners[bound], rows.cells[bound], many[bound]
-    kept = np.append(loads(owners, weights * many, rows.entities) > level, False)
-    kept[rows.whose[above[:-1]]] = True
-    count = int(kept.sum())
-    code = np.where(kept, np.cumsum(kept) - 1, NOBODY).astype(np.int32)
-    keys = np.unique(_keys(cells, code[np.where(above[rows.shares[bound]], owners, np.int32(NOBODY))], count))
-    keys = keys[keys >= 0]
-    sets, weights = merged(np.column_stack((cells, each_once(code[owners]))), weights, max(count, int(cells.max(initial=0))))
-    here = _keys(sets[:, 0], sets[:, 1:], count)
-    place = np.searchsorted(keys, here)
-    heavy = np.where(np.append(keys, -2)[place] == here, place, NOBODY).astype(np.int32)
-    return Crowd(weights, sets[:, 1:], heavy, (keys % max(count, 1)).astype(np.int32), count, level)
-
-
-def _keys(cells: Codes, owners: Codes, count: int) -> Integers:
-    """A number for each owner in each cell, -1 for NOBODY."""
-    return np.where(owners == NOBODY, -1, cells[:, None].astype(np.int64) * max(count, 1) + owners)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """What a solver believes to be optimal: y for each entity, and the prices of rows and, times the level, of heavy shares."""
-
-    entities: Reals
-    rows: Reals
-    shares: Reals
-
-
-Door: TypeAlias = Callable[[Crowd, float], Leaving]
-"""A solver: a crowd, and the relative error that is tolerated."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fewest:
     """Q at a level, and a line that R is not below at any: `at_zero` - `slope` * level, in entities."""
 
     units: int
-    at_zero: float
-    slope: float
+    at_zero: Fraction
+    slope: Fraction
+
+    def at_least(self, level: int) -> int:
+        """A lower bound of UNIT R(level), rounded down."""
+        return math.floor(UNIT * (self.at_zero - self.slope * level))
 
 
-def fewest(crowd: Crowd, doors: Sequence[tuple[Door, float]]) -> Fewest:
-    """Q of a crowd. Raises Unsolved where no door, with the error named beside it, comes near enough.
+def fewest(rows: Sets, totals: Integers, level: int, doors: Doors | None = None) -> Fewest:
+    """Q of a level. It answers whatever the rows are, and whatever solvers do.
 
-    Proof. `repaired` makes a solution of whatever a solver gives, so UNIT R <= Q; `line` makes a lower bound of its prices, with
-    the roundings of floats taken off, so Q is accepted where it is within NEAR of that.
+    Proof. `enough` makes a solution of whatever a solver gives, and `line` a lower bound, both in integers and on the rows
+    themselves; Q is accepted where it is within NEAR of that bound. The last answer is always accepted: it is exact but for
+    the rounding of its numbers to floats. With n < 2^29 entities and shares and m <= 2^26 rows, y is rounded up to 2^-40, so
+    no load rises; prices of shares, rounded up, cost 2^-40 each; prices of rows, rounded down to 2^-35 at least, and scaled by
+    MARGIN, lose m 2^-35 + n 2^-40. In units all of that is less than one; and rounding Q up is less than the other one.
     """
-    if crowd.widest <= 1:  # each entity has rows of its own: of the largest of its shares all but the level has to leave
-        most = np.zeros(crowd.entities, dtype=np.int64)
-        np.maximum.at(most, crowd.whose, loads(crowd.heavy, crowd.weights, len(crowd.whose)))
-        units = -(-UNIT * repaired(crowd, np.zeros(crowd.entities, dtype=np.int64)) // WHOLE)
-        return Fewest(units, float(crowd.entities), float((1 / most).sum()) * (1 + margin(crowd.entities)))
-    if len(crowd.weights) > MOST_SETS:
-        raise Unsolved
-    for door, error in doors:
+    crowd = crowded(rows, totals, level)
+    for found in answers(crowd, doors):
+        units = -(-UNIT * enough(rows, totals, crowd, found) // WHOLE)
+        fewer = Fewest(units, *line(rows, crowd, found))
+        if units - UNIT * (fewer.at_zero - fewer.slope * level) <= NEAR:
+            return fewer
+    raise ArithmeticError("an exact solution is not near itself")
+
+
+def answers(crowd: Crowd, doors: Doors | None = None) -> Iterator[Leaving]:
+    """What solvers say, from the fastest to the exact one. The order depends on the crowd alone, and no clock stops any."""
+    rows = len(crowd.weights)
+    if crowd.widest <= 1:
+        yield alone(crowd)
+    for door, error in usual_doors() if doors is None else doors:
         try:
-            found = door(crowd, error)
-        except Unsolved:
+            given = door(crowd, error)
+            found = Leaving(*(numbers(part, count) for part, count in (
+                (given.entities, crowd.entities), (given.rows, rows), (given.shares, len(crowd.whose)))))
+        except Exception:  # noqa: S112 - a solver that fails is one that says nothing
             continue
-        leaving = np.rint(np.clip(np.nan_to_num(found.entities), 0, 1) * WHOLE).astype(np.int64)
-        units = -(-UNIT * repaired(crowd, leaving) // WHOLE)
-        at_zero, slope = line(crowd, found)
-        if units - UNIT * (at_zero - slope * crowd.level) <= NEAR:
-            return Fewest(units, at_zero, slope)
-    raise Unsolved
+        yield found
+    for x, y in stack_of(packed(crowd)):
+        yield Leaving(entities=y[rows:], rows=x[:rows], shares=x[rows:])
 
 
-def repaired(crowd: Crowd, leaving: Integers) -> int:
-    """The sum of a solution near the given one, in 1 / WHOLE, exactly.
+def alone(crowd: Crowd) -> Leaving:
+    """Where each entity has rows of its own: of the largest of its shares all but the level has to leave."""
+    load = loads(crowd.heavy, crowd.weights, len(crowd.whose))
+    last = np.zeros(crowd.entities, dtype=np.int64)
+    order = np.argsort(load, kind="stable")
+    last[crowd.whose[order]] = order  # the largest comes last
+    largest = np.zeros(len(load))
+    largest[last] = 1 / load[last]
+    return Leaving(entities=1 - crowd.level / load[last], rows=crowd.weights * largest[crowd.heavy[:, 0]],
+                   shares=crowd.level * largest)
+
+
+def packed(crowd: Crowd) -> Packing:
+    """The dual program, with prices a of rows and `level` times the prices v of shares: see `line`."""
+    rows, entities, shares = len(crowd.weights), crowd.entities, len(crowd.whose)
+    named, at = np.nonzero(crowd.owners != NOBODY)
+    bound, place = np.nonzero(crowd.heavy != NOBODY)
+    return Packing(costs=[1] * rows + [-1] * shares, limits=[0] * rows + [1] * entities, most=None,
+                   lines=np.concatenate((np.arange(rows), bound, rows + crowd.owners[named, at])),
+                   columns=np.concatenate((np.arange(rows), rows + crowd.heavy[bound, place], named)),
+                   entries=[crowd.level] * rows + (-crowd.weights[bound]).tolist() + [1] * len(named))
+
+
+def enough(rows: Sets, totals: Integers, crowd: Crowd, found: Leaving) -> int:
+    """The sum of a solution near the given one, in 1 / WHOLE, exactly. Whoever is not of the crowd stays.
 
     Proof. Let l be the load of a heavy share of e for the given y, and where l > level raise y_e by (1 - y_e)(l - level) / l, for
     the share that asks for most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in `crowded`;
-    raising others lowers it further. All numbers are multiples of 1 / WHOLE, and what is raised is rounded up; y_e stays below
-    1, as 1 is a multiple too.
+    raising others lowers it further. All numbers are multiples of 1 / WHOLE, and what is raised is rounded up; y_e stays at
+    most 1, as 1 is a multiple too. Shares that are not heavy bind nobody.
     """
-    given = np.append(leaving, 0)  # the last entry stands for NOBODY
-    stays = np.full(len(crowd.weights), WHOLE, dtype=np.int64)
-    for at in range(crowd.owners.shape[1]):
-        stays -= given[crowd.owners[:, at]]
-    load = exact_loads(crowd, np.maximum(stays, 0))
-    limit = crowd.level * WHOLE
+    leaving = np.zeros(rows.entities + 1, dtype=np.int64)  # the last entry stands for NOBODY
+    leaving[crowd.people] = np.ceil(np.minimum(numbers(found.entities, crowd.entities), 1.0) * WHOLE).astype(np.int64)
+    above = np.flatnonzero(totals > crowd.level)
+    code = np.full(len(totals) + 1, NOBODY, dtype=np.int32)
+    code[above] = np.arange(len(above), dtype=np.int32)
+    heavy = code[rows.shares]
+    stays = np.full(len(rows.weights), WHOLE, dtype=np.int64)
+    for at in range(rows.owners.shape[1]):
+        stays -= leaving[rows.owners[:, at]]
+    limit, whose = crowd.level * WHOLE, rows.whose[above].tolist()
     more: dict[int, int] = {}
-    for share in np.flatnonzero(load > limit).tolist():
-        entity, there = int(crowd.whose[share]), int(load[share])
-        more[entity] = max(more.get(entity, 0), -((int(leaving[entity]) - WHOLE) * (there - limit) // there))
-    return int(leaving.sum()) + sum(more.values())
+    for entity, there in zip(whose, gathered(heavy, rows.weights, np.maximum(stays, 0), len(above)), strict=True):
+        if there > limit:
+            more[entity] = max(more.get(entity, 0), -((int(leaving[entity]) - WHOLE) * (there - limit) // there))
+    return total(leaving) + sum(more.values())
 
 
-def exact_loads(crowd: Crowd, stays: Integers) -> NDArray[np.object_]:
-    """The sum of w_r z_r of each heavy share, in 1 / WHOLE, as integers of any size."""
-    small = int(crowd.weights.max(initial=0)) * WHOLE * max(1, len(stays)) < 2**63
-    load: NDArray[Any] = np.zeros(len(crowd.whose), dtype=np.int64 if small else object)
-    size = crowd.weights * stays if small else crowd.weights.astype(object) * stays
-    for at in range(crowd.heavy.shape[1]):
-        some = crowd.heavy[:, at] != NOBODY
-        np.add.at(load, crowd.heavy[some, at], size[some])
-    return load.astype(object)
+def line(rows: Sets, crowd: Crowd, found: Leaving) -> tuple[Fraction, Fraction]:
+    """A line that R is not below, at_zero - slope * level, from prices a of rows and v of shares.
 
-
-def line(crowd: Crowd, found: Leaving) -> tuple[float, float]:
-    """A line that R is not below, at_zero - slope * level, from prices a of rows and v of heavy shares.
-
-    Proof. Let 0 <= a_r <= w_r * (sum of v_s over the heavy shares s of r), and let the a_r of each entity's rows add up to at
+    Proof. Let 0 <= a_r <= w_r * (sum of v_s over the shares s of r), and let the a_r of each entity's rows add up to at
     most 1. For any solution y, z at a level
 
         sum y_p >= sum over p of y_p * (sum of a_r over the rows of p) = sum over r of a_r * (sum of y_p over the owners of r)
                 >= sum a_r (1 - z_r) >= sum a_r - sum over s of v_s * load_s >= sum a_r - level * sum v_s.
 
-    At another level other shares may be heavy, but those of v are bound there too. Prices are cut down until they are so, and
-    roundings are taken off.
+    The prices of shares are integers over 2^(BITS + bits), level < 2^bits, those of rows integers over 2^BITS or, where their
+    sum asks for it, somewhat less; both conditions are seen to in integers (`scaled`, `fitted`).
     """
-    price = np.clip(np.nan_to_num(found.shares), 0, None) / crowd.level
-    priced, room = np.append(price, 0.0), np.zeros(len(crowd.weights))
-    for at in range(crowd.heavy.shape[1]):
-        room += priced[crowd.heavy[:, at]]
-    rows = np.minimum(np.clip(np.nan_to_num(found.rows), 0, None), crowd.weights * room * (1 - margin(8)))
-    served = np.zeros(crowd.entities)
-    for at in range(crowd.owners.shape[1]):
-        some = crowd.owners[:, at] != NOBODY
-        served += np.bincount(crowd.owners[some, at], weights=rows[some], minlength=crowd.entities)
-    rows = rows * least_of(crowd.owners, np.minimum(1.0, 1 / np.maximum(served, 1e-300)))
-    lost = margin(len(rows) + len(price))
-    return float(rows.sum()) * (1 - 4 * lost), float(price.sum()) * (1 + lost)
+    bits, size = crowd.level.bit_length(), np.maximum(crowd.weights, 1)
+    prices = np.zeros(len(rows.whose) + 1, dtype=np.int64)  # the last entry stands for NOBODY
+    asked = np.ceil(np.minimum(numbers(found.shares, len(crowd.whose)), 1.0) / crowd.level * 2.0 ** (BITS + bits))
+    prices[crowd.numbers] = np.minimum(asked.astype(np.int64), 2 ** (BITS + bits) // crowd.level)
+    priced = np.zeros(len(rows.weights), dtype=np.int64)
+    for at in range(rows.shares.shape[1]):
+        priced += prices[rows.shares[:, at]]
+    each = np.append(np.minimum(numbers(found.rows, len(crowd.weights)), 1.0) * WHOLE / size, 0.0)  # for a weight of one
+    given = np.floor(np.minimum(each[crowd.places] * rows.weights, WHOLE)).astype(np.int64)
+    given = np.minimum(given, scaled(rows.weights, np.minimum(priced, 2**44), bits, WHOLE))
+    shift = max(0, total(given).bit_length() - 61)
+    served = fitted(rows.owners, given >> shift, np.full(rows.entities, WHOLE >> shift, dtype=np.int64))
+    return Fraction(total(served) << shift, WHOLE), Fraction(total(prices), 2 ** (BITS + bits))
 
 
 class Removals:
     """Q at each of several rising levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
 
-    def __init__(self, rows: Sets, levels: Sequence[int], doors: Sequence[tuple[Door, float]] = ()) -> None:
+    def __init__(self, rows: Sets, levels: Sequence[int], doors: Doors | None = None) -> None:
         """`doors` replaces the choice of solvers."""
         self._rows, self.levels, self._doors = rows, tuple(levels), doors
         self._totals = loads(rows.shares, rows.weights, len(rows.whose))
@@ -250,7 +198,8 @@ class Removals:
     def _enough(self, level: int) -> int:
         """An upper bound of Q: 1 - level / load for every heavy share is a solution, as z_r <= level / load for its rows."""
         heavy = self._totals[self._totals > level]
-        return math.ceil(UNIT * float((1 - level / heavy).sum()) * (1 + margin(len(heavy)))) + NEAR if len(heavy) else 0
+        most = np.floor((1 - level / heavy) * WHOLE).astype(np.int64) + 2  # each quotient is off by less than 2^-50
+        return -(-UNIT * total(most) // WHOLE) + NEAR if len(heavy) else 0
 
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
@@ -263,11 +212,10 @@ class Removals:
 
     def refine(self, j: int) -> None:
         """Work Q of one level out, and raise the bounds of the others by its line."""
-        found = fewest(crowded(self._rows, self._totals, self.levels[j]), self._doors or usual_doors())
+        found = fewest(self._rows, self._totals, self.levels[j], self._doors)
         self.low[j] = self.high[j] = found.units
         for i, level in enumerate(self.levels):
-            least = math.floor(UNIT * (found.at_zero - found.slope * level))
-            self.low[i] = min(self.high[i], max(self.low[i], least))
+            self.low[i] = min(self.high[i], max(self.low[i], found.at_least(level)))
 
     def refine_towards(self, j: int) -> None:
         """Work out the highest level that is open from j upwards: it is the easiest, and its line may settle the rest."""
@@ -284,7 +232,7 @@ class Removals:
         return self.high[j] <= limit
 
 
-def usual_doors() -> tuple[tuple[Door, float], ...]:
+def usual_doors() -> Doors:
     """The solvers to try, in order."""
     try:
         from dpsql.kernel.extensions import highs

@@ -11,11 +11,24 @@ most `level`, in one direction, whatever the rows are. It needs w >= 0: with a w
 not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013; for joins, Dong,
 Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022.
 
-What is released is a whole number of units of 1 / UNIT, F = floor(UNIT * B): B = V where rows have one owner (closed form) or
-two (flow), else V <= B <= V + slack / UNIT (`linear`). Then UNIT * B moves by at most UNIT * level + slack, the integer `pull`
-of `plan.operators.shares`; so does its floor. F depends on the sets and the level alone: the way there (rows in canonical
-order, one thread, a choice of solver by size) does not look at noise, at other levels or at how F will be used. Where F stands
-above an upper bound of V that the level's own rows give, it is lowered to that: the smaller of the two is within the slack too.
+What is released is a whole number F of units of 1 / UNIT with
+
+    floor(UNIT V) <= F <= UNIT V + slack,                                                                                (*)
+
+where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.shares`). So F moves by at most `pull` =
+UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer, floor(UNIT V) <=
+floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level + slack, and
+F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for its own
+rows, however they come about: which solver was near enough, whether one is missing, crashed or lied, does not enter. It needs
+only that noise which is added to F, or has a part in what becomes of F, does not: or it would not be a shift by a
+number. `linear` sees the rows and the level, and nothing else: no noise, no other level, no clock, nor how F will be used.
+With the same solvers at hand F is a function of the sets and the level alone, as rows are in canonical order, solvers run on one
+thread, without random choices, and the choice of solvers is by size.
+
+What is told of F before it is worked out are bounds: `low` <= F <= `high` always, from closed forms and from the prices of
+other levels, whichever were worked out; a level is worked out to the end or not at all. Where the bounds meet without that, F
+is that number. Where a bound D of (*) stands above an upper bound that the level's own rows give in closed form, F is
+lowered to that: the smaller of the two is an upper bound too.
 """
 
 from __future__ import annotations
@@ -25,17 +38,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsql.kernel.extensions import bounds
-from dpsql.kernel.extensions.flow import flow
-from dpsql.kernel.extensions.linear import BITS, Certified, Door, Program, doors_for, linear
+from dpsql.kernel.extensions.certified import Certified
+from dpsql.kernel.extensions.linear import linear
 from dpsql.kernel.extensions.merging import Reduced, reduced
 from dpsql.kernel.extensions.owned import Owned, loads
-from dpsql.plan.operators.shares import EXACT_FLOW, UNIT, slack
+from dpsql.kernel.extensions.program import Door
+from dpsql.kernel.extensions.words import total
+from dpsql.plan.operators.shares import UNIT, slack
 
 
 class Extension:
     """F at each of several levels, between bounds that `refine` narrows until they meet: low[j] <= F(levels[j]) <= high[j]."""
 
-    def __init__(self, rows: Owned, levels: Sequence[int], owners: int, doors: Sequence[Door] = ()) -> None:
+    def __init__(self, rows: Owned, levels: Sequence[int], owners: int, doors: Sequence[Door] | None = None) -> None:
         """`owners` is the public number of owner columns, which decides the slack; `doors` replaces the choice of solvers."""
         self._rows, self.levels, self._owners, self._doors = rows, tuple(levels), owners, doors
         self._totals = loads(rows.owners, rows.weights, rows.entities)
@@ -45,7 +60,7 @@ class Extension:
         self.low, self.high = [], []
         for level in self.levels:
             self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
-            self.high.append(bounds.upper(sizes, int(np.minimum(ranked, level).sum())))
+            self.high.append(bounds.upper(sizes, total(np.minimum(ranked, level))))
         self._ceiling = list(self.high)
 
     def left(self, j: int) -> Reduced:
@@ -61,38 +76,31 @@ class Extension:
             self.refine(j)
         return self.low[j]
 
-    def refine(self, j: int, floor: int | None = None) -> None:
-        """Know more about one level. With a `floor` it may stop as soon as F is known to be below it."""
+    def refine(self, j: int) -> None:
+        """Know more about one level: first what is left of it and its closed forms, then F."""
         small = self._reduced.get(j)
         if small is None:
-            self._reduced[j] = small = reduced(self._rows, self._totals, self.levels[j])
-            if small.solved:
-                self._settle(j, Certified(UNIT * small.fixed, small.spent << BITS))
+            self._reduced[j] = small = self._begun(j)
+            if not small.solved:
                 return
-            whole = UNIT * small.fixed
-            room = int(np.minimum(small.loads, small.capacities).sum())
-            self._ceiling[j] = min(self._ceiling[j], whole + bounds.upper(bounds.by_size(small.owners, small.weights), room))
-            kept = bounds.least_of(small.owners, bounds.shares(small.capacities, small.loads))
-            self._narrow(j, whole + bounds.lower(small.weights, kept), self._ceiling[j])
-            return
-        allowed = slack(self.levels[j], self._owners)
-        if small.widest <= 2 and int(small.capacities.max()) < EXACT_FLOW:
-            self._narrow(j, *2 * [UNIT * small.fixed + flow(small.owners[:, :2], small.weights, small.capacities)])
-            return
-        program = Program(small.owners, small.weights, small.capacities)
-        rest = None if floor is None else floor - UNIT * small.fixed
-        found = linear(program, allowed, self._doors or doors_for(len(small.weights)), rest)
-        self._settle(j, Certified(UNIT * small.fixed + found.units, (small.spent << BITS) + found.slope, found.reached))
+        found = linear(self._rows, self.levels[j], small, slack(self.levels[j], self._owners), self._doors)
+        self.low[j] = self.high[j] = max(found.least, min(found.units, self._ceiling[j]))
+        self._share(j, found)
 
-    def _settle(self, j: int, found: Certified) -> None:
-        """A bound of level j is one of every level: for fixed prices it is linear in the level, with their sum as slope."""
-        if found.reached:
-            value = min(found.units, self._ceiling[j])
-            self.low[j] = self.high[j] = value
+    def _begun(self, j: int) -> Reduced:
+        """What is left of a level. Weights above it are cut to it: V is the same, as x_r is at most the load of its owners."""
+        level, rows = self.levels[j], self._rows.capped(self.levels[j])
+        totals = self._totals if rows is self._rows else loads(rows.owners, rows.weights, rows.entities)
+        small = reduced(rows, totals, level)
+        room, whole = total(np.minimum(small.loads, small.capacities)), UNIT * small.fixed
+        self._ceiling[j] = min(self._ceiling[j], whole + bounds.upper(bounds.by_size(small.owners, small.weights), room))
+        kept = bounds.least_of(small.owners, bounds.shares(small.capacities, small.loads))
+        self.low[j] = max(self.low[j], whole + bounds.lower(small.weights, kept))
+        self.high[j] = max(self.low[j], min(self.high[j], self._ceiling[j]))
+        return small
+
+    def _share(self, j: int, found: Certified) -> None:
+        """The prices of level j bound every level."""
         for i, level in enumerate(self.levels):
-            moved = found.units + 1 + -((self.levels[j] - level) * UNIT * found.slope >> BITS)
-            self.high[i] = max(self.low[i], min(self.high[i], moved + slack(level, self._owners)))
-
-    def _narrow(self, j: int, low: int, high: int) -> None:
-        self.low[j] = max(self.low[j], low)
-        self.high[j] = max(self.low[j], min(self.high[j], high))
+            most = found.at_most(level, self.levels[j]) + slack(level, self._owners)
+            self.high[i] = max(self.low[i], min(self.high[i], most))

@@ -35,9 +35,9 @@ def highest(extension: Extension, shifts: Sequence[int]) -> tuple[int, int | Non
     Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose
     high[j] + shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is
     known, then every other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later:
-    j wins. Otherwise j is refined. A refinement may stop once F_j + shifts[j] is below `floor`, a value that some level
-    surely reaches: then high[j] falls below it and j is not taken again before that level. F_j depends on nothing but the sets
-    and the level (`kernel.extensions.value`), in whatever order levels are worked out and wherever others stop.
+    j wins. Otherwise j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else:
+    `refine` is not told of them, and F_j depends on nothing but the sets and the level (`kernel.extensions.value`), in whatever
+    order levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
     """
     places = range(len(shifts))
     while True:
@@ -46,5 +46,4 @@ def highest(extension: Extension, shifts: Sequence[int]) -> tuple[int, int | Non
             return 0, None
         if extension.exact(best):
             return extension.low[best] + shifts[best], best
-        floor = max(0, *(extension.low[j] + shifts[j] for j in places if j != best), extension.low[best] + shifts[best])
-        extension.refine(best, floor - shifts[best])
+        extension.refine(best)

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.extensions.leaving import Sets
 from dpsql.kernel.extensions.owned import MOST_ROWS, signed
-from dpsql.kernel.extensions.removals import Sets, sets_of
+from dpsql.kernel.extensions.removals import sets_of
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
 from dpsql.plan.operators.shares import Shares

@@ -7,9 +7,8 @@ Chen and Zhou's recursive mechanism, SIGMOD 2013, with McKenna and Sheldon's per
 
 The most accurate of the ways here where it is feasible: on graphs its median error is two and a half times that of the best
 level if it were known and cost nothing, two thirds of that of `balance` (`tests/bench/levels.py`). The number of removals
-is the value of a linear program over the rows of those that are above a level: some hundred thousand rows take seconds. A
-program that is larger than MOST_SETS of `kernel.extensions.removals` where it matters, or is not solved in time, fails as an
-incident after the charge, as in `balance`; then `balance` is what to use.
+is the value of a linear program over the rows of those that are above a level: some hundred thousand rows take seconds,
+some million can take long; then `balance` is what to use.
 
 CAUTION   a level t has the prior weight t^-CAUTION, as in `balance`
 """

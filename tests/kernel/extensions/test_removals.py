@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,24 +12,13 @@ from kernel.extensions.hypergraphs import Rows, of_sets, random_rows
 from scipy.optimize import linprog
 
 from dpsql.kernel.extensions import highs, portable
-from dpsql.kernel.extensions.linear import Unsolved
+from dpsql.kernel.extensions.certified import WHOLE
+from dpsql.kernel.extensions.leaving import Door, Leaving, Sets, crowded
 from dpsql.kernel.extensions.owned import loads
-from dpsql.kernel.extensions.removals import (
-    WHOLE,
-    Crowd,
-    Door,
-    Leaving,
-    Removals,
-    Sets,
-    crowded,
-    fewest,
-    line,
-    repaired,
-    sets_of,
-)
+from dpsql.kernel.extensions.removals import Doors, Removals, enough, line, sets_of
 from dpsql.plan.operators.shares import NEAR, UNIT
 
-EXACT: tuple[tuple[Door, float], ...] = ((highs.leaving_by_simplex, 0.0),)
+EXACT: Doors = ((highs.leaving_by_simplex, 0.0),)
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ def cases(seed: int, number: int) -> list[tuple[Cells, int]]:
     return found
 
 
-def value(given: Cells, level: int, doors: Sequence[tuple[Door, float]] = ()) -> int:
+def value(given: Cells, level: int, doors: Doors | None = None) -> int:
     return Removals(given.sets(), [level], doors).value(0)
 
 
@@ -186,24 +174,11 @@ def test_whatever_a_solver_gives_becomes_a_solution_and_a_bound(effort: float) -
         for spread in (0.0, 1e-3, 0.1, 1.0):
             for _ in range(int(5 * effort)):
                 found = Leaving(*(part + spread * draw.normal(size=len(part)) for part in (exact.entities, exact.rows, exact.shares)))
-                leaving = np.rint(np.clip(found.entities, 0, 1) * WHOLE).astype(np.int64)
-                at_zero, slope = line(crowd, found)
-                assert repaired(crowd, leaving) / WHOLE >= truth - 1e-6 >= at_zero - slope * level - 2e-6
+                at_zero, slope = line(rows, crowd, found)
+                assert enough(rows, totals, crowd, found) / WHOLE >= truth - 1e-6 >= at_zero - slope * level - 2e-6
                 for other in (level // 2 + 1, 2 * level):
                     there = highs.leaving_by_simplex(crowded(rows, totals, other), 0.0).entities.sum() if (totals > other).any() else 0
                     assert at_zero - slope * other <= there + 1e-6
-        with pytest.raises(Unsolved):
-            fewest(crowd, [(lambda crowd, error: Leaving(np.zeros(crowd.entities), np.zeros(len(crowd.weights)),
-                                                         np.zeros(len(crowd.whose))), 0.0)])
-
-
-def test_programs_that_are_too_large_are_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(crowd: Crowd, error: float) -> Leaving:
-        raise AssertionError
-
-    monkeypatch.setattr("dpsql.kernel.extensions.removals.MOST_SETS", 100)
-    with pytest.raises(Unsolved):
-        Removals(crowd_of(9), [30], [(never, 0.0)]).value(0)
 
 
 def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
