@@ -32,6 +32,8 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
     except Error as fault:
         if fault.text == text:  # binding has told the place, and does not know which of several statements it is
             fault.source = source
+        if fault.span is None and fault.code == "too-large":  # no part of it alone, but what it asks for together
+            fault.span = Span(0, len(text))
         raise fault.located(text, source) from None
     except MemoryError:  # while planning, before anything is charged: what is public is too large for this machine
         raise Unsupported("this statement is too large to be planned here", code="too-large", span=Span(0, len(text)),
