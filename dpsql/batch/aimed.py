@@ -25,13 +25,13 @@ from dpsql.accounting.filter import Limit, purse
 from dpsql.batch.combine import WRITTEN, Cells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
 from dpsql.batch.group import Group, Kind, Plan, Told
-from dpsql.batch.measured import KINDS, Measured
+from dpsql.batch.measured import KINDS, Measured, chosen
 from dpsql.batch.plan import Batch
 from dpsql.batch.records import Asked, Record, about, asked_of
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
 from dpsql.requests import Blocked, Blocks
-from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
+from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.catalogue import Plan as Search
 from dpsql.strategies.certificate import Noise
 from dpsql.types import Span
@@ -275,10 +275,10 @@ def _cheapest(group: Group, targets: Array) -> tuple[Measured, Cost]:
 
 def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, Search]) -> tuple[Measured, Cost]:
     workload, one = group.smaller.workload, (group.moved * group.unit) ** 2
-    strategy, verdicts = best(workload, None if aims is None else aims / one, plans)
+    strategy, verdicts = chosen(group, None if aims is None else aims / one, plans)
     reach = float((strategy.variances(workload) * one / targets).max())
     price = pure(_up(math.sqrt(reach))) if group.pure else concentrated(_up(reach / 2))
-    return Measured(group=group, strategy=strategy, verdicts=tuple(verdicts)), price
+    return Measured(group=group, strategy=strategy, verdicts=verdicts), price
 
 
 def _up(number: float) -> Fraction:

@@ -35,7 +35,7 @@ from dpsql.workload.workload import Product, Reduced, Workload
 NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
 AGAINST_NOISE = 1.5  # scales of the noise of costs that a bucket must save: it is fooled by the least of many noises
-LARGEST = 2**27  # entries of a matrix of all numbers over buckets
+LARGEST = 2**24  # entries of a matrix of all numbers over buckets
 FEW = 48  # buckets up to which the best strategies known take no time to find
 
 

@@ -15,7 +15,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import Over
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 
-LARGEST = 10**8  # entries of a matrix that is written out
+LARGEST = 2**24  # entries of a matrix that is written out
 Numbers = NDArray[np.int64]
 
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Kind, Told, too_small
+from dpsql.errors import Unsupported
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.requests import WIDEST, Blocked, Blocks
 from dpsql.strategies.base import Block, Strategy
-from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.catalogue import NoStrategy, Verdict, best
+from dpsql.strategies.catalogue import Plan as Search
 from dpsql.strategies.certificate import Noise
+from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import Reduced, Workload
 
 KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
+MOST_CELLS = 10**7  # of a marginal that is read, or answers that get noise
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -87,6 +92,30 @@ def blocks_of(group: Group, smaller: Reduced, strategy: Strategy, price: Cost) -
     return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
 
 
+def check_room(smaller: Reduced, strategy: Strategy) -> None:
+    """Raise Unsupported where a marginal over all values, or a matrix over them, or all answers are too large: values that a
+    workload does not tell apart are merged where it is planned, and not where rows are read."""
+    line = strategy.domain.shape != smaller.workload.domain.shape
+    sizes = [math.prod(map(len, smaller.classes))] if line else [len(numbers) for numbers in smaller.classes]
+    answers = 0
+    for block in strategy.blocks:
+        answers += block.rows
+        if math.prod(sizes[axis] for axis in block.axes) > MOST_CELLS or answers > MOST_CELLS:
+            raise too_large("a measurement", max(answers, math.prod(sizes[axis] for axis in block.axes)), MOST_CELLS)
+        for axis, factor in zip(block.axes, block.factors, strict=True):
+            if not isinstance(factor, Identity | Total | Intervals) and factor.n != sizes[axis]:
+                room("a matrix of queries over all values", factor.rows, sizes[axis])
+
+
+def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tuple[Strategy, tuple[Verdict, ...]]:
+    """The best of some strategies. Raises Unsupported where there is none."""
+    try:
+        strategy, verdicts = best(group.smaller.workload, targets, plans, partial(check_room, group.smaller))
+    except NoStrategy as refused:
+        raise Unsupported(str(refused), code="too-large", try_="fewer keys, coarser keys, or the statements one by one") from None
+    return strategy, tuple(verdicts)
+
+
 def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Cost) -> Array:
     """The variances of a workload's answers by a strategy at a price, in the unit of the aggregate."""
     amount = float(price.epsilon if strategy.noise == "laplace" and price.epsilon is not None else price.rho)
@@ -109,6 +138,7 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
     if isinstance(own, Identity | Total | Intervals) and numbers[0] == 0 and (np.diff(numbers) >= 0).all():
         return _widened_intervals(own, numbers)
     dense = own.dense()
+    room("a matrix of queries over all values", dense.shape[0], len(numbers))
     wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
     wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
     return Dense(wide)

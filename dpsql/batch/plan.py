@@ -141,6 +141,7 @@ def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Est
 
 def counted(question: Question, over: Over) -> Array:
     """Over how many groups an aggregate over groups adds up, for each cell."""
+    _check_count(math.prod(len(key.values) for key in question.keys))
     each, others = np.ones(1), 1.0
     for key in question.keys:
         values = key.values

@@ -6,14 +6,15 @@ A name is that of a fixed strategy of `strategies.catalogue`, or that of another
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from dpsql.batch import dawa, privtree
 from dpsql.batch.group import Group, Plan
-from dpsql.batch.measured import Measured
+from dpsql.batch.measured import Measured, check_room, chosen
 from dpsql.errors import OptionError
 from dpsql.strategies.base import Refusal
-from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, best
+from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict, attempted
 from dpsql.types import Span
 
 Maker: TypeAlias = Callable[[Group], Plan | Refusal]
@@ -33,9 +34,9 @@ def planned(group: Group, name: str, span: Span | None) -> Plan:
         return made
     plans = LAPLACE if group.pure else GAUSSIAN
     if name == "auto":
-        strategy, verdicts = best(group.smaller.workload, plans=plans)
-        return Measured(group=group, strategy=strategy, verdicts=tuple(verdicts))
-    found = plans[name](group.smaller.workload, None)
+        strategy, verdicts = chosen(group, None, plans)
+        return Measured(group=group, strategy=strategy, verdicts=verdicts)
+    found = attempted(partial(plans[name], group.smaller.workload, None), partial(check_room, group.smaller))
     if isinstance(found, Refusal):
         raise _refused(name, found.because, span)
     return Measured(group=group, strategy=found, verdicts=(Verdict(name=name, strategy=found, because=""),))

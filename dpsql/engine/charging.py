@@ -12,7 +12,7 @@ from dpsql.answer import Answer, compose
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.session import Session
-from dpsql.errors import BudgetExhausted, Error, InternalError
+from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Refused
 from dpsql.options import Options
 from dpsql.plan.certificate import Unbounded
@@ -21,6 +21,7 @@ from dpsql.plan.question import Question
 from dpsql.requests import Request
 from dpsql.script import Released
 from dpsql.spending import exhausted
+from dpsql.types import Span
 
 
 @contextlib.contextmanager
@@ -31,7 +32,12 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
     except Error as fault:
         if fault.text == text:  # binding has told the place, and does not know which of several statements it is
             fault.source = source
+        if fault.span is None and fault.code == "too-large":  # no part of it alone, but what it asks for together
+            fault.span = Span(0, len(text))
         raise fault.located(text, source) from None
+    except MemoryError:  # while planning, before anything is charged: what is public is too large for this machine
+        raise Unsupported("this statement is too large to be planned here", code="too-large", span=Span(0, len(text)),
+                          try_="fewer values, fewer grouping sets, or coarser keys").located(text, source) from None
     except (InvalidPlan, Unbounded) as fault:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 

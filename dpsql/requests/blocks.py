@@ -11,9 +11,11 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.listed import check_columns, check_summand, check_values
 from dpsql.requests.noise import WIDEST
-from dpsql.strategies.base import Block, sensitivity
-from dpsql.strategies.certificate import Noise
+from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
+
+LARGEST = 10**8  # cells of a marginal, or answers of a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,14 @@ class Blocks:
 
     Cost. A row adds a number of at most l1 (the summand's bound) to one cell of x, so the answers of a block move by at most
     l1 times the column of that cell in the block's matrix; an entity moves k rows, and k l1 is what the certificate of the
-    summand says. With S the largest over all cells of the sum over blocks of the column's L1 norm over the scale, Laplace
-    noise costs epsilon = k l1 S: the losses of all answers add up, and rows add up by the triangle inequality. With S that of
-    the squared L2 norm over the squared scale, the k rows move all answers, each in units of its scale, by a vector of length
-    k l1 sqrt(S) at most: rho = (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards
-    (`strategies.base.sensitivity`). How blocks were found, and what is made of their answers, does not matter.
+    summand says. Which cell that is, if any, is a function of the row alone, whatever values the axes list. With S the largest
+    over all cells of the sum over blocks of the column's L1 norm over the scale, Laplace noise costs epsilon = k l1 S: the
+    losses of all answers add up, and rows add up by the triangle inequality. With S that of the squared L2 norm over the squared
+    scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most:
+    rho = (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
+
+    Nothing is believed of the blocks. `parts` makes integer matrices of them, of known kinds only, each time anew; the look
+    applies those, and the cost is theirs. How blocks were found, and what is made of their answers, does not matter.
     """
 
     view: Node
@@ -62,20 +67,33 @@ class Blocks:
         """The sums of all cells that have rows."""
         return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is measured. Raises ValueError where a block is none, or does not fit the cells."""
+        return checked(self.blocks, self.sizes)
+
     def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where anything that the proof needs does not hold."""
+        if type(self.axes) is not tuple or any(type(axis) is not Axis for axis in self.axes) or type(self.line) is not bool:
+            raise ValueError("cells are those of some axes")
+        check_columns([axis.column for axis in self.axes])
+        check_summand(self.summand)
+        for axis in self.axes:
+            check_values(axis.values)
+        parts = self.parts
+        if any(not part.scale <= WIDEST for part in parts):
+            raise ValueError("64 bits hold every noise")
+        if any(max(part.rows, self._cells(part)) > LARGEST for part in parts):
+            raise ValueError(f"a block is of {LARGEST} numbers at most")
+        worst = sensitivity_of(parts, self.noise).value
         if certificate.below.public:
             return FREE
         moved = certificate.l1
-        sizes = self.sizes
-        for block in self.blocks:
-            fits = len(block.axes) == len(block.factors) and all(0 <= axis < len(sizes) for axis in block.axes)
-            if not fits or len(set(block.axes)) != len(block.axes) or [sizes[axis] for axis in block.axes] != [
-                    factor.n for factor in block.factors]:
-                raise ValueError("a block does not fit the cells")
-        if any(not block.scale <= WIDEST for block in self.blocks):
-            raise ValueError("64 bits hold every noise")
-        worst = sensitivity(self.blocks, self.noise).value
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
+
+    def _cells(self, part: Part) -> int:
+        """How many cells its marginal has."""
+        return math.prod(matrix.n for matrix in part.matrices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

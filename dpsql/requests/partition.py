@@ -12,9 +12,11 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
+from dpsql.requests.listed import check_columns, check_summand, check_values, scale, whole
 from dpsql.requests.noise import WIDEST
 
 OUTSIDE = -1
+FARTHEST = 2**80  # of handicaps, in units of what is summed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,17 @@ class Numbered:
     numbers: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.numbers) or min(self.numbers, default=OUTSIDE) < OUTSIDE or self.size < 1:
+        self.check()
+
+    def check(self) -> None:
+        """Raise ValueError where the places of rows are not as told above: a value is listed once, every number is that of a
+        place, and there are no more places than values."""
+        if type(self) is not Numbered or type(self.column) is not str or type(self.numbers) is not tuple:
+            raise ValueError("an axis is a column, and numbers of its values")
+        check_values(self.values)
+        for number in self.numbers:
+            whole(number, OUTSIDE, len(self.values) - 1, "the place of a value")
+        if len(self.values) != len(self.numbers) or self.size < 1:
             raise ValueError("every value has a number, and some count")
 
     @property
@@ -61,6 +73,10 @@ class Partition:
     decides or is not needed. Lowering one noise by 2 makes an outcome likelier or rarer by a factor of exp(2 / scale) at most;
     the map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
 
+    What the proof needs, and `cost` checks: where a row counts is a function of the row alone, each place in one block of each
+    height; all blocks of a height have one handicap, an integer, as totals that were rounded could be equal where these differ;
+    and one noise, of one scale.
+
     Sources: Li, Hay and Miklau, A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy (DAWA), PVLDB
     2014, Algorithm 1. Different here: deviations from the median, which move by 1 where those from the mean move by 2; blocks of
     a tree only, as every further candidate is a further noise to be fooled by; and handicaps that hold against this. Programs in
@@ -85,12 +101,18 @@ class Partition:
         return Tally(input=self.view, keys=(self.axis.column,), summands=(self.summand,))
 
     def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where anything that the proof needs does not hold."""
+        Numbered.check(self.axis)
+        check_columns([self.axis.column])
+        check_summand(self.summand)
+        wide = scale(self.scale, WIDEST)
+        if type(self.handicaps) is not tuple or len(self.handicaps) != height(self.axis.size) + 1:
+            raise ValueError("blocks of every height have a handicap")
+        for handicap in self.handicaps:
+            whole(handicap, -FARTHEST, FARTHEST, "a handicap")
         if certificate.below.public:
             return FREE
-        moved = certificate.l1
-        if not 0 < self.scale <= WIDEST or len(self.handicaps) != height(self.axis.size) + 1:
-            raise ValueError("64 bits hold the noise, and blocks of every height have a handicap")
-        return pure(2 * moved / Fraction(self.scale))
+        return pure(2 * certificate.l1 / Fraction(wide))
 
 
 def height(places: int) -> int:

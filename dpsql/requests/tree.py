@@ -11,10 +11,12 @@ from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests.noise import WIDEST, Noise, spread_of
-from dpsql.requests.partition import Numbered
+from dpsql.requests.listed import check_columns, scale, whole
+from dpsql.requests.noise import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.requests.partition import Numbered, height
 
 TERMS, MOST = 40, 64  # of the exponential series, and the largest exponent
+BITS = 62  # of a place among all cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,10 @@ class Tree:
 
     Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
 
+    What the proofs need, and `cost` checks: axes are different columns, and where a row counts is a function of the row alone;
+    boxes are halves of boxes, with places of all axes together in 62 bits; the decay is a whole number, of which as many as
+    there are levels are held by 64 bits, so that no depth raises or wraps around.
+
     Source: Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm for Hierarchical Decompositions, SIGMOD 2016
     (Theorem 3.1); here for noise on integers, with a bounded range for zCDP.
     """
@@ -69,15 +75,27 @@ class Tree:
         return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
     def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where anything that the proofs need does not hold."""
+        if type(self.axes) is not tuple or not self.axes:
+            raise ValueError("a tree is over some axes")
+        for axis in self.axes:
+            Numbered.check(axis)
+        check_columns([axis.column for axis in self.axes])
+        levels = max(height(axis.size) for axis in self.axes)
+        if len(self.axes) * levels > BITS:
+            raise ValueError("there are more cells than numbers of 64 bits")
+        wide = scale(self.scale, WIDEST)
+        if type(self.leaf) not in (DiscreteLaplace, DiscreteGaussian):
+            raise ValueError("leaves have Laplace or Gaussian noise")
+        scale(self.leaf.scale if type(self.leaf) is DiscreteLaplace else self.leaf.sigma, WIDEST)  # type: ignore[union-attr]
+        whole(self.decay, 1, 2**BITS // (levels + 1), "the decay")
+        if self.decay < wide * math.log(self.children):
+            raise ValueError("an empty box has less than one child on average, so that the tree ends")
         if certificate.below.public:
             return FREE
         moved = certificate.l1
-        if not 0 < self.scale <= WIDEST or spread_of(self.leaf) > WIDEST or not self.axes:
-            raise ValueError("64 bits hold every noise")
-        if self.decay < 1 or self.decay < self.scale * math.log(self.children):
-            raise ValueError("an empty box has less than one child on average, so that the tree ends")
-        up = rise(self.scale, self.decay)
-        width = up + 1 / Fraction(self.scale)
+        up = rise(wide, self.decay)
+        width = up + 1 / Fraction(wide)
         grown = Cost(epsilon=moved * up, rho=min((moved * width) ** 2 / 8, (moved * up) ** 2 / 2))
         return grown + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 

@@ -1,9 +1,11 @@
 """Strategies that took long to find, kept on disk for the next process.
 
 A file holds matrices made of a workload, which is public: never an answer, never anything of the data. It is arrays of numbers
-and a JSON text, read without pickle. Privacy does not rest on it: a strategy that was read is one like any other, whose
-sensitivity is computed from its integers, here and again in the kernel. What does not fit, or does not measure the workload, is
-found anew; its value is worked out again, and only the bound that the value is compared with is believed.
+and a JSON text. Privacy does not rest on it: a strategy that was read is one like any other, whose sensitivity is computed from
+its integers, here and again in the kernel (`workload.blocks`). Nothing that a file may hold is a proof. It is read only if it is
+a plain file of this user's; no more is read of it than it may hold, and no number of it is asked to be an object. What does not
+fit, or does not measure the workload, or would measure it so unevenly that errors could not be told to many digits, is found
+anew. The errors of what is read are worked out from its matrices; only the bound that they are compared with is believed.
 
 Files lie in the folder that DPSQL_CACHE names (empty: nothing is kept), else in dpsql below XDG_CACHE_HOME, or where the system
 keeps such things. A folder that cannot be read or written is no cache, without a word.
@@ -13,34 +15,39 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import math
 import os
+import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.strategies.base import Block, Refusal, Strategy
 from dpsql.strategies.certificate import Certificate, Noise
-from dpsql.strategies.least_squares import LeastSquares
+from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.p_identity import PIdentity
-from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.blocks import checked
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
-from dpsql.workload.workload import Workload
+from dpsql.workload.workload import Workload, joined
 
 KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace", "kronecker": "laplace"}
 """The searches that may take long, and the noise of what they find."""
 VERSION = 1  # of what is kept: another one is another file
 WORTH = 0.2  # seconds that a search takes before its result is kept
 TOTAL = "total variance"  # the objective of some; the largest variance over target is that of the others
-LARGEST = 2**26  # bytes of a file
+LARGEST = 2**26  # bytes of a file, packed or not
 MOST_FILES = 300
+MOST_ARRAYS = 64  # in a file
 
 
 def remembered(name: str, workload: Workload, targets: Array | None,
@@ -121,7 +128,7 @@ def _told(factor: Factor, arrays: dict[str, Any]) -> list[object] | None:
             return ["Ranges", factor.size, factor.lows, factor.highs]
         case Dense() if factor.matrix.dtype == np.int64:
             name = f"m{len(arrays)}"
-            arrays[name] = factor.matrix
+            arrays[name] = np.ascontiguousarray(factor.matrix)
             return ["Dense", name]
         case PIdentity():
             name = f"m{len(arrays)}"
@@ -139,48 +146,79 @@ def _forget_old(folder: Path) -> None:
 def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -> Strategy | None:
     """The strategy of a file; None where there is none, or where it does not answer the workload."""
     try:
-        if path.stat().st_size > LARGEST:
-            return None
-        with np.load(path, allow_pickle=False) as file:
-            told = json.loads(bytes(file["told"]))
-            blocks = tuple(Block(axes=tuple(int(axis) for axis in block["axes"]), scale=float(block["scale"]),
-                                 factors=tuple(_factor(part, file) for part in block["factors"])) for block in told["blocks"])
-        domain = Domain(tuple(Attribute(str(name), int(size)) for name, size in told["domain"]))
-        return _checked(LeastSquares(name=str(told["name"]), domain=domain, noise=noise, measured=blocks),
+        arrays = _arrays(path)
+        told = json.loads(arrays["told"].tobytes())
+        domain = workload.domain
+        sizes = [size for _, size in told["domain"]]
+        if sizes != list(domain.shape):
+            domain = joined(workload).domain
+        if sizes != list(domain.shape):
+            raise ValueError("another domain")
+        (block,) = told["blocks"]
+        measured = Block(axes=tuple(block["axes"]), scale=block["scale"],
+                         factors=tuple(_factor(part, arrays) for part in block["factors"]))
+        return _checked(LeastSquares(name=str(told["name"]), domain=domain, noise=noise, measured=(measured,)),
                         told["certificate"], workload, targets)
     except Exception:  # whatever is wrong with a file, there is another way
         return None
 
 
-def _factor(told: Any, file: Any) -> Factor:
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """What a file holds: whole numbers of 64 bits in rows, and the text. Raises ValueError, or what reading raises."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        known = os.fstat(handle)
+        if not stat.S_ISREG(known.st_mode) or known.st_size > LARGEST or not _own(known):
+            raise ValueError("no file of ours")
+        with zipfile.ZipFile(file) as packed:
+            members = packed.infolist()
+            if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > LARGEST:
+                raise ValueError("it holds more than it may")
+            return {member.filename.removesuffix(".npy"): _array(packed.read(member)) for member in members}
+
+
+def _own(known: os.stat_result) -> bool:
+    """Whether a file is this user's, and nobody else may write to it. (Not all systems know of users.)"""
+    return not hasattr(os, "geteuid") or (known.st_uid == os.geteuid() and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """An array as numpy writes it, of one of the two kinds that are kept. No room is made for what is not there."""
+    file = io.BytesIO(data)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another format")
+    shape, backwards, kind = np.lib.format.read_array_header_1_0(file)
+    if backwards or kind not in (np.dtype("<i8"), np.dtype("u1")) or math.prod(shape) * kind.itemsize != len(data) - file.tell():
+        raise ValueError("only whole numbers are kept")
+    return np.frombuffer(data, dtype=kind, offset=file.tell()).reshape(shape)
+
+
+def _factor(told: Any, arrays: Mapping[str, NDArray[Any]]) -> Factor:
     kind, *rest = told
     if kind in ("Dense", "PIdentity"):
-        matrix = file[rest[0]]
+        matrix = arrays[rest[0]]
         if matrix.dtype != np.int64 or matrix.ndim != 2:
             raise ValueError("only whole numbers are measured")
         if kind == "Dense":
             return Dense(matrix)
         made = PIdentity(own=matrix[0], others=matrix[1:])
-        if list(made.shape) != rest[1:] or not made.own.all():
+        if list(made.shape) != rest[1:]:
             raise ValueError("a row was lost")
         return made
     if kind == "Ranges":
         size, lows, highs = rest
-        return Ranges(int(size), tuple(int(low) for low in lows), tuple(int(high) for high in highs))
+        return Ranges(size, tuple(lows), tuple(highs))
     plain: dict[str, Callable[[int], Factor]] = {"Identity": Identity, "Total": Total, "Prefix": Prefix}
-    return plain[kind](int(rest[0]))
+    return plain[kind](rest[0])
 
 
 def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array | None) -> Strategy:
-    """The strategy with its value. Raises where it does not fit the workload or does not measure it."""
-    if found.domain.shape not in (workload.domain.shape, (workload.domain.size,)):
-        raise ValueError("another domain")
-    for block in found.measured:
-        fits = [found.domain.shape[axis] for axis in block.axes] == [factor.n for factor in block.factors]
-        if not fits or len(set(block.axes)) != len(block.axes) or not 0 < block.scale < math.inf:
-            raise ValueError("a block does not fit")
+    """The strategy with its value. Raises where it does not fit the workload or does not measure it well."""
+    checked(found.measured, found.domain.shape)
+    if not even(found.measured[0].factors):
+        raise ValueError("its errors could not be told to many digits")
     variances = found.variances(workload)  # raises where a query is no combination of what is measured
-    if told is None or not np.isfinite(variances).all():
+    if told is None or not np.isfinite(variances).all() or not (variances > 0).all():
         raise ValueError("nothing is known of its errors")
     objective, _, bound, covers = told
     value = float(variances.sum() if objective == TOTAL else (variances if targets is None else variances / targets).max())

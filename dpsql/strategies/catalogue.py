@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from dpsql.errors import Unsupported
 from dpsql.strategies import (
     ca,
     fitness,
@@ -34,6 +35,7 @@ from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
 Plan: TypeAlias = Callable[[Workload, Array | None], Strategy | Refusal]
+Admit: TypeAlias = Callable[[Strategy], None]
 GOOD = 1.001  # times the bound: no other strategy is worth trying
 
 
@@ -95,8 +97,9 @@ class Verdict:
 
 
 def best(workload: Workload, targets: Array | None = None,
-         plans: dict[str, Plan] | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name."""
+         plans: dict[str, Plan] | None = None, admit: Admit | None = None) -> tuple[Strategy, list[Verdict]]:
+    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name.
+    `admit` raises Unsupported for a strategy that cannot be taken."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
     certificate: Certificate | None = None
@@ -108,7 +111,7 @@ def best(workload: Workload, targets: Array | None = None,
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
             continue
-        made = remembered(name, workload, targets, plan)
+        made = attempted(partial(remembered, name, workload, targets, plan), admit)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue
@@ -116,5 +119,22 @@ def best(workload: Workload, targets: Array | None = None,
         if made.certificate is not None and (certificate is None or made.certificate.value < certificate.value):
             found, certificate = made, made.certificate
     if found is None:
-        raise ValueError("no strategy takes this workload: " + "; ".join(f"{v.name}: {v.because}" for v in verdicts))
+        raise NoStrategy("no strategy takes this workload: " + "; ".join(f"{v.name}: {v.because}" for v in verdicts if v.because))
     return found, verdicts
+
+
+class NoStrategy(ValueError):
+    """All strategies refuse a workload."""
+
+
+def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
+    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is."""
+    try:
+        found = search()
+        if isinstance(found, Strategy) and admit is not None:
+            admit(found)
+        return found
+    except Unsupported as refused:
+        return Refusal(refused.reason)
+    except MemoryError:
+        return Refusal("there is not the memory for it")

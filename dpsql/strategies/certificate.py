@@ -25,8 +25,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from dpsql.workload.blocks import Noise as Noise
+
 Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all unbiased mechanisms"]
-Noise: TypeAlias = Literal["gaussian", "laplace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from dpsql.workload.domain import too_large
+from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array
 
 PAIRS = 20_000_000  # of a marginal and a subset
@@ -50,6 +50,7 @@ def closure(marginals: Sequence[tuple[int, ...]]) -> Closure:
     pairs = sum(2 ** len(kind) for kind in marginals)
     if pairs > PAIRS:
         raise too_large("planning for marginals by their subsets", pairs, PAIRS)
+    room("a list of subsets of marginals", pairs, max(map(len, marginals), default=0))
     by_length: dict[int, list[int]] = {}
     for at, kind in enumerate(marginals):
         by_length.setdefault(len(kind), []).append(at)

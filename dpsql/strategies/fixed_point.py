@@ -42,7 +42,7 @@ from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload
 
-WRITTEN = 2**26  # entries of a matrix of queries whose singular values may be asked for themselves
+WRITTEN = 2**25  # entries of a matrix of queries whose singular values may be asked for themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

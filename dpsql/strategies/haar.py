@@ -12,8 +12,6 @@ workload.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpsql.strategies.base import Block, Refusal, Strategy
@@ -21,7 +19,8 @@ from dpsql.strategies.certificate import Noise
 from dpsql.strategies.hierarchy import BOUNDED, Energies, fits, powers
 from dpsql.strategies.nested import Nested
 from dpsql.strategies.product_bound import valued
-from dpsql.workload.factors import Array, Exact, Factor, Total
+from dpsql.workload.factors import Array, Total
+from dpsql.workload.implicit import Differences as Differences
 from dpsql.workload.workload import Workload
 
 LEAST = 1e-9  # of the largest weight: every scale is measured
@@ -48,37 +47,3 @@ def made(workload: Workload, weights: Array, noise: Noise) -> Strategy:
                    for factor, weight in zip(factors, weights, strict=True))
     return valued(Nested(name="haar", domain=workload.domain, noise=noise, widths=widths, measured=blocks,
                          mu=tuple((weights**2 * lengths).tolist()), signed=True), workload, bounded=n <= BOUNDED)
-
-
-@dataclass(frozen=True, eq=False)
-class Differences(Factor):
-    """The first half less the second half of every block of a width; the last block may be cut short."""
-
-    size: int
-    width: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return -(-self.size // self.width), self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "differences", self.size, self.width
-
-    def dense(self) -> Exact:
-        return self.apply(np.eye(self.size, dtype=np.int64))
-
-    def apply(self, array: Exact, axis: int = 0) -> Exact:
-        front = np.moveaxis(array, axis, 0)
-        full = np.zeros((self.rows * self.width, *front.shape[1:]), dtype=array.dtype)
-        full[: self.size] = front
-        halves = full.reshape(self.rows, 2, self.width // 2, *front.shape[1:]).sum(axis=2)
-        return np.moveaxis(halves[:, 0] - halves[:, 1], 0, axis)
-
-    def transposed(self, array: Exact, axis: int = 0) -> Exact:
-        front = np.moveaxis(array, axis, 0)
-        signs = np.repeat(np.stack([front, -front], axis=1).reshape(-1, *front.shape[1:]), self.width // 2, axis=0)
-        return np.moveaxis(signs[: self.size], 0, axis)
-
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        return (1,) * self.size

@@ -18,7 +18,7 @@ import numpy as np
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.integers import bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.p_identity import LONG, Gram, descended, error, measured, starts, whole
+from dpsql.strategies.p_identity import ENDED, LONG, Gram, descended, error, measured, starts, whole
 from dpsql.strategies.product_bound import valued
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Factor, Total
@@ -52,6 +52,8 @@ def factors_of(workload: Workload) -> Sequence[Factor] | None:
     columns = list(zip(*(part.factors for part in workload.parts), strict=True))
     simple = [column[0] if trivial(column[0]) and len(set(column)) == 1 else None for column in columns]
     bits = bits_of(simple.count(None))
+    if any(kept is None and column[0].n > ENDED for kept, column in zip(simple, columns, strict=True)):
+        return None
     if len(workload.parts) == 1:
         made = [kept if kept is not None else measured(column[0].gram(), bits)
                 for kept, column in zip(simple, columns, strict=True)]
@@ -65,22 +67,39 @@ def factors_of(workload: Workload) -> Sequence[Factor] | None:
 
 def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) -> tuple[float, dict[int, Array]]:
     """The error over 2, and B for each of these attributes; the others are measured as they are asked for."""
-    grams = {i: [Gram(part.factors[i].gram()) for part in workload.parts] for i in axes}
+    known = {factor: Gram(factor.gram()) for factor in dict.fromkeys(part.factors[i] for i in axes for part in workload.parts)}
+    grams = {i: [known[part.factors[i]] for part in workload.parts] for i in axes}
     others = np.array([math.prod(1.0 if isinstance(factor, Total) else float(factor.rows)
                                  for i, factor in enumerate(part.factors) if i not in axes) for part in workload.parts])
     rows = {i: starts(workload.domain.shape[i])[0] * 0.1 for i in axes}
-    costs = {i: np.array([error(gram, rows[i])[0] for gram in grams[i]]) for i in axes}
+    costs = {i: _errors(grams[i], rows[i]) for i in axes}
     value, steps = math.inf, ROUGH_STEPS if rough else None
     for turn in range(ROUGH_ROUNDS if rough else ROUNDS):
         before = value
         for i in axes:
             weights = others * math.prod(costs[j] for j in axes if j != i)
-            total = np.asarray(sum(weight * gram.matrix for weight, gram in zip(weights, grams[i], strict=True)))
+            total = _weighted(grams[i], weights)
             mixed, begun = Gram(total / np.trace(total)), starts(len(total))
             tried = [descended(mixed, start, steps) for start in ([rows[i]] if turn else begun[:1] if rough else begun)]
             rows[i] = min(tried, key=lambda pair: pair[0])[1]
-            costs[i] = np.array([error(gram, rows[i])[0] for gram in grams[i]])
+            costs[i] = _errors(grams[i], rows[i])
         value = float((others * math.prod(costs.values())).sum())
         if value > before * (1 - SETTLED):
             break
     return value, rows
+
+
+def _errors(grams: Sequence[Gram], rows: Array) -> Array:
+    """The error of each, worked out once for those that are the same."""
+    known = {id(gram): gram for gram in grams}
+    found = {at: error(gram, rows)[0] for at, gram in known.items()}
+    return np.array([found[id(gram)] for gram in grams])
+
+
+def _weighted(grams: Sequence[Gram], weights: Array) -> Array:
+    """The sum of some matrices, each so many times."""
+    known = {id(gram): gram for gram in grams}
+    times = dict.fromkeys(known, 0.0)
+    for gram, weight in zip(grams, weights.tolist(), strict=True):
+        times[id(gram)] += weight
+    return np.asarray(sum(times[at] * gram.matrix for at, gram in known.items()))

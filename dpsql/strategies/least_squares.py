@@ -13,7 +13,11 @@ import scipy
 from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
+from dpsql.workload.implicit import PIdentity
 from dpsql.workload.workload import Product, Workload, joined
+
+UNEVEN = 2**12  # times, at most, that a column of a p-Identity strategy is as long as its own entry
+WORST = 1e8  # condition of a matrix that is inverted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,18 @@ class Solvable(Protocol):
         ...
 
 
+def even(factors: Sequence[Factor]) -> bool:
+    """Whether errors of least squares are known to many digits, whatever the order in which a processor adds up: rounding grows
+    with the condition of the factors of a product."""
+    for factor in factors:
+        solved = _solvable(factor)
+        if isinstance(factor, PIdentity) and max(factor.column_powers(1)) > UNEVEN * int(factor.own.min()):
+            return False
+        if isinstance(solved, Inverted) and solved.condition > WORST:
+            return False
+    return True
+
+
 def _solvable(factor: Factor) -> Solvable:
     match factor:
         case Identity():
@@ -160,6 +176,11 @@ class Inverted:
     @cached_property
     def inverse(self) -> Array:
         return pseudo_inverse(self.factor.dense().astype(float))
+
+    @property
+    def condition(self) -> float:
+        """|A| |A^+| in the norm of Frobenius, which is no less than the condition."""
+        return float(np.linalg.norm(self.factor.dense().astype(float)) * np.linalg.norm(self.inverse))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
         return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)

@@ -6,6 +6,10 @@ M1 = (I + B B')^-1 B and (A'A)^-1 = diag(s) (I - B' M1) diag(s) it is sum(diag(G
 product by G an evaluation, and no matrix of n x n is made for the gradient either. The problem is not convex: descent starts
 from trees of blocks, as random starts end in worse places or, for many cells, nowhere.
 
+Where no query needs a cell by itself, its own weight 1 / s may as well go to zero, and (A'A)^-1 is then the difference of two
+numbers that agree in more and more digits. So entries of B and s are bounded: errors are known to nine digits, whatever the order
+in which a processor adds up, and totals are what they were to a part in a thousand.
+
 Source: McKenna, Miklau, Hay and Machanavajjhala, Optimizing Error of High-Dimensional Statistical Queries under Differential
 Privacy (HDMM), PVLDB 2018. The start and the one-product gradient are ours.
 """
@@ -25,13 +29,15 @@ from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
-from dpsql.workload.factors import Array, Exact, Factor, Identity, exact_column_powers
+from dpsql.workload.factors import Array, Factor, Identity
+from dpsql.workload.implicit import PIdentity as PIdentity
 from dpsql.workload.workload import Workload, joined
 
 LONG = 1024  # cells, or values of an attribute, that descent is tried for
 ENDED = 4096  # of them, where the Gram matrix has two ends, as that of prefix sums and of all ranges
 # How many blocks the levels of a start have:
 TREES = ((8, 64), (3, 12, 48), (4, 16, 64), (2, 8, 32), (4, 16), (3, 12), (2, 8), (16,), (8,), (4,))
+STEEPEST, THINNEST = 2.0**10, 2.0**11  # entries of B, and how many times thinner than a column its own entry may be
 LEAST_GAIN = 1e-5  # relative, over noise on the cells
 LEAST_OWN, MOST_TABLES = 0.02, 256  # the weight of cells in a start of marginals, and how many rows it has
 SHORT = 256  # cells for which a step takes no time
@@ -60,65 +66,11 @@ def measured(gram: Array, bits: int) -> Factor | None:
     return whole(best(one), bits)
 
 
-@dataclass(frozen=True, eq=False)
-class PIdentity(Factor):
-    """[diag(own); rows] in integers. Its least squares are those of a diagonal matrix and a few rows (Woodbury's formula)."""
-
-    own: Exact
-    others: Exact
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.own) + len(self.others), len(self.own)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "p-identity", self.shape, self.own.tobytes(), self.others.tobytes()
-
-    def dense(self) -> Exact:
-        return np.vstack([np.diag(self.own), self.others])
-
-    def apply(self, array: Exact, axis: int = 0) -> Exact:
-        front = np.moveaxis(array, axis, 0)
-        kept = front * self.own.reshape(-1, *[1] * (front.ndim - 1))
-        return np.moveaxis(np.concatenate([kept, np.tensordot(self.others, front, axes=1)]), 0, axis)
-
-    def transposed(self, array: Exact, axis: int = 0) -> Exact:
-        front = np.moveaxis(array, axis, 0)
-        kept = front[: len(self.own)] * self.own.reshape(-1, *[1] * (front.ndim - 1))
-        return np.moveaxis(kept + np.tensordot(self.others.T, front[len(self.own) :], axes=1), 0, axis)
-
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        below = exact_column_powers(self.others, power)
-        return tuple(int(kept) ** power + rest for kept, rest in zip(self.own.tolist(), below, strict=True))
-
-    def solve(self, array: Array, axis: int = 0) -> Array:
-        """The least squares values for answers along an axis."""
-        right = np.moveaxis(self.transposed(array, axis), axis, 0)
-        own = self._inverse_own.reshape(-1, *[1] * (right.ndim - 1))
-        inner = np.tensordot(self._half, right, axes=1)
-        return np.moveaxis(own**2 * right - np.tensordot(self._half.T, inner, axes=1), 0, axis)
-
-    def variances(self, query: Factor) -> Array:
-        """diag(W (A'A)^-1 W')."""
-        return query.quadratic(np.diag(self._inverse_own**2) - self._half.T @ self._half)
-
-    @cached_property
-    def _inverse_own(self) -> Array:
-        return 1 / self.own.astype(float)
-
-    @cached_property
-    def _half(self) -> Array:
-        """H with (A'A)^-1 = D^-2 - H'H: L^-1 R D^-2, where L L' = I + R D^-2 R'."""
-        scaled = self.others * self._inverse_own
-        lower = np.linalg.cholesky(np.eye(len(self.others)) + scaled @ scaled.T)
-        return np.asarray(np.linalg.solve(lower, scaled * self._inverse_own))
-
-
 def whole(rows: Array, bits: int) -> PIdentity | Identity:
     """The strategy of some B in integers: 2^bits [I; B] diag(1 / s), rounded; the cells themselves, if B has no rows."""
     if not len(rows):
         return Identity(rows.shape[1])
+    rows = rows * np.minimum(1.0, (THINNEST - 1) / np.maximum(rows.sum(axis=0), 1.0))
     s = 1 + rows.sum(axis=0)
     own, others = np.maximum(1, np.rint(2.0**bits / s)), np.rint(rows / s * 2.0**bits)
     return PIdentity(own=own.astype(np.int64), others=others.astype(np.int64))
@@ -218,8 +170,8 @@ def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float
         value, slope = error(gram, flat.reshape(start.shape))
         return value, slope.reshape(-1)
 
-    found = scipy.optimize.minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=scipy.optimize.Bounds(0, np.inf),
-                     options={"maxiter": steps or usual, "maxfun": 100_000,
+    found = scipy.optimize.minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B",
+                     bounds=scipy.optimize.Bounds(0, STEEPEST), options={"maxiter": steps or usual, "maxfun": 100_000,
                               "ftol": SHORT_SETTLED if short else SETTLED, "maxcor": SHORT_REMEMBERED if short else REMEMBERED})
     return float(found.fun), np.asarray(found.x).reshape(start.shape)
 

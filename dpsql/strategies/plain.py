@@ -19,7 +19,7 @@ from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
 MANY = 10**7  # queries
-LARGE = 10**8  # cells
+LARGE = 10**7  # cells
 SOLVED = 1024  # cells up to which noisy queries are made consistent
 
 

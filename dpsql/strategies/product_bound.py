@@ -32,6 +32,7 @@ from dpsql.strategies.asked import Asked, Kind, Pair, Weights
 from dpsql.strategies.base import Strategy
 from dpsql.strategies.certificate import Certificate, Covers
 from dpsql.strategies.square_root import prefix_bound
+from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload
 
@@ -80,6 +81,8 @@ def _nuclear(factor: Factor) -> float:
         return math.sqrt(factor.n)
     if isinstance(factor, Prefix):
         return factor.n * math.sqrt(prefix_bound(factor.n))
+    if factor.n > DENSE:
+        return 0.0
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(factor.gram()), 0)).sum())
 
 

@@ -30,7 +30,8 @@ import numpy as np
 
 from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.least_squares import pseudo_inverse
-from dpsql.workload.factors import Array, Dense, Exact, Factor
+from dpsql.workload.factors import Array, Dense, Factor
+from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload
 
 
@@ -57,38 +58,6 @@ class Split(Protocol):
     def total(self, query: Factor) -> Array:
         """For each query w the square of w pi."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class Centered(Factor):
-    """n I - 1 1': every value's distance from the mean, times n."""
-
-    size: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "centered", self.size
-
-    def dense(self) -> Exact:
-        return self.size * np.eye(self.size, dtype=np.int64) - 1
-
-    def apply(self, array: Exact, axis: int = 0) -> Exact:
-        return np.asarray(self.size * array - array.sum(axis=axis, keepdims=True))
-
-    def transposed(self, array: Exact, axis: int = 0) -> Exact:
-        return self.apply(array, axis)
-
-    def quadratic(self, kernel: Array) -> Array:
-        sums = kernel.sum(axis=-1)
-        return np.asarray(self.size**2 * np.diagonal(kernel, axis1=-2, axis2=-1) - 2 * self.size * sums
-                          + sums.sum(axis=-1, keepdims=True))
-
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        return (((self.size - 1) ** power + self.size - 1),) * self.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from dpsql.strategies.p_identity import LONG
 from dpsql.strategies.plain import SOLVED
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.two_products import TwoProducts
+from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Reduced, Workload, reduced
 
@@ -48,6 +49,8 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
         return Refusal("there is one product only")
     if different > PARTS:
         return Refusal(f"groups of more than {PARTS} different products are not looked for")
+    if max(workload.domain.shape) > DENSE:
+        return Refusal(f"groups are looked for over up to {DENSE} values of an attribute")
     groups = []
     for members in grouped(workload):
         group = planned(workload, members)
@@ -200,6 +203,7 @@ def _widened(factor: Factor, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
     if np.array_equal(numbers, np.arange(factor.n)):
         return factor
     dense = factor.dense()
+    room("a matrix of queries", len(dense), len(numbers))
     wide = np.zeros((len(dense), len(numbers)), dtype=dense.dtype)
     wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
     return Dense(wide)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dpsql.errors import Unsupported
 
 DENSE = 4096  # cells up to which matrices over all pairs of cells are written out
+ROOM = 2**28  # bytes of one array: what is larger is not made, however much memory there is
+WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,14 @@ def domain(*sizes: int) -> Domain:
     6
     """
     return Domain(tuple(Attribute(f"a{i}", size) for i, size in enumerate(sizes)))
+
+
+def room(what: str, *shape: int) -> None:
+    """Raise Unsupported where an array of this shape is larger than arrays may be. Asked before it is made: sizes are public, and
+    nothing has been charged for."""
+    if math.prod(shape) * WORD > ROOM:
+        raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {ROOM // WORD}", code="too-large",
+                          try_="fewer values, wider ranges, or keys whose groups are ranges of a column's values")
 
 
 def too_large(what: str, size: int, limit: int) -> Unsupported:

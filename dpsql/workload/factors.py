@@ -3,6 +3,9 @@
 Besides being applied to data, a factor W can do the two things that planners need, both in closed form or by cumulative sums:
 `gram(p)` = W' diag(p) W and `quadratic(K)` = diag(W K W'). Both work on batches, along the last axes, so that a Kronecker product
 of factors does them factor by factor.
+
+Planners use all of a factor. What is measured is a matrix of integers that `workload.blocks` has made of its parameters, by
+`matrix_of`.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.workload.domain import room
+from dpsql.workload.matrices import Exact as Exact
+from dpsql.workload.matrices import Matrix, Stretches, Sum, Unit, Written, cumulated, length, stretched
+
 Array: TypeAlias = NDArray[np.float64]
-Exact: TypeAlias = NDArray[Any]  # of floats, of 64 bit integers, or of Python integers where those might overflow
 
 
 class Factor(ABC):
@@ -61,9 +67,13 @@ class Factor(ABC):
     def row_norms2(self) -> Array:
         return np.asarray((self.dense().astype(float) ** 2).sum(axis=1))
 
+    def matrix_of(self) -> Matrix:
+        """The matrix, if it is one of integers: made of nothing but the parameters. Raises ValueError."""
+        return Written.of(self.dense())
+
     def column_powers(self, power: int) -> tuple[int, ...]:
         """Of a matrix of integers: the sum of |entry|^power in each column, exact."""
-        return exact_column_powers(self.dense(), power)
+        return self.matrix_of().powers(power)
 
     def classes(self) -> NDArray[np.int64]:
         """A number for each column, equal for equal columns; -1 for columns of zeros."""
@@ -84,21 +94,14 @@ class Factor(ABC):
         return hash(self.key)
 
 
-def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
-    """Of a matrix of integers: the sum of |entry|^power in each column, in Python integers where 64 bits might not do."""
-    if dense.dtype.kind not in "iuO":
-        raise ValueError("only integer matrices have exact norms")
-    most = max((abs(int(entry)) for entry in (dense.max(initial=0), dense.min(initial=0))), default=0)
-    wide = most**power * max(1, dense.shape[0]) >= 2**62
-    sums = (np.abs(dense.astype(object) if wide else dense) ** power).sum(axis=0)
-    return tuple(int(entry) for entry in sums)
-
-
 @dataclass(frozen=True, eq=False)
 class Identity(Factor):
     """Every value by itself."""
 
     size: int
+
+    def __post_init__(self) -> None:
+        length(self.size)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,6 +117,7 @@ class Identity(Factor):
         return np.arange(self.size), np.arange(1, self.size + 1)
 
     def dense(self) -> Exact:
+        room("a matrix of queries", *self.shape)
         return np.eye(self.size, dtype=np.int64)
 
     def apply(self, array: Exact, axis: int = 0) -> Exact:
@@ -124,6 +128,7 @@ class Identity(Factor):
 
     def gram(self, weights: Array | None = None) -> Array:
         weights = np.ones(self.size) if weights is None else weights
+        room("a matrix over pairs of values", *weights.shape, self.size)
         return weights[..., None] * np.eye(self.size)
 
     def quadratic(self, kernel: Array) -> Array:
@@ -132,8 +137,8 @@ class Identity(Factor):
     def row_norms2(self) -> Array:
         return np.ones(self.size)
 
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        return (1,) * self.size
+    def matrix_of(self) -> Matrix:
+        return Unit(length(self.size))
 
     def classes(self) -> NDArray[np.int64]:
         return np.arange(self.size)
@@ -147,6 +152,9 @@ class Total(Factor):
     """All values together: the attribute is summed out."""
 
     size: int
+
+    def __post_init__(self) -> None:
+        length(self.size)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -172,6 +180,7 @@ class Total(Factor):
 
     def gram(self, weights: Array | None = None) -> Array:
         weights = np.ones(1) if weights is None else weights
+        room("a matrix over pairs of values", *weights.shape[:-1], self.size, self.size)
         return np.broadcast_to(weights[..., None], (*weights.shape[:-1], self.size, self.size))
 
     def quadratic(self, kernel: Array) -> Array:
@@ -180,8 +189,8 @@ class Total(Factor):
     def row_norms2(self) -> Array:
         return np.array([float(self.size)])
 
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        return (1,) * self.size
+    def matrix_of(self) -> Matrix:
+        return Sum(length(self.size))
 
     def classes(self) -> NDArray[np.int64]:
         return np.zeros(self.size, dtype=np.int64)
@@ -199,14 +208,13 @@ class Intervals(Factor):
         raise NotImplementedError
 
     def dense(self) -> Exact:
+        room("a matrix of queries", *self.shape)
         first, after = self.ends
         values = np.arange(self.n)
         return ((values >= first[:, None]) & (values < after[:, None])).astype(np.int64)
 
     def apply(self, array: Exact, axis: int = 0) -> Exact:
-        first, after = self.ends
-        sums = _cumulated(array, axis)
-        return np.asarray(np.take(sums, after, axis=axis) - np.take(sums, first, axis=axis))
+        return stretched(array, axis, *self.ends)
 
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
         first, after = self.ends
@@ -221,6 +229,7 @@ class Intervals(Factor):
         first, after = self.ends
         weights = np.ones(self.rows) if weights is None else weights
         front, side = np.moveaxis(weights, -1, 0), self.n + 1
+        room("a matrix over pairs of values", *weights.shape[:-1], side, side)
         steps = np.zeros((side * side, *front.shape[1:]))
         np.add.at(steps, first * side + first, front)
         np.add.at(steps, after * side + after, front)
@@ -232,21 +241,12 @@ class Intervals(Factor):
     def quadratic(self, kernel: Array) -> Array:
         """Sums of the kernel over squares, from its cumulative sums along both axes."""
         first, after = self.ends
-        sums = _cumulated(_cumulated(kernel, -1), -2)
+        sums = cumulated(cumulated(kernel, -1), -2)
         return np.asarray(sums[..., after, after] + sums[..., first, first] - sums[..., after, first] - sums[..., first, after])
 
     def row_norms2(self) -> Array:
         first, after = self.ends
         return (after - first).astype(float)
-
-    def column_powers(self, power: int) -> tuple[int, ...]:
-        return tuple(int(count) for count in self.transposed(np.ones(self.rows, dtype=np.int64)))
-
-
-def _cumulated(array: Exact, axis: int) -> Exact:
-    """Sums of what lies before each value, and of everything."""
-    head = np.zeros_like(np.take(array, [0], axis=axis))
-    return np.concatenate([head, np.cumsum(array, axis=axis)], axis=axis)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +254,9 @@ class Prefix(Intervals):
     """The values up to each value."""
 
     size: int
+
+    def __post_init__(self) -> None:
+        length(self.size)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -267,8 +270,13 @@ class Prefix(Intervals):
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.zeros(self.size, dtype=np.int64), np.arange(1, self.size + 1)
 
+    def matrix_of(self) -> Matrix:
+        n = length(self.size)
+        return Stretches.of(n, np.zeros(n, dtype=np.int64), np.arange(1, n + 1))
+
     def gram(self, weights: Array | None = None) -> Array:
         weights = np.ones(self.size) if weights is None else weights
+        room("a matrix over pairs of values", *weights.shape, self.size)
         later = weights[..., ::-1].cumsum(axis=-1)[..., ::-1]
         values = np.arange(self.size)
         return np.asarray(later[..., np.maximum.outer(values, values)])
@@ -286,6 +294,9 @@ class AllRange(Intervals):
 
     size: int
 
+    def __post_init__(self) -> None:
+        length(self.size)
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.size * (self.size + 1) // 2, self.size
@@ -296,12 +307,18 @@ class AllRange(Intervals):
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        room("a list of all ranges", self.rows)
         first, last = np.triu_indices(self.size)
         return first.astype(np.int64), last.astype(np.int64) + 1
+
+    def matrix_of(self) -> Matrix:
+        first, last = np.triu_indices(length(self.size))
+        return Stretches.of(self.size, first, last + 1)
 
     def gram(self, weights: Array | None = None) -> Array:
         if weights is not None:
             return super().gram(weights)
+        room("a matrix over pairs of values", self.size, self.size)
         values = np.arange(self.size)
         return np.asarray((np.minimum.outer(values, values) + 1.0) * (self.size - np.maximum.outer(values, values)))
 
@@ -318,6 +335,7 @@ class Ranges(Intervals):
     highs: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        length(self.size)
         if any(not 0 <= low <= high < self.size for low, high in zip(self.lows, self.highs, strict=True)):
             raise ValueError("a range has at least one value, and they are numbered from zero")
 
@@ -332,6 +350,10 @@ class Ranges(Intervals):
     @cached_property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.array(self.lows, dtype=np.int64), np.array(self.highs, dtype=np.int64) + 1
+
+    def matrix_of(self) -> Matrix:
+        ends = self.highs if type(self.highs) is tuple and all(type(high) is int for high in self.highs) else (-1,)
+        return Stretches.of(self.size, self.lows, tuple(high + 1 for high in ends))
 
     def classes(self) -> NDArray[np.int64]:
         """Columns change only where an interval begins or ends; numbered by their first value. No two stretches are merged
@@ -374,6 +396,9 @@ class Dense(Factor):
     def dense(self) -> Exact:
         return self.matrix
 
+    def matrix_of(self) -> Matrix:
+        return Written.of(self.matrix)
+
     def apply(self, array: Exact, axis: int = 0) -> Exact:
         return _along(self.matrix if array.dtype.kind != "f" else self.floats, array, axis)
 
@@ -381,6 +406,7 @@ class Dense(Factor):
         return _along((self.matrix if array.dtype.kind != "f" else self.floats).T, array, axis)
 
     def gram(self, weights: Array | None = None) -> Array:
+        room("a matrix over pairs of values", *(() if weights is None else weights.shape[:-1]), self.n, self.n)
         if weights is None:
             return np.asarray(self.floats.T @ self.floats)
         return np.asarray(np.swapaxes(weights[..., None] * self.floats, -1, -2) @ self.floats)

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.domain import Attribute, Domain, room
 from dpsql.workload.factors import Array, Exact, Factor, Total
 
 
@@ -52,6 +52,7 @@ class Product:
         return answers
 
     def dense(self) -> Exact:
+        room("a matrix of queries", self.rows, math.prod(factor.n for factor in self.factors))
         matrix = np.ones((1, 1), dtype=np.int64)
         for factor in self.factors:
             matrix = np.kron(matrix, factor.dense())
@@ -59,12 +60,12 @@ class Product:
 
     def gram(self, weights: Array | None = None) -> Array:
         """W' diag(weights) W. Axis by axis: the rows of a factor become pairs of its values."""
-        count = len(self.factors)
+        count, size = len(self.factors), math.prod(factor.n for factor in self.factors)
+        room("a matrix over pairs of cells", size, size)
         pairs = np.ones(self.shape) if weights is None else weights.reshape(self.shape)
         for factor in self.factors:  # the axes of rows that are left, then two axes of values for each factor that is done
             pairs = factor.gram(np.ascontiguousarray(np.moveaxis(pairs, 0, -1)))
         order = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
-        size = math.prod(factor.n for factor in self.factors)
         return np.ascontiguousarray(pairs.transpose(order)).reshape(size, size)
 
     def quadratic(self, kernel: Array) -> Array:
@@ -114,6 +115,7 @@ class Workload:
 
     def dense(self) -> Exact:
         self.domain.small("a dense matrix of queries")
+        room("a matrix of queries", self.rows, self.domain.size)
         return np.concatenate([part.dense() for part in self.parts])
 
     def gram(self, weights: Array | None = None) -> Array:
@@ -132,8 +134,12 @@ class Workload:
     @cached_property
     def fingerprint(self) -> str:
         """Equal for equal workloads, whatever their attributes are called."""
-        text = repr((self.domain.shape, [[factor.key for factor in part.factors] for part in self.parts]))
-        return hashlib.sha256(text.encode()).hexdigest()
+        told = hashlib.sha256(repr((self.domain.shape, len(self.parts))).encode())
+        for factor in (factor for part in self.parts for factor in part.factors):
+            for part in factor.key:  # that of a matrix ends in its bytes, which would be four times as long as text
+                told.update(part if isinstance(part, bytes) else repr(part).encode())
+                told.update(b";")
+        return told.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

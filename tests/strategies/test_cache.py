@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import stat
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +96,64 @@ DAMAGE: dict[str, Any] = {
     "axes": lambda path: _told(path, lambda told: told["blocks"][0].update(axes=[1])),
     "factor": lambda path: _told(path, lambda told: told["blocks"][0].update(factors=[["Path", 40]])),
     "another domain": lambda path: _told(path, lambda told: told.update(domain=[["a", 13]])),
+    "a negative entry": lambda path: _changed(path, lambda m: m.__setitem__((0, 0), -(10**6))),
+    "a zero": lambda path: _changed(path, lambda m: m.__setitem__((0, 3), 0)),
+    "a very thin cell": lambda path: _changed(path, lambda m: m.__setitem__((0, 3), 4)),
+    "the least word": lambda path: _changed(path, lambda m: m.__setitem__((1, 1), -(2**63))),
+    "words without a sign": lambda path: _rewrite(path, m0=np.ones((5, 40), dtype=np.uint64)),
+    "truth values": lambda path: _rewrite(path, m0=np.ones((5, 40), dtype=bool)),
+    "by columns": lambda path: _rewrite(path, m0=np.asfortranarray(np.ones((5, 40), dtype=np.int64))),
+    "one axis": lambda path: _rewrite(path, m0=np.ones(40, dtype=np.int64)),
+    "no rows": lambda path: _rewrite(path, m0=np.ones((0, 40), dtype=np.int64)),
+    "three axes": lambda path: _rewrite(path, m0=np.ones((2, 40, 1), dtype=np.int64)),
+    "more than it may hold": lambda path: np.savez_compressed(path, told=np.zeros(2**27, dtype=np.uint8)),
+    "a shape that is not there": lambda path: _boasted(path, (2**40, 2**20)),
+    "many arrays": lambda path: _rewrite(path, **{f"x{i}": np.zeros(1, dtype=np.int64) for i in range(100)}),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps(Bomb())),
+    "a pickled array": lambda path: np.savez(path, told=np.array([Bomb()], dtype=object), allow_pickle=True),
+    "deep text": lambda path: _rewrite(path, told=np.frombuffer(b"[" * 10**5, dtype=np.uint8)),
+    "text of another kind": lambda path: _rewrite(path, told=np.frombuffer(b"[1, 2]", dtype=np.uint8)),
+    "a link": lambda path: (path.rename(path.with_suffix(".old")), path.symlink_to(path.with_suffix(".old"))),
+    "a link to nothing": lambda path: (path.unlink(), path.symlink_to("nowhere")),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "writable by all": lambda path: path.chmod(0o666),
+    "two blocks": lambda path: _told(path, lambda told: told.update(blocks=told["blocks"] * 2)),
+    "noise that is true": lambda path: _told(path, lambda told: told["blocks"][0].update(scale=True)),
+    "noise that is no number": lambda path: _told(path, lambda told: told["blocks"][0].update(scale=float("nan"))),
+    "an axis twice": lambda path: _told(path, lambda told: told["blocks"][0].update(axes=[0, 0], factors=told["blocks"][0]["factors"] * 2)),
+    "half an axis": lambda path: _told(path, lambda told: told["blocks"][0].update(axes=[0.5])),
+    "a size that is none": lambda path: _told(path, lambda told: told["blocks"][0].update(factors=[["Identity", True]])),
+    "a very long range": lambda path: _told(path, lambda told: told["blocks"][0].update(factors=[["Ranges", 40, [0], [10**30]]])),
 }
+
+
+class Bomb:
+    """Where it is unpickled, somebody else's code runs."""
+
+    def __reduce__(self) -> Any:
+        return _explode, ()
+
+
+def _explode() -> None:
+    raise SystemExit("code of a file was run")
+
+
+def _changed(path: Path, change: Any) -> None:
+    with np.load(path, allow_pickle=False) as file:
+        matrix = file["m0"].copy()
+    change(matrix)
+    _rewrite(path, m0=matrix)
+
+
+def _boasted(path: Path, shape: tuple[int, ...]) -> None:
+    """An array whose head tells of more than there is."""
+    with zipfile.ZipFile(path) as packed:
+        held = {name: packed.read(name) for name in packed.namelist()}
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<i8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, data in {**held, "m0.npy": head.getvalue() + b"0" * 800}.items():
+            packed.writestr(name, data)
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)

@@ -9,9 +9,10 @@ from strategies.dense_algebra import cost, line, variances
 from dpsql.strategies import ca, fitness
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.square_root import SquareRoot, convolved, prefix_bound
+from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Identity, Prefix, Ranges
+from dpsql.workload.matrices import convolved
 from dpsql.workload.workload import Product, Workload
 
 RANDOM = np.random.default_rng(23)

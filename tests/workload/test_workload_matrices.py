@@ -7,7 +7,8 @@ import pytest
 
 from dpsql.errors import Unsupported
 from dpsql.workload.domain import domain
-from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total, exact_column_powers
+from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.matrices import exact_column_powers
 from dpsql.workload.workload import Joined, Product, Workload, joined, reduced
 
 RANDOM = np.random.default_rng(3)

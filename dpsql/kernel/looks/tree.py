@@ -20,8 +20,6 @@ def look(request: Tree, context: Context) -> Leaves:
     filled = numbered(read(request.cells, [axis.values for axis in request.axes], context),
                       [axis.numbers for axis in request.axes])
     ways, levels = len(request.axes), max(height(size) for size in filled.sizes)
-    if ways * levels > 62:
-        raise ValueError("there are more cells than numbers of 64 bits")
     curve = Curve(filled, levels)
     boxes, leaves, counts = np.zeros(1, dtype=np.int64), [], []
     for depth in range(levels + 1):
