@@ -135,13 +135,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--csv", action="store_true", help="print CSV")
-    for name, run, help_ in (("budget", _budget, "tell what was spent and what is left; --create starts a ledger"),
+    for name, run, help_ in (("budget", _budget, "tell what was spent, what is left and what failed; --create starts a ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = command(name, run, help_)
         _add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger: the owner does this once")
+            made.add_argument("--reopen", metavar="ANALYST", help="open the account of an analyst that incidents closed")
     return parser
 
 
@@ -318,6 +319,9 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
+    from dpsql.listings import listed_failures
+    from dpsql.opening import incidents
+
     if options.create:
         from dpsql.catalog.policy import read_policy
         from dpsql.kernel.ledger import Ledger
@@ -327,14 +331,25 @@ def _budget(options: argparse.Namespace) -> None:
         Ledger.create(path, anchor).close()
         print(f"an empty ledger is at {path}")
         return
+    if options.reopen is not None:
+        from dpsql.opening import reopen
+
+        forgiven = reopen(options.reopen, **_place(options))
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged")
+        return
     with _connected(options) as connection:
+        failed = listed_failures(incidents(**_place(options)))
         state = connection.budget()
         if options.json:
-            print(json.dumps(state.as_dict()))
+            names = [name for name, _ in failed.columns]
+            print(json.dumps(state.as_dict() | {"failed": [dict(zip(names, row, strict=True)) for row in failed.rows]}))
             return
         _show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
         print(f"{state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
+        if failed.rows:
+            print("statements that failed after their charge:")
+            _print_listing(failed, options)
 
 
 def _releases(options: argparse.Namespace) -> None:
@@ -352,6 +367,10 @@ def _connected(options: argparse.Namespace) -> Connection:
     confidence = getattr(options, "confidence", None)
     return connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst, ledger=options.ledger,
                    confidence=0.95 if confidence is None else confidence, **given)
+
+
+def _place(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in ("policy", "database", "budget", "ledger")}
 
 
 def _statements(options: argparse.Namespace) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpsql.batch.result import Answers
     from dpsql.engine import Session
     from dpsql.explain import Explanation
+    from dpsql.kernel.ledger import Failure
     from dpsql.spending import Spending
     from dpsql.sql.statement import Option, Query
     from dpsql.validation.result import Validation
@@ -73,6 +74,22 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
 
     terms = Terms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
     return Connection(open_session(database, policy, ledger, terms))
+
+
+def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+              ledger: str | Path | None = None) -> list[Failure]:
+    """The statements of a budget that failed after their charge, of all analysts: for the owner."""
+    from dpsql import opening
+
+    return opening.incidents(policy=policy, database=database, budget=budget, ledger=ledger)
+
+
+def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+           ledger: str | Path | None = None) -> int:
+    """Open the account of an analyst that is closed after incidents: for the owner. Returns how many are forgiven."""
+    from dpsql import opening
+
+    return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)
 
 
 class Connection:
@@ -165,7 +182,7 @@ class Connection:
             return validate(statement, session, synthetic=brought)
 
     def budget(self) -> Spending:
-        """What was spent, and what is left."""
+        """What was spent, what is left, and how many statements may still fail."""
         from dpsql.engine import budget_of
 
         with self._used() as session:

@@ -14,12 +14,13 @@ from pathlib import Path
 from dpsql.backends.duckdb import FILES, DuckReader, open_database, open_files
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
-from dpsql.catalog.policy import locate, read_policy
+from dpsql.catalog.names import LONGEST, fault_of, normal
+from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
 
@@ -83,12 +84,43 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
+    analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
     reader = open_reader(declared, database)
     catalog = fitted(declared, budget.name, reader)
-    return Session(catalog=catalog, budget=budget, analyst=_analyst(terms.analyst), kernel=Kernel(reader, book), ledger=book,
+    return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
+                   kernel=Kernel(reader, book, incidents=budget.incidents),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest)
+
+
+def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+              ledger: str | Path | None = None) -> list[Failure]:
+    """The statements of a budget that failed after their charge, of all analysts, oldest first: for the owner."""
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        return book.failures(chosen.name)
+
+
+def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+           ledger: str | Path | None = None) -> int:
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
+
+    Returns how many they were. What they cost stays charged.
+    """
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        known = {failure.account.analyst for failure in book.failures(chosen.name)}
+        name = normal(analyst) if isinstance(analyst, str) else ""
+        if name not in known:  # one who is known may be of a time with other names
+            name = analyst_of("" if analyst is None else analyst, chosen)
+        return book.reopen(Account(budget=chosen.name, analyst=name))
+
+
+def _books(database: str | Path | None, policy: str | Path | None, budget: str | None,
+           ledger: str | Path | None) -> tuple[Budget, Ledger]:
+    declared = read_policy(find_policy(database, policy))
+    return choose_budget(declared, budget), Ledger(*find_ledger(declared, ledger))
 
 
 def fitted(policy: Policy, budget: str, reader: DuckReader) -> Catalog:
@@ -111,15 +143,25 @@ def choose_budget(policy: Policy, name: str | None) -> Budget:
     return policy.budgets[name]
 
 
-def _analyst(name: str | None) -> str:
-    if name is None:
-        try:
-            name = getpass.getuser()
-        except (OSError, KeyError):
-            name = "analyst"
-    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
-        raise OptionError("the name of an analyst is a short text", subject="analyst")
-    return name
+def analyst_of(name: object, budget: Budget) -> str:
+    """Whose statements these are, in the normal form. Raises OptionError for what is no name, or none that the policy lists."""
+    given = _user() if name is None else name
+    found = normal(given) if isinstance(given, str) and len(given) <= 10 * LONGEST else None
+    wrong = fault_of(found) if found is not None else "is no short text"
+    if found is None or wrong is not None:
+        raise OptionError(f"the name of the analyst {wrong}", code="analyst", subject="analyst",
+                          try_='analyst = "ada": letters of one script, digits and . _ @ -')
+    if budget.listed is not None and found not in budget.listed:
+        raise OptionError(f"the policy does not list {found} among the analysts of the budget {budget.name}", code="analyst",
+                          subject="analyst", try_=suggest(found, budget.listed))
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "analyst"
 
 
 def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
