@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception:  # whatever it was, its words may be of the data
+        _say_fault(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
+                   as_json=getattr(options, "json", False))
+        return EXIT["failed"]
     return 0
 
 

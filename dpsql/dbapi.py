@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql import errors
 from dpsql.errors import InterfaceError
+from dpsql.guard import guarded
 
 if TYPE_CHECKING:
     import pandas
@@ -55,6 +56,7 @@ def TimeFromTicks(ticks: float) -> dt.time:
     return dt.datetime.fromtimestamp(ticks).time()
 
 
+@guarded
 def connect(database: str | Path | None = None, *, policy: str | Path | None = None, budget: str | None = None,
             analyst: str | None = None, epsilon: object = None, delta: object = None, rho: object = None,
             confidence: object = 0.95, ledger: str | Path | None = None) -> Connection:
@@ -76,6 +78,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     return Connection(open_session(database, policy, ledger, terms))
 
 
+@guarded
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
               ledger: str | Path | None = None) -> list[Failure]:
     """The statements of a budget that failed after their charge, of all analysts: for the owner."""
@@ -84,6 +87,7 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
     return opening.incidents(policy=policy, database=database, budget=budget, ledger=ledger)
 
 
+@guarded
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
     """Open the account of an analyst that is closed after incidents: for the owner. Returns how many are forgiven."""
@@ -123,6 +127,7 @@ class Connection:
         """A new cursor with the answer of a statement."""
         return self.cursor().execute(sql, parameters)
 
+    @guarded
     def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                 **options: Any) -> Explanation:
         """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it.
@@ -146,6 +151,7 @@ class Connection:
         with self._used() as session:
             return explain(query, session, parameters)
 
+    @guarded
     def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                  **options: Any) -> Answers:
         """Answer many statements over one view together, for one price.
@@ -162,6 +168,7 @@ class Connection:
         with self._used() as session:
             return workload(_queries(statements), session, _options(options), parameters)
 
+    @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
         """Whether a synthetic table answers queries as the private one does.
 
@@ -181,6 +188,7 @@ class Connection:
         with self._used() as session:
             return validate(statement, session, synthetic=brought)
 
+    @guarded
     def budget(self) -> Spending:
         """What was spent, what is left, and how many statements may still fail."""
         from dpsql.engine import budget_of
@@ -235,6 +243,7 @@ class Cursor:
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
 
+    @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
         an `Incident`, which says that the charge is kept."""

@@ -21,6 +21,7 @@ from dpsql.engine.single import bound_to, charged, compiled, identity_of, idle
 from dpsql.engine.validating import validate, validation
 from dpsql.errors import ProgrammingError
 from dpsql.explain import Explanation, explained, explained_public
+from dpsql.guard import guarded
 from dpsql.listings import Listing, described, listed_releases, listed_tables
 from dpsql.options import Options
 from dpsql.plan.question import Question
@@ -36,6 +37,7 @@ from dpsql.validation.result import Validation
 Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 
 
+@guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
     statement = parse(text)
@@ -83,6 +85,7 @@ def _needs_workload(question: Question, options: Options) -> bool:
     return question.together or options.strategy is not None or options.consistency != "none"
 
 
+@guarded
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a query or a validation would do and cost; spends nothing."""
     if isinstance(query, Validate):
