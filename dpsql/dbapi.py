@@ -281,7 +281,8 @@ class Cursor:
 
         self._check_open()
         self._clear()
-        if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable):
+        if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable) or getattr(
+                parameters, "shape", None) == ():
             raise errors.ProgrammingError("executemany takes several sets of parameters", code="parameters",
                                           try_="[[18], [65]], a list with one set for each time")
         rows: list[tuple[Any, ...]] = []
@@ -305,7 +306,8 @@ class Cursor:
         rows, start = self._fetchable(), self._next
         wanted = self.arraysize if size is None else size
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
-            raise errors.ProgrammingError(f"{wanted!r} is no number of rows", code="argument", try_="fetchmany(10)")
+            shown = wanted if isinstance(wanted, int | float | str) else type(wanted).__name__
+            raise errors.ProgrammingError(f"{shown} is no number of rows", code="argument", try_="fetchmany(10)")
         self._next = min(len(rows), start + wanted)
         return rows[start : self._next]
 

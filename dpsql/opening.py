@@ -49,7 +49,10 @@ class Terms:
 
 def file_named(name: object) -> Path:
     """The path that somebody gave. Raises OperationalError where no file can have that name."""
-    fault = "" if isinstance(name, str | Path) else f"the name of a file is a text or a path, not {type(name).__name__}"
+    if not isinstance(name, str | Path):
+        raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
+                               try_="the path of a file")
+    fault = "" if Path(name).name else f"{name or 'nothing'} names no file"
     try:
         os.lstat(str(name))
     except ValueError:
@@ -136,9 +139,10 @@ def choose_budget(policy: Policy, name: str | None) -> Budget:
     """The budget of this name, or the only one there is."""
     if name is None and len(policy.budgets) == 1:
         return next(iter(policy.budgets.values()))
-    if name is None or name not in policy.budgets:
+    if not isinstance(name, str) or name not in policy.budgets:
         known = ", ".join(policy.budgets)
-        reason = f"there is no budget {name}" if name is not None else "the policy has several budgets"
+        other = "the policy has several budgets" if name is None else "the name of a budget is a text"
+        reason = f"there is no budget {name}" if isinstance(name, str) else other
         raise OptionError(reason, code="unknown-budget", subject="budget", try_=f"one of {known}")
     return policy.budgets[name]
 

@@ -15,7 +15,7 @@ from dpsql.engine.accounts import budget_of, is_stored, left_in_budget, releases
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
 from dpsql.engine.batches import answered, batch_of, identity_of_batch, linear_of
 from dpsql.engine.charging import finished, located
-from dpsql.engine.parameters import Parameters
+from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, charged, compiled, identity_of, idle
 from dpsql.engine.validating import validate, validation
@@ -41,6 +41,7 @@ Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
     statement = parse(text)
+    check_parameters(parameters)
     if parameters and isinstance(statement, Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     match statement:
