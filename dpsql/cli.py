@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dpsql.answer import Answer
+    from dpsql.catalog.model import Policy
     from dpsql.dbapi import Connection
     from dpsql.listings import Listing
 
@@ -252,6 +254,7 @@ def _check(options: argparse.Namespace) -> None:
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = policy.budgets.values() if options.budget is None else [choose_budget(policy, options.budget)]
     reader = open_reader(policy, options.database)
+    _tell_slips(policy, options, [budget.name for budget in chosen])
     for budget in chosen:
         catalog = fitted(policy, budget.name, reader)
         listing = listed_tables(catalog)
@@ -266,6 +269,19 @@ def _check(options: argparse.Namespace) -> None:
         for table, reason in catalog.outside.items():
             print(f"table {table} cannot be used: {reason}")
     reader.close()
+
+
+def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
+    """What the owner may not have meant: budgets that add up, and data that another ledger or budget serves too."""
+    from dpsql.kernel.ledger import Ledger
+    from dpsql.opening import allowed_together, find_ledger, noticed
+
+    notes = allowed_together(policy)
+    with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
+        for name in budgets:
+            notes += noticed(policy, options.database, book, name)[0]
+    for text in dict.fromkeys(notes):
+        print(f"note: {text}", file=sys.stderr)
 
 
 def _query(options: argparse.Namespace) -> None:
@@ -369,8 +385,13 @@ def _connected(options: argparse.Namespace) -> Connection:
 
     given = {name: getattr(options, name, None) for name in ("epsilon", "delta", "rho")}
     confidence = getattr(options, "confidence", None)
-    return connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst, ledger=options.ledger,
-                   confidence=0.95 if confidence is None else confidence, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # told below, in the words of a shell
+        made = connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst,
+                       ledger=options.ledger, confidence=0.95 if confidence is None else confidence, **given)
+    for text in made.notes:
+        print(f"note: {text}", file=sys.stderr)
+    return made
 
 
 def _place(options: argparse.Namespace) -> dict[str, Any]:

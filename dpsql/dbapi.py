@@ -70,6 +70,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     confidence  of the intervals
     ledger      the ledger file; left out, where the policy says, or beside it
 
+    Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
     from dpsql.opening import Terms, open_session
@@ -97,7 +98,10 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 
 
 class Connection:
-    """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back."""
+    """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back.
+
+    `notes` tell where the same data were served under another ledger or budget, whose spending is not counted here.
+    """
 
     Warning, Error, InterfaceError, DatabaseError = errors.Warning, errors.Error, errors.InterfaceError, errors.DatabaseError
     DataError, OperationalError, IntegrityError = errors.DataError, errors.OperationalError, errors.IntegrityError
@@ -106,6 +110,7 @@ class Connection:
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
         self._turn = threading.RLock()
+        self.notes = session.notes
 
     @property
     def session(self) -> Session:
@@ -274,10 +279,16 @@ class Cursor:
         self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
         self._rows, self.rowcount = rows, len(rows)
 
+    @guarded
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
         """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another, and so do
-        their errors; `cost` is that of all together."""
+        their errors; `cost` is that of all together.
+
+        Nothing is run where one of them is wrong, or where the budget cannot pay for all. Where one fails after its charge, the
+        answers before it are on the cursor.
+        """
         from dpsql.answer import together
+        from dpsql.engine import check_all
 
         self._check_open()
         self._clear()
@@ -285,14 +296,21 @@ class Cursor:
                 parameters, "shape", None) == ():
             raise errors.ProgrammingError("executemany takes several sets of parameters", code="parameters",
                                           try_="[[18], [65]], a list with one set for each time")
+        sets = list(parameters)
+        with self.connection._used() as session:
+            check_all(_text(sql), sets, session)
         rows: list[tuple[Any, ...]] = []
         answers: list[Answer] = []
-        for given in parameters:
-            self.execute(sql, given)
-            rows += self._rows or []
-            answers += [self.answer] if self.answer is not None else []
-        self._rows, self.rowcount, self._next = rows, len(rows), 0
-        self.answer = together(answers) if answers else None
+        description = None
+        try:
+            for given in sets:
+                self.execute(sql, given)
+                rows += self._rows or []
+                answers += [self.answer] if self.answer is not None else []
+                description = self.description
+        finally:
+            self._rows, self.rowcount, self._next, self.description = rows, len(rows), 0, description
+            self.answer = together(answers) if answers else None
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import getpass
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,13 +17,14 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
-from dpsql.catalog.price import Price, exact, price
+from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
+from dpsql.registry import Served, marks, note, others
 
 USUAL_POLICY = "dpsql.toml"
 
@@ -91,10 +93,13 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     book = Ledger(*find_ledger(declared, ledger))
     reader = open_reader(declared, database)
     catalog = fitted(declared, budget.name, reader)
+    notes, fresh = noticed(declared, database, book, budget.name)
+    for text in notes if fresh else ():
+        warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
                    kernel=Kernel(reader, book, incidents=budget.incidents),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest)
+                   policy=declared.digest, notes=tuple(notes))
 
 
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
@@ -118,6 +123,43 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
         if name not in known:  # one who is known may be of a time with other names
             name = analyst_of("" if analyst is None else analyst, chosen)
         return book.reopen(Account(budget=chosen.name, analyst=name))
+
+
+def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
+    """Where the data of a policy were served under another ledger or budget, and whether this is seen for the first time."""
+    gone = [name for name in book.budgets if name not in declared.budgets]
+    notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
+             "in its budgets, so name a budget as it was named if it is the same"] if gone else []
+    now = Served(data=marks(_private_files(declared, database)), entity=declared.budgets[budget].entity, budget=budget,
+                 ledger=book.identity, place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
+    for old in others(now):
+        if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
+            notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
+                         "is not counted here, and both together protect less than either promises")
+    return notes, note(now)
+
+
+def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
+    folder = Path(policy.path).parent
+    named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
+    return [*([named] if named is not None else []),
+            *(folder / table.source for table in policy.tables.values() if table.source is not None and not table.public)]
+
+
+def allowed_together(policy: Policy) -> list[str]:
+    """What budgets over the same entity allow together, as each is kept by itself."""
+    found = []
+    for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
+        same = [budget for budget in policy.budgets.values() if budget.entity == entity]
+        if len(same) > 1:
+            epsilon = sum((budget.total.epsilon for budget in same if budget.total.epsilon is not None), Fraction(0))
+            rho = sum((budget.total.rho for budget in same if budget.total.rho is not None), Fraction(0))
+            delta = sum((budget.total.delta for budget in same), Fraction(0))
+            parts = [f"{sign} = {short(amount)}" for sign, amount in (("ε", epsilon), ("ρ", rho)) if amount]
+            names = ", ".join(budget.name for budget in same)
+            found.append(f"each {entity} is protected by {len(same)} budgets ({names}), which together allow "
+                         f"{' and '.join(parts)}{f', δ = {float(delta):g}' if delta else ''}")
+    return found
 
 
 def _books(database: str | Path | None, policy: str | Path | None, budget: str | None,

@@ -27,6 +27,7 @@ class Session:
     price: Price | None = None
     confidence: Fraction = Fraction(19, 20)
     policy: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def account(self) -> Account:

@@ -148,6 +148,16 @@ class Ledger:
             self._connection = None
 
     @property
+    def identity(self) -> str:
+        """What tells this ledger from any other, wherever it lies. It is no secret."""
+        return hashlib.sha256(f"identity {self._hashes[0]}".encode()).hexdigest()[:32]
+
+    @property
+    def budgets(self) -> list[str]:
+        """The budgets that were charged, up to the newest event this process has verified."""
+        return sorted({budget for budget, analyst in self._spent if analyst is None})
+
+    @property
     def salt(self) -> int:
         """The secret that orders rows for truncation; fixed for the life of the ledger."""
         return self._salt
