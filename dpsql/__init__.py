@@ -22,7 +22,9 @@ from dpsql.dbapi import (
     TimestampFromTicks,
     apilevel,
     connect,
+    incidents,
     paramstyle,
+    reopen,
     threadsafety,
 )
 from dpsql.errors import (
@@ -80,6 +82,8 @@ __all__ = [
     "Warning",
     "apilevel",
     "connect",
+    "incidents",
     "paramstyle",
+    "reopen",
     "threadsafety",
 ]

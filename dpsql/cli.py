@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dpsql.answer import Answer
+    from dpsql.catalog.model import Policy
     from dpsql.dbapi import Connection
     from dpsql.listings import Listing
 
@@ -43,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception:  # whatever it was, its words may be of the data
+        _say_fault(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
+                   as_json=getattr(options, "json", False))
+        return EXIT["failed"]
     return 0
 
 
@@ -136,13 +142,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--csv", action="store_true", help="print CSV")
-    for name, run, help_ in (("budget", _budget, "tell what was spent and what is left; --create starts a ledger"),
+    for name, run, help_ in (("budget", _budget, "tell what was spent, what is left and what failed; --create starts a ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = command(name, run, help_)
         _add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger: the owner does this once")
+            made.add_argument("--reopen", metavar="ANALYST", help="open the account of an analyst that incidents closed")
     return parser
 
 
@@ -248,6 +255,7 @@ def _check(options: argparse.Namespace) -> None:
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = policy.budgets.values() if options.budget is None else [choose_budget(policy, options.budget)]
     reader = open_reader(policy, options.database)
+    _tell_slips(policy, options, [budget.name for budget in chosen])
     for budget in chosen:
         catalog = fitted(policy, budget.name, reader)
         listing = listed_tables(catalog)
@@ -262,6 +270,19 @@ def _check(options: argparse.Namespace) -> None:
         for table, reason in catalog.outside.items():
             print(f"table {table} cannot be used: {reason}")
     reader.close()
+
+
+def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
+    """What the owner may not have meant: budgets that add up, and data that another ledger or budget serves too."""
+    from dpsql.kernel.ledger import Ledger
+    from dpsql.opening import allowed_together, find_ledger, noticed
+
+    notes = allowed_together(policy)
+    with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
+        for name in budgets:
+            notes += noticed(policy, options.database, book, name)[0]
+    for text in dict.fromkeys(notes):
+        print(f"note: {text}", file=sys.stderr)
 
 
 def _query(options: argparse.Namespace) -> None:
@@ -321,6 +342,9 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
+    from dpsql.listings import listed_failures
+    from dpsql.opening import incidents
+
     if options.create:
         from dpsql.catalog.policy import read_policy
         from dpsql.kernel.ledger import Ledger
@@ -330,14 +354,25 @@ def _budget(options: argparse.Namespace) -> None:
         Ledger.create(path, anchor).close()
         print(f"an empty ledger is at {path}")
         return
+    if options.reopen is not None:
+        from dpsql.opening import reopen
+
+        forgiven = reopen(options.reopen, **_place(options))
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged")
+        return
     with _connected(options) as connection:
+        failed = listed_failures(incidents(**_place(options)))
         state = connection.budget()
         if options.json:
-            print(json.dumps(state.as_dict()))
+            names = [name for name, _ in failed.columns]
+            print(json.dumps(state.as_dict() | {"failed": [dict(zip(names, row, strict=True)) for row in failed.rows]}))
             return
         _show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
         print(f"{state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
+        if failed.rows:
+            print("statements that failed after their charge:")
+            _print_listing(failed, options)
 
 
 def _releases(options: argparse.Namespace) -> None:
@@ -353,8 +388,17 @@ def _connected(options: argparse.Namespace) -> Connection:
 
     given = {name: getattr(options, name, None) for name in ("epsilon", "delta", "rho")}
     confidence = getattr(options, "confidence", None)
-    return connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst, ledger=options.ledger,
-                   confidence=0.95 if confidence is None else confidence, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # told below, in the words of a shell
+        made = connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst,
+                       ledger=options.ledger, confidence=0.95 if confidence is None else confidence, **given)
+    for text in made.notes:
+        print(f"note: {text}", file=sys.stderr)
+    return made
+
+
+def _place(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in ("policy", "database", "budget", "ledger")}
 
 
 def _statements(options: argparse.Namespace) -> str:

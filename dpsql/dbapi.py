@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql import errors
 from dpsql.errors import InterfaceError
+from dpsql.guard import guarded
 
 if TYPE_CHECKING:
     import pandas
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpsql.batch.result import Answers
     from dpsql.engine import Session
     from dpsql.explain import Explanation
+    from dpsql.kernel.ledger import Failure
     from dpsql.spending import Spending
     from dpsql.sql.statement import Option, Query
     from dpsql.validation.result import Validation
@@ -54,6 +56,7 @@ def TimeFromTicks(ticks: float) -> dt.time:
     return dt.datetime.fromtimestamp(ticks).time()
 
 
+@guarded
 def connect(database: str | Path | None = None, *, policy: str | Path | None = None, budget: str | None = None,
             analyst: str | None = None, epsilon: object = None, delta: object = None, rho: object = None,
             confidence: object = 0.95, ledger: str | Path | None = None) -> Connection:
@@ -67,6 +70,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     confidence  of the intervals
     ledger      the ledger file; left out, where the policy says, or beside it
 
+    Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
     from dpsql.opening import Terms, open_session
@@ -75,8 +79,29 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     return Connection(open_session(database, policy, ledger, terms))
 
 
+@guarded
+def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+              ledger: str | Path | None = None) -> list[Failure]:
+    """The statements of a budget that failed after their charge, of all analysts: for the owner."""
+    from dpsql import opening
+
+    return opening.incidents(policy=policy, database=database, budget=budget, ledger=ledger)
+
+
+@guarded
+def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+           ledger: str | Path | None = None) -> int:
+    """Open the account of an analyst that is closed after incidents: for the owner. Returns how many are forgiven."""
+    from dpsql import opening
+
+    return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)
+
+
 class Connection:
-    """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back."""
+    """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back.
+
+    `notes` tell where the same data were served under another ledger or budget, whose spending is not counted here.
+    """
 
     Warning, Error, InterfaceError, DatabaseError = errors.Warning, errors.Error, errors.InterfaceError, errors.DatabaseError
     DataError, OperationalError, IntegrityError = errors.DataError, errors.OperationalError, errors.IntegrityError
@@ -85,6 +110,7 @@ class Connection:
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
         self._turn = threading.RLock()
+        self.notes = session.notes
 
     @property
     def session(self) -> Session:
@@ -106,6 +132,7 @@ class Connection:
         """A new cursor with the answer of a statement."""
         return self.cursor().execute(sql, parameters)
 
+    @guarded
     def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                 **options: Any) -> Explanation:
         """What a query would do and cost; spends nothing. The same as EXPLAIN PRIVACY before it.
@@ -129,6 +156,7 @@ class Connection:
         with self._used() as session:
             return explain(query, session, parameters)
 
+    @guarded
     def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                  **options: Any) -> Answers:
         """Answer many statements over one view together, for one price.
@@ -145,6 +173,7 @@ class Connection:
         with self._used() as session:
             return workload(_queries(statements), session, _options(options), parameters)
 
+    @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
         """Whether a synthetic table answers queries as the private one does.
 
@@ -164,8 +193,9 @@ class Connection:
         with self._used() as session:
             return validate(statement, session, synthetic=brought)
 
+    @guarded
     def budget(self) -> Spending:
-        """What was spent, and what is left."""
+        """What was spent, what is left, and how many statements may still fail."""
         from dpsql.engine import budget_of
 
         with self._used() as session:
@@ -218,6 +248,7 @@ class Cursor:
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
 
+    @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
         an `Incident`, which says that the charge is kept."""
@@ -248,24 +279,38 @@ class Cursor:
         self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
         self._rows, self.rowcount = rows, len(rows)
 
+    @guarded
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
         """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another, and so do
-        their errors; `cost` is that of all together."""
+        their errors; `cost` is that of all together.
+
+        Nothing is run where one of them is wrong, or where the budget cannot pay for all. Where one fails after its charge, the
+        answers before it are on the cursor.
+        """
         from dpsql.answer import together
+        from dpsql.engine import check_all
 
         self._check_open()
         self._clear()
-        if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable):
+        if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable) or getattr(
+                parameters, "shape", None) == ():
             raise errors.ProgrammingError("executemany takes several sets of parameters", code="parameters",
                                           try_="[[18], [65]], a list with one set for each time")
+        sets = list(parameters)
+        with self.connection._used() as session:
+            check_all(_text(sql), sets, session)
         rows: list[tuple[Any, ...]] = []
         answers: list[Answer] = []
-        for given in parameters:
-            self.execute(sql, given)
-            rows += self._rows or []
-            answers += [self.answer] if self.answer is not None else []
-        self._rows, self.rowcount, self._next = rows, len(rows), 0
-        self.answer = together(answers) if answers else None
+        description = None
+        try:
+            for given in sets:
+                self.execute(sql, given)
+                rows += self._rows or []
+                answers += [self.answer] if self.answer is not None else []
+                description = self.description
+        finally:
+            self._rows, self.rowcount, self._next, self.description = rows, len(rows), 0, description
+            self.answer = together(answers) if answers else None
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -279,7 +324,8 @@ class Cursor:
         rows, start = self._fetchable(), self._next
         wanted = self.arraysize if size is None else size
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
-            raise errors.ProgrammingError(f"{wanted!r} is no number of rows", code="argument", try_="fetchmany(10)")
+            shown = wanted if isinstance(wanted, int | float | str) else type(wanted).__name__
+            raise errors.ProgrammingError(f"{shown} is no number of rows", code="argument", try_="fetchmany(10)")
         self._next = min(len(rows), start + wanted)
         return rows[start : self._next]
 

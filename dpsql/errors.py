@@ -134,7 +134,8 @@ class Unsupported(NotSupportedError):
 
 
 class BudgetExhausted(OperationalError):
-    """The statement costs more than what is left. Nothing was read and nothing was charged."""
+    """The statement costs more than what is left, or its account is closed after too many incidents. Nothing was read and
+    nothing was charged."""
 
     code = "budget"
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpsql.accounting.cost import ATTO, NANO
 from dpsql.catalog.model import Catalog, Column
 from dpsql.catalog.price import short
-from dpsql.kernel.ledger import Entry
+from dpsql.kernel.ledger import Entry, Failure
 from dpsql.plan.expr.nodes import Value
 from dpsql.spending import Spending
 from dpsql.sql.sources import unknown_table
@@ -77,4 +77,11 @@ def price_of(entry: Entry) -> str:
 def listed_spending(state: Spending) -> Listing:
     """The accounts of a budget."""
     rows = tuple((account.whose or "all", str(account.total), account.left()) for account in state.accounts)
+    rows += ((state.analyst, f"{state.incidents} incidents", f"{state.incidents_left} incidents of {state.incidents}"),)
     return Listing(columns=(("analyst", Type.VARCHAR), ("budget", Type.VARCHAR), ("left", Type.VARCHAR)), rows=rows)
+
+
+def listed_failures(failures: Sequence[Failure]) -> Listing:
+    """The statements that failed after their charge, for the owner."""
+    rows = tuple((failure.account.analyst, failure.at, failure.sql, "no" if failure.forgiven else "yes") for failure in failures)
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in ("analyst", "time", "statement", "counts")), rows=rows)

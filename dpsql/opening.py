@@ -6,6 +6,7 @@ import contextlib
 import errno
 import getpass
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,14 +16,16 @@ from dpsql.backends.duckdb import FILES, DuckReader, open_database, open_files
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.uploads import Uploads
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
-from dpsql.catalog.policy import locate, read_policy
-from dpsql.catalog.price import Price, exact, price
+from dpsql.catalog.names import LONGEST, fault_of, normal
+from dpsql.catalog.policy import locate, read_policy, suggest
+from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
+from dpsql.registry import Served, marks, note, others
 
 USUAL_POLICY = "dpsql.toml"
 
@@ -49,7 +52,10 @@ class Terms:
 
 def file_named(name: object) -> Path:
     """The path that somebody gave. Raises OperationalError where no file can have that name."""
-    fault = "" if isinstance(name, str | Path) else f"the name of a file is a text or a path, not {type(name).__name__}"
+    if not isinstance(name, str | Path):
+        raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
+                               try_="the path of a file")
+    fault = "" if Path(name).name else f"{name or 'nothing'} names no file"
     try:
         os.lstat(str(name))
     except ValueError:
@@ -84,12 +90,17 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
+    analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
     reader = open_reader(declared, database)
     catalog = fitted(declared, budget.name, reader)
-    return Session(catalog=catalog, budget=budget, analyst=_analyst(terms.analyst), kernel=Kernel(reader, book), ledger=book,
+    notes, fresh = noticed(declared, database, book, budget.name)
+    for text in notes if fresh else ():
+        warnings.warn(text, UserWarning, stacklevel=4)
+    return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
+                   kernel=Kernel(reader, book, incidents=budget.incidents),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest, uploads=uploads_of(declared, database, book))
+                   policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
 
 
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
@@ -100,6 +111,72 @@ def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> U
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
+
+
+def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+              ledger: str | Path | None = None) -> list[Failure]:
+    """The statements of a budget that failed after their charge, of all analysts, oldest first: for the owner."""
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        return book.failures(chosen.name)
+
+
+def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+           ledger: str | Path | None = None) -> int:
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
+
+    Returns how many they were. What they cost stays charged.
+    """
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        known = {failure.account.analyst for failure in book.failures(chosen.name)}
+        name = normal(analyst) if isinstance(analyst, str) else ""
+        if name not in known:  # one who is known may be of a time with other names
+            name = analyst_of("" if analyst is None else analyst, chosen)
+        return book.reopen(Account(budget=chosen.name, analyst=name))
+
+
+def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
+    """Where the data of a policy were served under another ledger or budget, and whether this is seen for the first time."""
+    gone = [name for name in book.budgets if name not in declared.budgets]
+    notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
+             "in its budgets, so name a budget as it was named if it is the same"] if gone else []
+    now = Served(data=marks(_private_files(declared, database)), entity=declared.budgets[budget].entity, budget=budget,
+                 ledger=book.identity, place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
+    for old in others(now):
+        if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
+            notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
+                         "is not counted here, and both together protect less than either promises")
+    return notes, note(now)
+
+
+def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
+    folder = Path(policy.path).parent
+    named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
+    return [*([named] if named is not None else []),
+            *(folder / table.source for table in policy.tables.values() if table.source is not None and not table.public)]
+
+
+def allowed_together(policy: Policy) -> list[str]:
+    """What budgets over the same entity allow together, as each is kept by itself."""
+    found = []
+    for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
+        same = [budget for budget in policy.budgets.values() if budget.entity == entity]
+        if len(same) > 1:
+            epsilon = sum((budget.total.epsilon for budget in same if budget.total.epsilon is not None), Fraction(0))
+            rho = sum((budget.total.rho for budget in same if budget.total.rho is not None), Fraction(0))
+            delta = sum((budget.total.delta for budget in same), Fraction(0))
+            parts = [f"{sign} = {short(amount)}" for sign, amount in (("ε", epsilon), ("ρ", rho)) if amount]
+            names = ", ".join(budget.name for budget in same)
+            found.append(f"each {entity} is protected by {len(same)} budgets ({names}), which together allow "
+                         f"{' and '.join(parts)}{f', δ = {float(delta):g}' if delta else ''}")
+    return found
+
+
+def _books(database: str | Path | None, policy: str | Path | None, budget: str | None,
+           ledger: str | Path | None) -> tuple[Budget, Ledger]:
+    declared = read_policy(find_policy(database, policy))
+    return choose_budget(declared, budget), Ledger(*find_ledger(declared, ledger))
 
 
 def fitted(policy: Policy, budget: str, reader: DuckReader) -> Catalog:
@@ -115,22 +192,33 @@ def choose_budget(policy: Policy, name: str | None) -> Budget:
     """The budget of this name, or the only one there is."""
     if name is None and len(policy.budgets) == 1:
         return next(iter(policy.budgets.values()))
-    if name is None or name not in policy.budgets:
+    if not isinstance(name, str) or name not in policy.budgets:
         known = ", ".join(policy.budgets)
-        reason = f"there is no budget {name}" if name is not None else "the policy has several budgets"
+        other = "the policy has several budgets" if name is None else "the name of a budget is a text"
+        reason = f"there is no budget {name}" if isinstance(name, str) else other
         raise OptionError(reason, code="unknown-budget", subject="budget", try_=f"one of {known}")
     return policy.budgets[name]
 
 
-def _analyst(name: str | None) -> str:
-    if name is None:
-        try:
-            name = getpass.getuser()
-        except (OSError, KeyError):
-            name = "analyst"
-    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
-        raise OptionError("the name of an analyst is a short text", subject="analyst")
-    return name
+def analyst_of(name: object, budget: Budget) -> str:
+    """Whose statements these are, in the normal form. Raises OptionError for what is no name, or none that the policy lists."""
+    given = _user() if name is None else name
+    found = normal(given) if isinstance(given, str) and len(given) <= 10 * LONGEST else None
+    wrong = fault_of(found) if found is not None else "is no short text"
+    if found is None or wrong is not None:
+        raise OptionError(f"the name of the analyst {wrong}", code="analyst", subject="analyst",
+                          try_='analyst = "ada": letters of one script, digits and . _ @ -')
+    if budget.listed is not None and found not in budget.listed:
+        raise OptionError(f"the policy does not list {found} among the analysts of the budget {budget.name}", code="analyst",
+                          subject="analyst", try_=suggest(found, budget.listed))
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "analyst"
 
 
 def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:

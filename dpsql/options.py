@@ -129,8 +129,11 @@ class _Values:
         if name not in self._values:
             return None
         value = self._value(name)
+        if not isinstance(value, str):
+            raise self._fail(name, f"{name} must be a text, not {type(value).__name__}", "one of " + ", ".join(
+                f"'{known}'" for known in names))
         if value not in names:
-            close = difflib.get_close_matches(str(value), names, n=1)
+            close = difflib.get_close_matches(value, names, n=1)
             raise self._fail(name, f"there is no {name} {value!r}", f"'{close[0]}'" if close else
                              "one of " + ", ".join(f"'{known}'" for known in names))
         return str(value)

@@ -59,6 +59,7 @@ class Spending:
     """A budget with its accounts: the whole, and the analyst's own where there is one.
 
     `tight` is the least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate.
+    Of `incidents` statements of the analyst that may fail after their charge, `failed` did; then the account is closed.
     """
 
     budget: str
@@ -67,24 +68,33 @@ class Spending:
     statements: int
     tight: float | None
     at: float
+    analyst: str
+    failed: int
+    incidents: int
+
+    @property
+    def incidents_left(self) -> int:
+        return max(0, self.incidents - self.failed)
 
     def as_dict(self) -> dict[str, object]:
         return {"budget": self.budget, "entity": self.entity, "statements": self.statements, "epsilon_so_far": self.tight,
-                "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts]}
+                "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
+                "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
+                              "left": self.incidents_left}}
 
 
 REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 
-def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge]) -> Spending:
-    """The state of a budget; `charges` are all that were made, one for each statement."""
+def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int) -> Spending:
+    """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed."""
     accounts = [Account(whose=None, total=budget.total, spent=spent[None])]
     mine = budget.of(analyst)
     if mine is not None:
         accounts.append(Account(whose=analyst, total=mine, spent=spent[analyst]))
     at = float(budget.total.delta / 2) or REPORT_DELTA
     return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
-                    tight=tight_epsilon(charges, at), at=at)
+                    tight=tight_epsilon(charges, at), at=at, analyst=analyst, failed=failed, incidents=budget.incidents)
 
 
 def exhausted(account: Account, price: Price | None, span: Span | None = None, *,
@@ -97,6 +107,21 @@ def exhausted(account: Account, price: Price | None, span: Span | None = None, *
     return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
                            subject=account.whose or "all", try_=affordable((account, *others), price)
                            + "a statement that was answered before: those are free")
+
+
+def closed(analyst: str, failed: int) -> BudgetExhausted:
+    """The refusal of a statement of an account that is closed."""
+    many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
+    return BudgetExhausted(f"{many} failed after the charge, so this account is closed and nothing new is charged to it",
+                           code="account-closed", subject=analyst, try_="the owner of the data, who can open it by dpsql budget "
+                           f"--reopen {analyst}; statements that were answered before stay free, and EXPLAIN PRIVACY too")
+
+
+def busy(analyst: str, running: int) -> BudgetExhausted:
+    """The refusal of a statement that waited too long for others of its account."""
+    return BudgetExhausted(f"of {analyst}, as many statements still run ({running}) as may fail before the account is closed",
+                           code="account-busy", subject=analyst,
+                           try_="it again when one of them is over; incidents in the policy says how many may run at a time")
 
 
 def affordable(accounts: Sequence[Account], price: Price | None) -> str:

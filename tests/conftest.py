@@ -6,6 +6,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
 os.environ["DPSQL_CACHE"] = ""  # no test leans on what another left behind
+os.environ["DPSQL_STATE"] = ""
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402

@@ -32,7 +32,7 @@ from dpsql.kernel.run import Kernel
 folder, count = sys.argv[1], int(sys.argv[2])
 
 def connect(me):
-    return dpsql.connect(folder + "/people.duckdb", budget="person", analyst=f"client {me}", epsilon=Fraction(1, 100))
+    return dpsql.connect(folder + "/people.duckdb", budget="person", analyst=f"client-{me}", epsilon=Fraction(1, 100))
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())
@@ -129,7 +129,7 @@ def test_whoever_heard_an_answer_paid_for_it_whenever_the_process_dies(tmp_path:
         ledger = Ledger(folder / "dpsql.ledger")  # which verifies every event
         entries = ledger.entries("person")
         known = {(entry.account.analyst, entry.sql) for entry in entries if entry.body is not None}
-        heard = {(f"client {me}", f"SELECT COUNT(*) FROM people WHERE age <> {number}")
+        heard = {(f"client-{me}", f"SELECT COUNT(*) FROM people WHERE age <> {number}")
                  for me, number in (words[1:3] for words in told if words[0] == "heard")}
         assert len(heard) > 3 and heard <= known
         assert ledger.spent("person").epsilon == sum(entry.charge.epsilon or 0 for entry in entries)

@@ -96,9 +96,16 @@ class Entity:
     any_of: tuple[str, ...] = ()
 
 
+INCIDENTS = 3  # how many statements of an account may fail after their charge, where the policy does not say
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be spent on one kind of entity, in total and by each analyst."""
+    """What may be spent on one kind of entity, in total and by each analyst.
+
+    Names of analysts are in their normal form (`catalog.names`). `listed` are those that may ask; None where everybody may.
+    `incidents` statements of each may fail after their charge.
+    """
 
     name: str
     entity: str
@@ -106,6 +113,8 @@ class Budget:
     per_analyst: Price | None = None
     analysts: Mapping[str, Price] = field(default_factory=dict)
     per_statement: Price | None = None
+    listed: tuple[str, ...] | None = None
+    incidents: int = INCIDENTS
 
     def of(self, analyst: str) -> Price | None:
         """The limit of one analyst, or None where only the total binds."""

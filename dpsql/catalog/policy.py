@@ -19,13 +19,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpsql.catalog.model import Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
+from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
+from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.errors import OptionError, PolicyError
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
+MOST_INCIDENTS = 1000
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REFERENCE = re.compile(r'\s*(\w+)\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
@@ -44,7 +46,8 @@ FORMS = {  # what each key looks like where it is right
     "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false", "type": 'type = "BIGINT"',
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
-    "analysts": "analysts.ada = { epsilon = 0.5 }",
+    "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
+    "incidents": "incidents = 3",
 }
 
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
@@ -463,13 +466,18 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         prices[key] = _price(section, required=True) if section is not None else None
         if section is not None:
             section.finish()
-    analysts, named = {}, []
-    for analyst, section in part.sections("analysts"):
+    listed = _listed(part)
+    analysts: dict[str, Price] = {}
+    named = []
+    for analyst, section in part.sections("analysts") if listed is None else ():
         amount = _price(section, required=True)
         assert amount is not None
-        analysts[analyst] = amount
+        analysts[_named(section, None, analyst, analysts)] = amount
         named.append(section)
         section.finish()
+    incidents = part.take("incidents", int)
+    if incidents is not None and not 1 <= incidents <= MOST_INCIDENTS:
+        part.fail("incidents", f"must be a whole number from 1 to {MOST_INCIDENTS}")
     part.finish()
     for limit in (prices["per_analyst"], *analysts.values()):
         if limit is not None and (limit.rho is None) != (total.rho is None):
@@ -479,7 +487,31 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         _check_fits(parts[key], amount, total)
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
-    return Budget(name=name, entity=entity, total=total, analysts=analysts, **prices)
+    return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
+                  incidents=INCIDENTS if incidents is None else incidents, **prices)
+
+
+def _listed(part: Section) -> tuple[str, ...] | None:
+    """The analysts that may ask, where they are listed; a table of them tells limits, and leaves others in."""
+    names = part.take("analysts", list, dict)
+    if not isinstance(names, list):
+        return None
+    if not names or not all(isinstance(name, str) for name in names):
+        part.fail("analysts", "must be a list of names")
+    found: dict[str, str] = {}
+    for name in names:
+        found[_named(part, "analysts", name, found)] = name
+    return tuple(found)
+
+
+def _named(part: Section, key: str | None, name: str, others: Mapping[str, object]) -> str:
+    """The normal form of an analyst's name."""
+    found = normal(name)
+    if (wrong := fault_of(found)) is not None:
+        part.fail(key, f"the name of this analyst {wrong}", try_="letters of one script, digits and . _ @ -")
+    if found in others:
+        part.fail(key, f"{found} is there twice, as names that differ in form or case are one", try_="one of the two")
+    return found
 
 
 def _check_fits(part: Section | None, amount: Price | None, total: Price) -> None:

@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from dpsql.catalog.model import (
     Catalog,
@@ -29,7 +31,7 @@ from dpsql.catalog.model import (
 from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
-from dpsql.types import ANY_NUMBER, Interval, Type, single
+from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to
 MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
@@ -270,11 +272,15 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
     if declared.values is not None:
         domain = Domain(tuple(sorted(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)))
     elif declared.values_from is not None:
-        listed = values(*declared.values_from)
+        try:
+            listed = values(*declared.values_from)
+        except Exception:  # of a type that the engine's client cannot hold
+            raise _fault(policy, (*path, "values_from"), "the values of the public column cannot be read",
+                         try_="a column of texts, numbers or dates") from None
         if len(listed) > MOST_VALUES:
             raise _fault(policy, (*path, "values_from"), f"the public column has more than {MOST_VALUES} values")
-        domain = Domain(tuple(sorted(_convert(policy, (*path, "values_from"), value, kind, sql_type)
-                                     for value in set(listed) if value is not None)))
+        domain = Domain(tuple(sorted({_convert(policy, (*path, "values_from"), value, kind, sql_type)
+                                      for value in listed if value is not None})))
     ends = ANY_NUMBER
     if declared.bounds is not None:
         if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
@@ -309,18 +315,18 @@ def _interval(ends: Sequence[Scalar]) -> Interval:
     return Interval(min(numbers), max(numbers))  # type: ignore[arg-type]
 
 
-def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, sql_type: str) -> Scalar:
-    """A declared value as the column's type holds it."""
+def _convert(policy: Policy, path: tuple[str, ...], value: Any, kind: Type, sql_type: str) -> Scalar:
+    """A declared value as the column's type holds it; public columns may hold values of any type."""
+    if isinstance(value, Decimal) and value.is_finite():  # a subclass of none of those below
+        value = int(value) if value == value.to_integral_value() else float(value)
     match kind, value:
         case (Type.BOOLEAN, bool()) | (Type.VARCHAR, str()):
-            return value
+            return value  # type: ignore[no-any-return]
         case (Type.BIGINT, bool()) | (Type.DOUBLE, bool()):
             pass
-        case Type.BIGINT, int():
-            return value
-        case Type.BIGINT, float() if value.is_integer():
+        case Type.BIGINT, int() | float() if INT64.low <= value <= INT64.high and value == int(value):
             return int(value)
-        case Type.DOUBLE, int() | float():
+        case Type.DOUBLE, int() | float() if math.isfinite(value):
             return single(float(value)) if sql_type.upper() == "FLOAT" else float(value)
         case Type.TIMESTAMP, dt.datetime():
             return value
@@ -329,7 +335,8 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Scalar, kind: Type, s
         case Type.DATE, dt.date() if not isinstance(value, dt.datetime):
             return value
     example = BOUNDS.get(kind, "") if len(path) == 4 else VALUES[kind]
-    raise _fault(policy, path, f"{written(value)} is not a value of a column of type {sql_type}", try_=example)
+    shown = written(value) if isinstance(value, bool | int | float | str | dt.date) else f"one of type {type(value).__name__}"
+    raise _fault(policy, path, f"{shown} is not a value of a column of type {sql_type}", try_=example)
 
 
 def _fault(policy: Policy, path: tuple[str, ...], reason: str, *, try_: str = "", code: str = "policy-schema") -> PolicyError:

@@ -13,7 +13,7 @@ def budget_of(session: Session) -> Spending:
     names = (None, session.analyst)
     entries = session.ledger.entries(session.budget.name)
     return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
-                    [entry.charge for entry in entries])
+                    [entry.charge for entry in entries], len(session.ledger.failed(session.account)))
 
 
 def left_in_budget(session: Session) -> list[str]:

@@ -19,7 +19,7 @@ from dpsql.canonical import digest
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, batch_steps, which
-from dpsql.engine.charging import located, refusal
+from dpsql.engine.charging import located, open_account, refusal
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError
 from dpsql.explain import Explanation
@@ -47,8 +47,9 @@ def answered_accurately(queries: Sequence[Query], questions: Sequence[Question],
         return found
     text = ";\n".join(query.text for query in queries)
     try:
-        found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
-                                   sql=text, encode=lambda told: told.as_json())
+        with open_account(text, session):
+            found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
+                                       sql=text, encode=lambda told: told.as_json())
     except Refused as refused:
         left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
         fault = refusal(refused, replace(options, price=price_of(made)), session)

@@ -15,12 +15,13 @@ from dpsql.engine.accounts import budget_of, is_stored, left_in_budget, releases
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
 from dpsql.engine.batches import answered, batch_of, identity_of_batch, linear_of
 from dpsql.engine.charging import finished, located
-from dpsql.engine.parameters import Parameters
+from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, charged, compiled, identity_of, idle
 from dpsql.engine.validating import validate, validation
 from dpsql.errors import ProgrammingError
 from dpsql.explain import Explanation, explained, explained_public
+from dpsql.guard import guarded
 from dpsql.listings import Listing, described, listed_releases, listed_tables
 from dpsql.options import Options
 from dpsql.plan.question import Question
@@ -36,9 +37,11 @@ from dpsql.validation.result import Validation
 Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 
 
+@guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
     statement = parse(text)
+    check_parameters(parameters)
     if parameters and isinstance(statement, Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     match statement:
@@ -83,6 +86,7 @@ def _needs_workload(question: Question, options: Options) -> bool:
     return question.together or options.strategy is not None or options.consistency != "none"
 
 
+@guarded
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a query or a validation would do and cost; spends nothing."""
     if isinstance(query, Validate):

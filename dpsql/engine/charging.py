@@ -13,14 +13,14 @@ from dpsql.catalog.price import Price
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
-from dpsql.kernel.ledger import Refused
+from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.options import Options
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan
 from dpsql.plan.question import Question
 from dpsql.requests import Request
 from dpsql.script import Released
-from dpsql.spending import exhausted
+from dpsql.spending import busy, closed, exhausted
 from dpsql.types import Span
 
 
@@ -45,10 +45,22 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
 def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session) -> Any:
     """What the steps return, after they are charged for."""
     try:
-        return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits, digest=identity,
-                                  encode=lambda made: made.as_json())
+        with open_account(text, session):
+            return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits,
+                                      digest=identity, encode=lambda made: made.as_json())
     except Refused as refused:
         raise refusal(refused, options, session).located(text) from None
+
+
+@contextlib.contextmanager
+def open_account(text: str, session: Session) -> Iterator[None]:
+    """That too many statements of the account failed, or run, is told as a refusal."""
+    try:
+        yield
+    except Closed as told:
+        raise closed(session.analyst, len(told.failed)).located(text) from None
+    except Busy as told:
+        raise busy(session.analyst, told.running).located(text) from None
 
 
 def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:

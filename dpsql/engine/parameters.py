@@ -15,9 +15,7 @@ Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 def named(parameters: Parameters, query: Query) -> dict[str, Value]:
     """Values by the names that parameters have in the text. Raises ProgrammingError where they do not fit."""
-    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
-        raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters",
-                               try_='[18, "a"] for ?, {"name": 18} for $name and :name')
+    check_parameters(parameters)
     wanted = dict.fromkeys(query.parameters)
     if isinstance(parameters, Mapping):
         return _by_name(parameters, wanted)
@@ -40,6 +38,13 @@ def named(parameters: Parameters, query: Query) -> dict[str, Value]:
     return given
 
 
+def check_parameters(parameters: object) -> None:
+    """Raise ProgrammingError where this is no way to give values."""
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
+        raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters",
+                               try_='[18, "a"] for ?, {"name": 18} for $name and :name')
+
+
 def _by_name(parameters: Mapping[str, Value], wanted: Mapping[str, None]) -> dict[str, Value]:
     given = {str(name): value for name, value in parameters.items()}
     unused = next((name for name in given if name not in wanted), None)
@@ -56,6 +61,7 @@ def _counted(number: int, thing: str) -> str:
 
 def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, Value]]:
     """The values of each of several queries: by name, or one after the other."""
+    check_parameters(parameters)
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)
         _by_name(parameters, wanted)

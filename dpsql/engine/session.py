@@ -29,6 +29,7 @@ class Session:
     confidence: Fraction = Fraction(19, 20)
     policy: str = ""
     uploads: Uploads = field(default_factory=Uploads)
+    notes: tuple[str, ...] = ()
 
     @property
     def account(self) -> Account:

@@ -16,10 +16,12 @@ from dpsql.engine.charging import located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.explain import Explanation
+from dpsql.guard import guarded
 from dpsql.options import Options
 from dpsql.sql.statement import Option, Query
 
 
+@guarded
 def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:
     """Answer linear statements together: measured once, for one price, with consistent answers."""
     options, general = taken(options)
@@ -39,6 +41,7 @@ def batched(queries: Sequence[Query], session: Session, options: Sequence[Option
         return batch_of(asked, chosen, session)
 
 
+@guarded
 def explain_workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
                      parameters: Parameters = ()) -> Explanation:
     """What a workload would do and cost; spends nothing."""

@@ -9,6 +9,7 @@ from dpsql.canonical import digest
 from dpsql.engine.charging import located, paid
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
+from dpsql.guard import guarded
 from dpsql.sql.statement import Query, Validate
 from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
 from dpsql.validation.plan import Plan as ValidationPlan
@@ -21,6 +22,7 @@ from dpsql.validation.synthetic import Stand, brought, declared
 from dpsql.validation.terms import read_terms
 
 
+@guarded
 def validate(statement: Validate, session: Session, parameters: Parameters = (),
              synthetic: Mapping[str | None, Any] | None = None) -> Validation:
     """Whether synthetic tables answer queries as the private ones do. `synthetic` are files or frames by the names of the

@@ -6,6 +6,25 @@ anchor has seen was rolled back and is refused, as is one that is missing, damag
 another volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
 
 Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
+
+*Incidents.* A statement that fails after its charge tells its analyst that it failed, which no proof covers, so an account (a
+budget and an analyst) is closed after a few. A charge is *failed* once its incident is recorded, and also where it has neither an
+answer nor an incident and nobody runs it any more (`running`): its process was killed, and that is seen as well. It is *running*
+while it has neither and its lock is held. Nothing else of it counts: not what went wrong, not how long it took.
+
+Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge is recorded only where
+failed + running < incidents, in the same exclusive transaction that records it, holding its lock already; so failed + running <=
+incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which leaves the sum as it
+is, as no lock is taken again; only another charge makes it grow. One that finds the sum full because of statements that run waits
+for them, and is refused, uncharged, where that takes too long: an account is never closed by what still runs. So many statements
+are also the most that an account runs at a time.
+
+A `reopened` event names the failed charges that the owner forgives, never one that runs, so that it cannot make the sum wrong.
+
+*Names.* An account is known by the normal form of its analyst's name (`catalog.names`), in whatever form an event holds it.
+
+*Versions.* A ledger that was made before there were `reopened` events gets room for them when the first is written, in the same
+transaction: rows, hashes and the head of the chain stay as they are, so the chain and the anchor hold before and after.
 """
 
 from __future__ import annotations
@@ -21,25 +40,29 @@ import secrets
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError
+from dpsql.kernel.running import Running
 
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+EVENTS = """
 CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident')), at TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened')), at TEXT NOT NULL,
     budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
     epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
 CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer';
 """
+SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
+MAKE_ROOM = ("DROP INDEX asked", "ALTER TABLE events RENAME TO older", *EVENTS.strip().rstrip(";").split(";"),
+             "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
 COLUMNS = ("seq", "kind", "at", "budget", "analyst", "digest", "data", "sql", "epsilon", "rho", "delta", "answers", "body")
-PATIENCE = 60.0  # seconds a writer waits for its turn before it gives up
+PATIENCE = 60.0  # seconds a writer waits for its turn, or a statement for others of its account, before it gives up
 HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
 CUT_OFF = re.compile(r"\d*( [0-9a-f]{0,63})?\x00*")  # what a crash can leave of a record
@@ -65,6 +88,17 @@ class Entry:
     body: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A charged statement that failed; `forgiven` where the owner has reopened the account since."""
+
+    seq: int
+    at: str
+    account: Account
+    sql: str
+    forgiven: bool
+
+
 class Ledger:
     """An open ledger. Safe under many processes, forked ones too; threads take one each."""
 
@@ -73,6 +107,7 @@ class Ledger:
         self.path = Path(path)
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
         self._connection: sqlite3.Connection | None = None
+        self._running = Running(self.path)
         self._connect()
         _OPENED.add(self)
 
@@ -106,9 +141,21 @@ class Ledger:
         return cls(path, anchor)
 
     def close(self) -> None:
+        if self._connection is not None and os.getpid() == self._pid:
+            self._running.end_all()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from any other, wherever it lies. It is no secret."""
+        return hashlib.sha256(f"identity {self._hashes[0]}".encode()).hexdigest()[:32]
+
+    @property
+    def budgets(self) -> list[str]:
+        """The budgets that were charged, up to the newest event this process has verified."""
+        return sorted({budget for budget, analyst in self._spent if analyst is None})
 
     @property
     def salt(self) -> int:
@@ -116,20 +163,22 @@ class Ledger:
         return self._salt
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
-               allows: Mapping[str | None, Any]) -> int:
+               allows: Mapping[str | None, Any], incidents: int | None = None) -> int:
         """Record a charge durably, if the limits allow it. Returns the number of the event.
 
-        `allows` maps an analyst's name, and None for the total, to the `filter.Limit` that binds. Raises Refused, having
-        recorded nothing, where a limit would be passed.
+        `allows` maps an analyst's name, and None for the total, to the `filter.Limit` that binds; `incidents` is how many charges
+        of the account may fail, None for any number. Raises, having recorded nothing, Refused where a limit would be passed,
+        Closed where so many failed, Busy where too many of the account run for too long.
         """
         self._check_anchor()
-        with self._turn() as connection:
-            for analyst, limit in allows.items():
-                spent = self.spent(account.budget, analyst)
-                if not limit.allows(spent + charge):
-                    raise Refused(analyst, spent)
-            seq = self._insert(connection, kind="charge", account=account, digest=digest, data=data, sql=sql, charge=charge)
-        self._publish()
+        self._ready()
+        self._running.end_all()  # a ledger serves one statement after another, so the last one is over
+        seq = self._in_turn(lambda: self._charge(account, charge, digest, data, sql, allows, incidents))
+        try:
+            self._publish()
+        except LedgerError:
+            self._running.end(seq)
+            raise
         return seq
 
     def answer(self, charged: int, body: str) -> None:
@@ -137,24 +186,51 @@ class Ledger:
         self._follow_up(charged, "answer", body)
 
     def incident(self, charged: int) -> None:
-        """Keep that a charged statement failed."""
+        """Keep that a charged statement failed. Where that cannot be kept, it counts as failed all the same."""
         self._follow_up(charged, "incident", None)
+
+    def failed(self, account: Account) -> list[int]:
+        """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
+        key = _key(account)
+        lost = [seq for seq in self._pending.get(key, ()) if not self._running.is_running(seq)]
+        return sorted({*self._failed.get(key, ()), *lost})
+
+    def failures(self, budget: str) -> list[Failure]:
+        """Every charge of a budget that failed, oldest first: for the owner."""
+        charged = self._read("SELECT seq, at, normal(analyst), sql FROM events WHERE kind = 'charge' AND budget = ? ORDER BY seq",
+                             budget)
+        accounts = {who: Account(budget=budget, analyst=who) for _, _, who, _ in charged}
+        failed = {seq for account in accounts.values() for seq in self.failed(account)}
+        return [Failure(seq=seq, at=at, account=accounts[who], sql=sql, forgiven=seq not in failed)
+                for seq, at, who, sql in charged if seq in failed or seq in self._forgiven]
+
+    def reopen(self, account: Account) -> int:
+        """Forgive the charges of an account that have failed: an explicit act of the owner. Returns how many they were."""
+        self._check_anchor()
+        with self._turn() as connection:
+            forgiven = self.failed(account)
+            if forgiven:
+                self._make_room(connection)
+                self._insert(connection, kind="reopened", account=account, digest="", data="", sql="", charge=NOTHING,
+                             body=json.dumps(forgiven))
+        self._publish()
+        return len(forgiven)
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The answer of the same statement, on the same data, for the same account; None where there is none."""
-        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND analyst = ? "
-                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.analyst, data)
+        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND normal(analyst) = ? "
+                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, *_key(account), data)
         return rows[0][0] if rows else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         """The answers of an account on the same data whose text contains a mark, oldest first."""
-        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND analyst = ? AND data = ? "
-                          "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.analyst, data, mark)
+        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
+                          "AND instr(body, ?) > 0 ORDER BY seq", *_key(account), data, mark)
         return [body for body, in rows]
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
-        return self._spent.get((budget, analyst), NOTHING)
+        return self._spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
     def refresh(self) -> None:
         """Read what other processes have written."""
@@ -162,8 +238,8 @@ class Ledger:
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, oldest first."""
-        rows = self._read("SELECT seq, at, analyst, sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND budget = ? "
-                          "AND (? IS NULL OR analyst = ?) ORDER BY seq", budget, analyst, analyst)
+        rows = self._read("SELECT seq, at, normal(analyst), sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND "
+                          "budget = ? AND (? IS NULL OR normal(analyst) = normal(?)) ORDER BY seq", budget, analyst, analyst)
         bodies = dict(self._read("SELECT answers, body FROM events WHERE kind = 'answer' AND budget = ? ORDER BY seq", budget))
         return [Entry(seq=seq, at=at, account=Account(budget=budget, analyst=who), sql=sql, body=bodies.get(seq),
                       charge=Charge(epsilon=epsilon, rho=rho, delta=delta)) for seq, at, who, sql, epsilon, rho, delta in rows]
@@ -191,14 +267,13 @@ class Ledger:
 
     def _open(self, connection: sqlite3.Connection) -> None:
         """Check the file, read the whole chain, and compare it with the anchor."""
+        connection.create_function("normal", 1, lambda name: None if name is None else normal(name), deterministic=True)
         self._patiently(lambda: connection.execute("PRAGMA synchronous=FULL"))
         if self._patiently(lambda: connection.execute("PRAGMA integrity_check").fetchone()) != ("ok",):
             raise self._damaged()
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
-        self._head = (0, _genesis(meta))
-        self._spent: dict[tuple[str, str | None], Charge] = {}
-        self._hashes = {0: self._head[1]}
+        self._forget(_genesis(meta))
         seen = self._anchored()  # read before the chain: what it has seen was committed by then
         self._catch_up(connection)
         self._compare(seen)
@@ -220,6 +295,7 @@ class Ledger:
         if self._connection is None:
             raise LedgerError("the ledger is closed", code="ledger-closed", try_="dpsql.connect(...)")
         if os.getpid() != self._pid:
+            self._running.let_go_of_inherited()
             _let_go_of_inherited()
             return self._connect()
         if _identity_of(self.path) != self._file:
@@ -261,23 +337,80 @@ class Ledger:
                     raise
             time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - a pause, not a secret
 
+    def _in_turn(self, attempt: Callable[[], int]) -> int:
+        """Try until statements of the account that run leave room; between attempts, nothing is held."""
+        deadline, pause = time.monotonic() + PATIENCE, 0.005
+        while True:
+            try:
+                return attempt()
+            except Busy:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - a pause, not a secret
+            pause = min(1.5 * pause, 0.25)
+
+    def _charge(self, account: Account, charge: Charge, digest: str, data: str, sql: str, allows: Mapping[str | None, Any],
+                incidents: int | None) -> int:
+        seq: int = 0
+        try:
+            with self._turn() as connection:
+                if incidents is not None:
+                    self._check_open(account, incidents)
+                for analyst, limit in allows.items():
+                    spent = self.spent(account.budget, analyst)
+                    if not limit.allows(spent + charge):
+                        raise Refused(analyst, spent)
+                self._begin(seq := self._head[0] + 1)
+                self._insert(connection, kind="charge", account=account, digest=digest, data=data, sql=sql, charge=charge)
+        except BaseException:
+            self._running.abandon(seq)
+            raise
+        return seq
+
+    def _check_open(self, account: Account, incidents: int) -> None:
+        """Raise where the account has failed too often, or would have if all that runs fails."""
+        pending = self._pending.get(_key(account), set())
+        failed = self.failed(account)
+        if len(failed) >= incidents:
+            raise Closed(failed)
+        running = len(pending.difference(failed))
+        if len(failed) + running >= incidents:
+            raise Busy(running)
+
+    def _begin(self, seq: int) -> None:
+        try:
+            self._running.begin(seq)
+        except OSError:
+            raise LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
+                              try_="the right to write its folder, and room on its disk") from None
+
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Let an older ledger hold events of today's kinds; its rows stay as they are."""
+        (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
+        if "'reopened'" not in made:
+            for step in MAKE_ROOM:
+                connection.execute(step)
+
     def _insert(self, connection: sqlite3.Connection, *, kind: str, account: Account, digest: str, data: str, sql: str,
                 charge: Charge, answers: int | None = None, body: str | None = None) -> int:
-        seq = self._head[0] + 1
+        seq: int = self._head[0] + 1
         at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        row = (seq, kind, at, account.budget, account.analyst, digest, data, sql, charge.epsilon, charge.rho, charge.delta,
-               answers, body)
+        row = (seq, kind, at, *_key(account), digest, data, sql, charge.epsilon, charge.rho, charge.delta, answers, body)
         link = _link(self._head[1], row)
         connection.execute(f"INSERT INTO events ({', '.join(COLUMNS)}, hash) VALUES ({', '.join('?' * 14)})", (*row, link))
         self._accept(row, link)
         return seq
 
     def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
-        with self._turn() as connection:
-            budget, analyst, digest, data, sql = connection.execute(
-                "SELECT budget, analyst, digest, data, sql FROM events WHERE seq = ? AND kind = 'charge'", (charged,)).fetchone()
-            self._insert(connection, kind=kind, account=Account(budget=budget, analyst=analyst), digest=digest, data=data,
-                         sql=sql, charge=NOTHING, answers=charged, body=body)
+        try:
+            with self._turn() as connection:
+                budget, analyst, digest, data, sql = connection.execute(
+                    "SELECT budget, analyst, digest, data, sql FROM events WHERE seq = ? AND kind = 'charge'",
+                    (charged,)).fetchone()
+                self._insert(connection, kind=kind, account=Account(budget=budget, analyst=analyst), digest=digest, data=data,
+                             sql=sql, charge=NOTHING, answers=charged, body=body)
+        finally:
+            self._running.end(charged)
         self._publish()
 
     def _read(self, sql: str, *values: str | None) -> list[tuple[Any, ...]]:
@@ -314,15 +447,41 @@ class Ledger:
     def _accept(self, row: tuple[Any, ...], link: str) -> None:
         event = dict(zip(COLUMNS, row, strict=True))
         charge = Charge(epsilon=event["epsilon"], rho=event["rho"], delta=event["delta"])
-        for key in ((event["budget"], None), (event["budget"], event["analyst"])):
+        mine = _key(Account(budget=event["budget"], analyst=event["analyst"]))
+        for key in ((event["budget"], None), mine):
             self._spent[key] = self._spent.get(key, NOTHING) + charge
+        self._follow(event, mine)
         self._head = (event["seq"], link)
         self._hashes[event["seq"]] = link
 
+    def _follow(self, event: Mapping[str, Any], account: tuple[str, str]) -> None:
+        """Keep which charges of an account have no answer yet, and which have failed."""
+        pending, failed = self._pending.setdefault(account, set()), self._failed.setdefault(account, set())
+        match event["kind"]:
+            case "charge":
+                pending.add(event["seq"])
+            case "answer":
+                pending.discard(event["answers"])
+            case "incident":
+                pending.discard(event["answers"])
+                failed.add(event["answers"])
+            case "reopened":
+                forgiven = json.loads(event["body"])
+                pending.difference_update(forgiven)
+                failed.difference_update(forgiven)
+                self._forgiven.update(forgiven)
+
+    def _forget(self, genesis: str) -> None:
+        """As if no event had been read."""
+        self._head, self._hashes = (0, genesis), {0: genesis}
+        self._spent: dict[tuple[str, str | None], Charge] = {}
+        self._pending: dict[tuple[str, str], set[int]] = {}
+        self._failed: dict[tuple[str, str], set[int]] = {}
+        self._forgiven: set[int] = set()
+
     def _forget_uncommitted(self, connection: sqlite3.Connection) -> None:
         """After a rollback, take the sums again from what is in the file."""
-        self._head, self._spent = (0, self._hashes[0]), {}
-        self._hashes = {0: self._hashes[0]}
+        self._forget(self._hashes[0])
         self._catch_up(connection)
 
     def _publish(self) -> None:
@@ -381,6 +540,26 @@ class Refused(Exception):
     def __init__(self, analyst: str | None, spent: Charge) -> None:
         super().__init__("limit")
         self.analyst, self.spent = analyst, spent
+
+
+class Closed(Exception):
+    """So many charges of an account failed that it gets no other. `failed` are their numbers."""
+
+    def __init__(self, failed: Sequence[int]) -> None:
+        super().__init__("closed")
+        self.failed = tuple(failed)
+
+
+class Busy(Exception):
+    """So many statements of an account run that, if they all failed, it would be closed."""
+
+    def __init__(self, running: int) -> None:
+        super().__init__("busy")
+        self.running = running
+
+
+def _key(account: Account) -> tuple[str, str]:
+    return account.budget, normal(account.analyst)
 
 
 def anchor_beside(path: Path) -> Path:

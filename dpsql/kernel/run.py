@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
+from dpsql.catalog.model import INCIDENTS
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.looks import (
@@ -77,9 +78,9 @@ Script: TypeAlias = Generator[Request, Any, Any]
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
 
-    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None) -> None:
-        """`noise` is for audits; every connection a user can make leaves it out."""
-        self._reader, self._ledger, self._noise = reader, ledger, noise or Secure()
+    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS) -> None:
+        """`noise` is for audits; every connection a user can make leaves it out. `incidents`: how many may fail of an account."""
+        self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self._content = Content(reader)
         self._publics = Publics(reader)
 
@@ -95,10 +96,11 @@ class Kernel:
             encode: Callable[[Any], str]) -> Any:
         """Charge, then serve the requests of a script, keep its answer, and return it.
 
-        Raises ledger.Refused where a limit would be passed (nothing was read or recorded), Incident where anything fails
-        after the charge.
+        Raises ledger.Refused where a limit would be passed, Closed and Busy where too many of the account failed or run
+        (nothing was read or recorded then), Incident where anything fails after the charge.
         """
-        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits)
+        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
+                                  incidents=self.incidents)
         answer, fault = None, None
         try:
             answer = self._serve(script, cost)

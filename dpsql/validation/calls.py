@@ -51,7 +51,7 @@ def _is_file(name: str) -> bool:
 
 
 def _value(value: object) -> Value:
-    return float(value) if isinstance(value, Decimal) else value  # type: ignore[return-value]
+    return float(value) if isinstance(value, Decimal) and not value.is_snan() else value  # type: ignore[return-value]
 
 
 def _width(within: object) -> Width | None:

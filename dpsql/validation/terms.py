@@ -57,9 +57,10 @@ def _one_of(own: dict[str, Option], name: str, known: Sequence[str]) -> str:
     option = own.get(name)
     if option is None:
         return "auto"
-    if option.value not in (*known, "auto"):
-        close = difflib.get_close_matches(str(option.value), known, n=1)
-        raise OptionError(f"there is no {name} {option.value!r}", span=option.span, subject=name,
+    if not isinstance(option.value, str) or option.value not in (*known, "auto"):
+        text = option.value if isinstance(option.value, str) else type(option.value).__name__
+        close = difflib.get_close_matches(text, known, n=1)
+        raise OptionError(f"there is no {name} {text!r}", span=option.span, subject=name,
                           try_=f"'{close[0]}'" if close else "one of " + ", ".join(f"'{word}'" for word in known))
     return str(option.value)
 

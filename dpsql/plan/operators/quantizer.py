@@ -11,6 +11,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40
+MOST_SIZE, LEAST_STEP = 1e100, 1e-100  # squares of numbers and of steps are floats still
 SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
 DEFAULT_STEPS = 2**30  # the default grid of a DOUBLE: its rounding is far below any noise
 
@@ -133,10 +134,10 @@ def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
               most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
     """The grid of an expression: the declared step if there is one, made coarser until `most_steps` suffice.
 
-    None where the range is not finite.
+    None where the range is not finite, or so wide or so narrow that squares of floats would not hold it.
     """
     ends = bounds if bounds is not None else known.declared
-    if not ends.finite:
+    if not ends.finite or ends.largest > MOST_SIZE:
         return None
     low, high = float(ends.low), float(ends.high)
     if known.type is Type.DATE:
@@ -144,6 +145,8 @@ def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
     width = max(Fraction(high) - Fraction(low), Fraction(ends.largest) if not from_low else Fraction(0))
     step = known.step or (Fraction(1) if known.whole else None)
     if step is None:
+        if 0 < width < most_steps * Fraction(LEAST_STEP):
+            return None
         exponent = math.frexp(float(width) / most_steps)[1] if width else 0
         return Quantizer(low=low, high=high, step=Fraction(2) ** exponent, from_low=from_low)
     steps = math.ceil(width / step)

@@ -110,11 +110,15 @@ class _Decomposer:
                        "bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
             raise Unsupported(f"{known.name} has no declared bounds, so one row could change the answer without limit",
                               code="no-bounds", subject=known.name, span=self._span_of(known.id), try_=instead)
-        if ends.low == ends.high:
+        if float(ends.low) == float(ends.high):
+            ends = Interval(float(ends.low), float(ends.low))
             wide = ends.low, ends.low + 1 if ends.low + 1 != ends.low else ends.low / 2  # 1e20 + 1 is 1e20
             ends = Interval(*sorted(wide))  # a single value still needs a grid of one step
         grid = quantizer(known.facts, bounds=ends, from_low=from_low, most_steps=most_steps)
-        assert grid is not None
+        if grid is None:
+            raise Unsupported(f"the bounds of {known.name}, {ends}, are too far apart or too close to each other to compute with",
+                              code="extreme-bounds", subject=known.name, span=self._span_of(known.id),
+                              try_="LEAST(GREATEST(x, -1e15), 1e15), or the column times a number")
         return grid
 
     def _span_of(self, column: str) -> Span | None:

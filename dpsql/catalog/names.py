@@ -1,0 +1,60 @@
+"""The names of analysts in one normal form, so that nobody gets a second account by spelling the name in another way.
+
+The normal form is Unicode NFKC, without spaces around it, case-folded, and NFKC again, as folding can undo it. `eve`, `EVE`,
+` Eve ` and full-width letters are one name, and so are a letter with its accent and the two written one after the other. What
+could look like another name is refused: signs that are not seen, letters of several scripts, Latin letters that are drawn like
+others. That cannot be complete (a name in Cyrillic letters alone may look like one in Latin): an owner who must be sure lists the
+analysts.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST = 100
+SIGNS = "._@-"
+UNSEEN = frozenset("\u115f\u1160\u3164\uffa0")  # letters by category, and blank
+OWN = frozenset("æœøłđðþħŋ")  # Latin letters that are not an ASCII letter with an accent, and look like no other
+TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})  # scripts that one name may mix
+
+
+def normal(name: str) -> str:
+    """The normal form of any text; what is no name has one too."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).strip().casefold())
+    return folded.strip()
+
+
+def fault_of(name: str) -> str | None:
+    """What is wrong with a name of an analyst, None where nothing is. The name is in its normal form."""
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST:
+        return f"is longer than {LONGEST} signs"
+    if name != normal(name):
+        return "has no normal form"
+    for sign in name:
+        if (wrong := _fault_of_sign(sign)) is not None:
+            return wrong
+    if len({_script(sign) for sign in name if sign.isalpha()}) > 1:
+        return "mixes letters of several scripts, which can look alike"
+    if not any(sign.isalnum() for sign in name):
+        return "has no letter and no digit"
+    return None
+
+
+def _fault_of_sign(sign: str) -> str | None:
+    if sign in SIGNS or (sign.isascii() and sign.isalnum()):
+        return None
+    if unicodedata.category(sign) not in ("Ll", "Lo", "Lu", "Lt") or sign in UNSEEN:
+        told = repr(sign) if sign.isprintable() and not unicodedata.combining(sign) else f"U+{ord(sign):04X}"
+        return f"holds {told}, which is no letter, no digit 0 to 9 and none of {' '.join(SIGNS)}"
+    base = unicodedata.normalize("NFD", sign)[0]
+    if _script(sign) == "LATIN" and not base.isascii() and base not in OWN:
+        return f"holds U+{ord(sign):04X}, which looks like another letter"
+    return None
+
+
+def _script(letter: str) -> str:
+    """The script of a letter, as its Unicode name begins."""
+    first = unicodedata.name(letter, "?").split()[0]
+    return "CJK" if first in TOGETHER else first

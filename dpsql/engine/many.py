@@ -1,0 +1,60 @@
+"""Many runs of one statement: priced together before the first is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dpsql.accounting.cost import NOTHING, Cost
+from dpsql.engine.accounts import budget_of
+from dpsql.engine.answering import answer
+from dpsql.engine.parameters import Parameters
+from dpsql.engine.session import Session
+from dpsql.errors import BudgetExhausted
+from dpsql.guard import guarded
+from dpsql.kernel.run import Kernel
+from dpsql.spending import closed
+
+
+@guarded
+def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
+    """Raise what is wrong with a statement for one of the sets of values, or that the budget cannot pay for all of them.
+
+    Nothing is charged or read. What other connections spend in the meantime can still make a later one too expensive.
+    """
+    asking: Session = replace(session, kernel=_Asking(session.kernel))
+    costs: dict[str, Cost] = {}
+    for given in sets:
+        try:
+            answer(text, asking, given)
+        except _Asked as asked:
+            costs[asked.digest] = asked.cost
+    total = sum((cost.rounded() for cost in costs.values()), NOTHING)
+    state = budget_of(session)
+    if costs and not state.incidents_left:
+        raise closed(session.analyst, state.failed).located(text)
+    for account in state.accounts:
+        if costs and not account.limit.allows(account.spent + total):
+            whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
+            raise BudgetExhausted(f"the {len(costs)} statements cost more together than {whose} has left, {account.left()}; none "
+                                  "was run", subject=account.whose or "all", text=text,
+                                  try_="fewer sets of values, or a lower price for each")
+
+
+class _Asked(BaseException):
+    """A statement has come to its charge. No error: nothing on the way may take it for one."""
+
+    def __init__(self, cost: Cost, digest: str) -> None:
+        super().__init__("asked")
+        self.cost, self.digest = cost, digest
+
+
+class _Asking(Kernel):
+    """A kernel that answers nothing and tells what it was asked for; what it tells of public tables is the true one's."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.__dict__.update(kernel.__dict__)
+
+    def run(self, script: Any, *, cost: Cost, digest: str, **terms: Any) -> Any:
+        raise _Asked(cost, digest)

@@ -1,0 +1,47 @@
+"""The last net: a fault of dpsql before a charge is told as one, in constant words, and never as a traceback."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from dpsql.errors import Error, InternalError
+from dpsql.types import Span
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def guarded(step: Callable[P, R]) -> Callable[P, R]:
+    """A function whose unexpected faults become one `InternalError`, at the first text among its arguments.
+
+    What fails after a charge never comes here: the kernel makes it an `Incident`. So nothing was charged, and the words are the
+    same whatever went wrong, without a cause, as it may have read public tables that the analyst does not see. Running out of
+    memory or of stack is such a fault; an interruption is not, and neither is a call that does not fit the function.
+    """
+    signature = inspect.signature(step)
+
+    @functools.wraps(step)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature.bind(*args, **kwargs)
+        try:
+            return step(*args, **kwargs)
+        except Error:
+            raise
+        except Exception:  # noqa: S110 - told below, outside the handler, so that no cause is attached
+            pass
+        text = next((text for given in args if (text := _text_of(given))), "")
+        raise InternalError("a fault of dpsql itself stopped this before anything was charged", code="fault", text=text,
+                            try_="it written in another way, and a report of what was asked",
+                            span=Span(0, len(text.split("\n", 1)[0])) if text else None)
+
+    return inner
+
+
+def _text_of(given: Any) -> str:
+    if isinstance(given, list | tuple) and given:
+        given = given[0]
+    found = given if isinstance(given, str) else getattr(given, "text", "")
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,90 @@
+"""What slips of an owner cost privacy: the same data under another ledger, or under another budget, start full.
+
+A ledger knows what was spent in it and nothing else. So every connection that is the first of its kind notes, in a file of the
+user's own, under which ledger and budget which files are served, and is told where the same files were served otherwise before.
+The file is a help and no proof: it is of one user on one machine, and knows files by their place, and by name, size and time of
+change where they were moved; nothing is ever refused for what it says or because it cannot be read. It holds names, no data.
+
+It lies in the folder that DPSQL_STATE names (empty: nothing is noted), else in dpsql below XDG_STATE_HOME or ~/.local/state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = "served.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """That files were served: `data` are their places and marks, `ledger` its identity, `place` where it lay."""
+
+    data: tuple[str, ...]
+    entity: str
+    budget: str
+    ledger: str
+    place: str
+    policy: str
+
+    def told(self) -> str:
+        return f"ledger {self.place}, budget {self.budget}"
+
+
+def marks(files: Sequence[Path]) -> tuple[str, ...]:
+    """What tells files from others: where they are, and what they are called, their size and time of change."""
+    found = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            state = file.stat()
+            found += [str(file.resolve()), f"{file.name}:{state.st_size}:{state.st_mtime_ns}"]
+    return tuple(sorted(found))
+
+
+def others(now: Served) -> list[Served]:
+    """How the same files were served before, under another ledger or budget."""
+    found = {(old.ledger, old.budget): old for old in _read() if set(old.data) & set(now.data)
+             and (old.ledger, old.budget) != (now.ledger, now.budget)}
+    return list(found.values())
+
+
+def note(now: Served) -> bool:
+    """Keep that files are served; False where that was known, or cannot be kept."""
+    folder = _folder()
+    if folder is None or now in _read():
+        return False
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, f"{json.dumps(asdict(now))}\n".encode())
+        finally:
+            os.close(handle)
+        return True
+    return False
+
+
+def _read() -> list[Served]:
+    folder, found = _folder(), []
+    if folder is None:
+        return []
+    with contextlib.suppress(OSError):
+        for line in (folder / FILE).read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+                body = json.loads(line)
+                texts = {name: str(value) for name, value in body.items() if name != "data"}
+                found.append(Served(data=tuple(map(str, body["data"])), **texts))
+    return found
+
+
+def _folder() -> Path | None:
+    named = os.environ.get("DPSQL_STATE")
+    if named is not None:
+        return Path(named) if named else None
+    with contextlib.suppress(RuntimeError):  # there may be no home
+        return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dpsql"
+    return None
