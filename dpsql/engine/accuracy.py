@@ -49,7 +49,7 @@ def answered_accurately(queries: Sequence[Query], questions: Sequence[Question],
     try:
         with open_account(text, session):
             found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
-                                       sql=text, encode=lambda told: told.as_json())
+                                       sql=text, encode=lambda told: told.as_json(), views=[group.view for group in made.groups])
     except Refused as refused:
         left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
         fault = refusal(refused, replace(options, price=price_of(made)), session)

@@ -92,7 +92,8 @@ def answered(made: Batch, options: Options, text: str, session: Session) -> Answ
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])
-    found: Answers = paid(batch_steps(made, options, session), made.purse, options, identity, text, session)
+    found: Answers = paid(batch_steps(made, options, session), made.purse, options, identity, text, session,
+                          [group.view for group in made.groups])
     return found
 
 

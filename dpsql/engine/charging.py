@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.options import Options
 from dpsql.plan.certificate import Unbounded
-from dpsql.plan.node import InvalidPlan
+from dpsql.plan.node import InvalidPlan, Node
 from dpsql.plan.question import Question
 from dpsql.requests import Request
 from dpsql.script import Released
@@ -42,12 +42,13 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session) -> Any:
-    """What the steps return, after they are charged for."""
+def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session,
+         views: Sequence[Node]) -> Any:
+    """What the steps return, after they are charged for; `views` are the relations that they ask about."""
     try:
         with open_account(text, session):
             return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits,
-                                      digest=identity, encode=lambda made: made.as_json())
+                                      digest=identity, encode=lambda made: made.as_json(), views=views)
     except Refused as refused:
         raise refusal(refused, options, session).located(text) from None
 

@@ -55,7 +55,8 @@ def charged(program: Program, text: str, session: Session) -> Answer:
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return of_json(stored).named([output.name for output in program.question.outputs])
-    made: Answer = paid(program_steps(program, session), program.cost, program.options, identity, text, session)
+    views = (program.view, *(below.view for _, below in program.first))
+    made: Answer = paid(program_steps(program, session), program.cost, program.options, identity, text, session, views)
     return made
 
 

@@ -33,7 +33,8 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
     stored = session.ledger.stored(session.account, identity, session.kernel.version)
     if stored is not None:
         return validation_of(stored).named([check.finding.query for check in plan.checks])
-    made: Validation = paid(plan.steps(), plan.purse, plan.terms.options, identity, statement.text, session)
+    made: Validation = paid(plan.steps(), plan.purse, plan.terms.options, identity, statement.text, session,
+                            [check.case.asked.view for check in plan.checks])
     return made
 
 

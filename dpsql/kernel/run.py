@@ -2,21 +2,23 @@
 
 1. Nothing leaves but a release.
 2. Check, charge, look, add noise, store, release: in that order. A charge is never taken back.
-3. Believe no caller: the certificate and the cost of a request are derived again from the plan in it.
+3. Believe no caller: the certificate and the cost of a request are derived again from the plan in it, and what operators claim
+   of that plan is borne out by `checker` or not gone by.
 4. After the charge, every fault becomes the same `Incident`: its text, its type and its cause tell nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import INCIDENTS
-from dpsql.errors import Incident
+from dpsql.errors import Error, Incident
+from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.looks import (
     above,
@@ -83,6 +85,7 @@ class Kernel:
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self._content = Content(reader)
         self._publics = Publics(reader)
+        self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
 
     @property
     def version(self) -> str:
@@ -93,12 +96,18 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str]) -> Any:
+            encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
         """Charge, then serve the requests of a script, keep its answer, and return it.
 
-        Raises ledger.Refused where a limit would be passed, Closed and Busy where too many of the account failed or run
-        (nothing was read or recorded then), Incident where anything fails after the charge.
+        What is known before the charge is checked before it: `views`, the relations that are asked about, and the first request.
+
+        Raises ledger.Refused where a limit would be passed, Closed and Busy where too many of the account failed or run,
+        claims.Disagreement where what is claimed does not hold (nothing was read or recorded then); Incident where anything
+        fails after the charge.
         """
+        for view in views:
+            self._claims.relation(view)
+        script = self._begun(script)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents)
         answer, fault = None, None
@@ -122,6 +131,24 @@ class Kernel:
 
     # -- one script
 
+    def _begun(self, script: Script) -> Script:
+        """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
+        when it is served.
+        """
+        begun: Request | Exception
+        try:
+            begun = next(script)
+        except Exception as fault:  # its end too
+            begun = fault
+        if not isinstance(begun, Exception):
+            try:
+                self._certificates(begun)
+            except Error:
+                raise
+            except Exception:  # noqa: S110
+                pass
+        return _resumed(script, begun)
+
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
         try:
@@ -137,9 +164,18 @@ class Kernel:
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
-        plans = [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
-        known = {id(plan): self._certify(plan) for plan in {id(plan): plan for plan in plans}.values()}
+        plans = _executed(request)
+        known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
+
+    def _borne_out(self, plan: Summary) -> Certificate:
+        """The certificate of a plan, once all that is claimed of it has been derived again."""
+        certificate = self._certify(plan)
+        self._claims.summary(plan, certificate)
+        if isinstance(plan, JoinSum):
+            for relation in taken_apart(plan.input, self).relations:
+                self._claims.relation(relation.node, rows=relation.moved)
+        return certificate
 
     def _certify(self, plan: Summary) -> Certificate:
         if isinstance(plan, Tally):
@@ -195,3 +231,27 @@ class Kernel:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq)
+
+
+def _executed(request: Request) -> list[Summary]:
+    """The plans that a request reads, one for each of its certificates."""
+    match request:
+        case Slack() | Failing():
+            return [test.plan for test in request.tests]
+        case Blocks() | Partition() | Tree():
+            return [request.cells]
+        case _:
+            return [request.plan]
+
+
+def _resumed(script: Script, begun: Request | Exception) -> Script:
+    """A script from the first that it did: a request, its end or a fault."""
+    while not isinstance(begun, Exception):
+        answer = yield begun
+        try:
+            begun = script.send(answer)
+        except StopIteration as done:
+            begun = done
+    if isinstance(begun, StopIteration):
+        return begun.value
+    raise begun

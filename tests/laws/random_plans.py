@@ -154,7 +154,7 @@ class Builder:
         keys = tuple(field.id for field in self.draw.sample(node.fields, min(len(node.fields), self.draw.choice([0, 1, 1, 1, 2]))))
         if self.draw.random() < 0.2:
             keys = tuple(dict.fromkeys((*self.known(node).owners, *keys)))
-        order = tuple(field.id for field in node.fields if field.id not in keys)
+        order = tuple(field.id for field in node.fields if field.id not in keys or field.facts.type is Type.DOUBLE)
         if self.draw.random() < 0.2:
             order = order[:1]
         terms = tuple(Term(column=field.id, descending=self.draw.random() < 0.5) for field in self.draw.sample(node.fields, 1))

@@ -42,9 +42,12 @@ class Ranking:
 
     @property
     def total(self) -> bool:
-        """Whether rows that tie are equal in every column: otherwise the choice between them would be the engine's."""
-        chosen = {*self.order, *self.by}
-        return chosen >= set(self.input.env) or any(key <= chosen for key in self.input.unique)
+        """Whether rows that tie are equal in every column: otherwise the choice between them would be the engine's.
+
+        Rows of one group have equal numbers there, but their zeros may differ in sign, which the order alone tells.
+        """
+        alike = {column for column in self.by if self.input.env[column].type is not Type.DOUBLE}
+        return {*self._sorted, *alike} >= set(self.input.env) or any(key <= {*self.order, *self.by} for key in self.input.unique)
 
     def sql(self, below: str, printing: Printing, groups: list[str] | None = None) -> str:
         """The rows that are kept. `groups` is how groups are named in `below`, if not by their columns."""

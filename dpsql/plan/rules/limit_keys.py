@@ -15,6 +15,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
 from dpsql.plan.rules.name_keys import name_keys
+from dpsql.types import Type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,12 @@ def _shown(found: Node, node: Node) -> Node:
 
 
 def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:
-    """At most so many rows of each value of `keys`, told apart by the smallest key the database guarantees, or all columns."""
+    """At most so many rows of each value of `keys`, told apart by the smallest key the database guarantees, or all columns; of
+    equal numbers -0.0 and 0.0 are two.
+    """
     unique = sorted((sorted(key - set(keys)) for key in node.unique), key=len)
-    order = unique[0] if unique and unique[0] else [field.id for field in node.fields if field.id not in keys]
+    order = unique[0] if unique and unique[0] else [
+        field.id for field in node.fields if field.id not in keys or field.facts.type is Type.DOUBLE]
     return TruncateKeys(input=node, rows=rows, keys=keys, order=tuple(order))
 
 

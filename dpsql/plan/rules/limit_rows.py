@@ -12,6 +12,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.types import Type
 
 
 def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: None) -> Node:
@@ -85,4 +86,4 @@ def row_order(node: Node, owner: str) -> tuple[str, ...]:
     keys = sorted((sorted(key - {owner}) for key in node.unique), key=len)
     if keys and keys[0]:
         return tuple(keys[0])
-    return tuple(field.id for field in node.fields if field.id != owner)
+    return tuple(field.id for field in node.fields if field.id != owner or field.facts.type is Type.DOUBLE)

@@ -1,0 +1,145 @@
+"""What operators claim of a plan, held against what the kernel derives of it by itself.
+
+Operators say how far an entity moves them, and their texts rest on what they say of rows that agree; `checker` derives both
+again. The kernel goes by a claim only where the derivation bears it out: a claim of less than what is derived is a fault of ours,
+and the plan is not read. (A claim of more is dearer than it need be, and no fault.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.errors import Error, InternalError, OperationalError
+from dpsql.kernel.checker import Checked, Known, check, known
+from dpsql.kernel.shapes import components, ends_of, size
+from dpsql.plan.certificate import Certificate, stabilities
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Node, Printing, PublicFacts, Stability, fold
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Clipped, Summand
+from dpsql.plan.operators.summary import Summary
+
+
+class Disagreement(InternalError):
+    """What is claimed of a plan was not borne out. The text is constant."""
+
+    code = "claims"
+
+    def __init__(self) -> None:
+        super().__init__("the bounds of this statement are not borne out by the kernel's own, so it is not answered",
+                         try_="another statement; this is a fault of dpsql, and worth a report")
+
+
+class Claims:
+    """Holds the claims of plans against what is derived of them."""
+
+    def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:
+        self._public, self._meets = public, Meets(reader, printing)
+
+    def relation(self, node: Node, rows: int | None = None) -> None:
+        """Raises Disagreement where more is claimed of a relation, or of one below it, than is derived, or that so few rows move.
+        """
+        found: dict[int, Known] = {}
+        with _refused():
+            derived = known(node, self._meets, found)
+            self._compare(node, found)
+            _none([] if rows is None else _stronger(Stability(rows=rows), derived))
+
+    def summary(self, plan: Summary, claimed: Certificate) -> None:
+        """Raises Disagreement where a certificate, or a part of its plan, claims more than what is derived."""
+        with _refused():
+            found = check(plan, self._meets)
+            self._compare(plan.input, found.relations)
+            _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
+
+    def _compare(self, node: Node, found: Mapping[int, Known]) -> None:
+        _none(disagreements(node, stabilities(node, self._public), found))
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """Whatever is wrong with a plan that cannot be derived, it is not read."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception:
+        raise Disagreement() from None
+
+
+def _none(found: Iterable[str]) -> None:
+    if [*found]:
+        raise Disagreement()
+
+
+def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[int, Known]) -> Iterator[str]:
+    """Of a relation and of those below it, where more is claimed than derived."""
+    for below in node.inputs:
+        yield from disagreements(below, claims, found)
+    derived = found[id(node)]
+    yield from (f"{type(node).__name__}: {what}" for what in _stronger(claims[id(node)], derived))
+    if [(field.id, field.facts.type) for field in node.fields] != [(name, of.type) for name, of in derived.columns.items()]:
+        yield f"{type(node).__name__}: columns"
+    for agreed, rows in node.caps.items():
+        most = derived.frequency(agreed)
+        if most is None or most > rows or not agreed <= derived.columns.keys():
+            yield f"{type(node).__name__}: {rows} rows agree on {sorted(agreed)}, derived {most}"
+
+
+def _stronger(claimed: Stability, derived: Known) -> Iterator[str]:
+    if claimed.rows is not None and (derived.rows is None or claimed.rows < derived.rows):
+        yield f"{claimed.rows} rows, derived {derived.rows}"
+    if claimed.public and not derived.public:
+        yield "public"
+    if claimed.owners and set(claimed.owners) != derived.owners:
+        yield f"owners {claimed.owners}, derived {set(derived.owners)}"
+    if claimed.norm is not None and (derived.norm is None or derived.norm.order != claimed.norm.order
+                                     or derived.norm.bound > claimed.norm.bound
+                                     or not set(claimed.norm.columns) <= set(derived.norm.columns)):
+        yield f"norm {claimed.norm}, derived {derived.norm}"
+
+
+def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
+    if len(claimed.summands) != len(derived.sums):
+        yield "summands"
+    for given, (l1, l2) in zip(claimed.summands, derived.sums, strict=False):
+        if (given.l1 is not None and (l1 is None or given.l1 < l1)) or l2 is None or given.l2 < l2:
+            yield f"{given}, derived {l1}, {l2}"
+    if claimed.apart and not derived.apart:
+        yield "apart"
+
+
+def _smaller(plan: Summary, below: Known) -> Iterator[str]:
+    """What summands and grids say of themselves, by which noises are scaled and rows are ranked."""
+    for part in (part for value in vars(plan).values() for part in (value if isinstance(value, tuple) else (value,))):
+        if isinstance(part, Summand) and not isinstance(part, Clipped) and part.l1 < size(part, below.columns):
+            yield f"{part} adds more"
+        if isinstance(part, Summand) and part.components != components(part):
+            yield f"{part} has more numbers"
+        grid = part if isinstance(part, Quantizer) else getattr(part, "grid", None)
+        if grid is not None and (grid.least, grid.most) != ends_of(grid):
+            yield f"{grid} has other ends"
+
+
+class Meets:
+    """How many rows of a public relation agree, counted; see `checker.Meets`."""
+
+    def __init__(self, reader: Reader, printing: Printing) -> None:
+        """`printing` is that of the statement itself, so that the rows that are counted are those that will be met."""
+        self._reader, self._printing = reader, printing
+        self._counted: dict[str, int] = {}
+
+    def __call__(self, relation: Node, columns: tuple[str, ...], present: frozenset[str]) -> int:
+        source = fold(relation, lambda node, below: node.render(below, self._printing))
+        tests = " AND ".join(f"(t0.{quote(column)} IS NOT NULL)" for column in sorted(present)) or "TRUE"
+        groups = " GROUP BY " + ", ".join(f"t0.{quote(column)}" for column in columns) if columns else ""
+        counted = f"SELECT COUNT(*) AS \"n\" FROM ({source}) AS t0 WHERE {tests}{groups}"
+        query = f"SELECT COALESCE(MAX(t1.\"n\"), 0) FROM ({counted}) AS t1"
+        if query not in self._counted:
+            try:
+                self._counted[query] = int(self._reader.rows(query)[0][0])
+            except ReaderFault:
+                raise OperationalError("a public table cannot be read") from None
+        return self._counted[query]

@@ -1,0 +1,380 @@
+"""What a plan is made of: its classes, their fields, the columns of every relation with their types, and its expressions.
+
+Nothing that an operator says of itself is believed: columns are worked out from the fields of frozen values, and no method or
+property of an operator is called. A class, a field or an expression that is not listed here is unknown, as is a column that is
+read where there is none or as another type, a name that two columns have, a limit that is no positive whole number, a grid
+without finite ends. `checker` derives from such plans how far an entity moves them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP
+from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, conjuncts, walk
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.arcs import Arcs
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.plan.operators.largest import Largest
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.norms import Norms
+from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.ordering import Term
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import Frame, Over, Window
+from dpsql.types import Type
+
+NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")
+PLACES, SHIFTS, ENDS = ("row_number", "rank", "dense_rank", "ntile"), ("lag", "lead"), ("first_value", "last_value")
+LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
+MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
+
+
+class Malformed(Exception):
+    """A plan, or a part of one, that is not known here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Its type, and ends of its values where it is one of whole numbers."""
+
+    type: Type
+    low: float = -math.inf
+    high: float = math.inf
+
+
+Columns: TypeAlias = Mapping[str, Column]
+TRUTH, PLACE, COUNTED = Column(type=Type.BOOLEAN), Column(type=Type.BIGINT, low=1), Column(type=Type.BIGINT, low=0)
+ADDED = Column(type=Type.BIGINT, low=-(2**50), high=2**50)
+
+
+def columns_of(node: Node, below: Sequence[Columns]) -> Columns:
+    """The columns of a relation, from those of the relations below it. Raises Malformed."""
+    require(type(node) in RELATIONS)
+    for part in _parts(node):
+        require(type(part) in PARTS)
+    made = list(_columns(node, *below))
+    require(all(NAME.fullmatch(name) for name, _ in made))
+    require(len({name.lower() for name, _ in made}) == len(made))
+    return dict(made)
+
+
+def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
+    below = sides[0] if sides else {}
+    match node:
+        case Scan():
+            yield from _read(node)
+        case Constants():
+            require(bool(node.rows) and all(len(row) == len(node.columns) for row in node.rows))
+            yield from ((field.id, Column(type=field.facts.type)) for field in node.columns)
+        case Filter():
+            typed(node.condition, below, Type.BOOLEAN)
+            yield from {**below, **limited(node.condition, below)}.items()
+        case Project():
+            yield from ((name, typed(expr, below)) for name, _, expr in node.columns)
+        case Distinct():
+            yield from below.items()
+        case GroupBy():
+            require(bool(node.keys or node.folds))
+            yield from _keys(node.keys, below)
+            yield from ((fold.id, _aggregated(fold, below)) for fold in node.folds)
+        case Join():
+            yield from _joined(node, *sides)
+        case Lookup():
+            _check_lookup(node, *sides)
+            yield from (*below.items(), (node.mark, TRUTH))
+        case UnionAll() | SetOperation():
+            require(all(len(side) == len(node.columns) for side in sides) and len(sides) > 1 and len(node.columns) > 0)
+            require(isinstance(node, UnionAll) or (node.kind in ("intersect", "except") and is_flag(node.all)))
+            for (name, _), *parts in zip(node.columns, *(side.values() for side in sides), strict=True):
+                hull = _hull(parts)
+                yield name, hull if isinstance(node, UnionAll) else parts[0]
+        case Truncate() | TruncateKeys():
+            grouped = (node.owner,) if isinstance(node, Truncate) else (*node.keys, *(term.column for term in node.first))
+            require(is_limit(node.rows) and {*grouped, *node.order} <= below.keys())
+            yield from below.items()
+        case Numbers():
+            require(bool(node.keys))
+            yield from (*_keys(node.keys, below), ("number", PLACE))
+        case Window():
+            require(bool(node.functions) and {*node.partition, *node.ties, *(term.column for term in node.order)} <= below.keys())
+            yield from (*below.items(), *((part.id, _shown(part, below)) for part in node.functions))
+        case Contributions():
+            totals = [f"e{i}_{j}" for i, part in enumerate(node.summands) for j in range(components(part))]
+            require(bool(totals) and all(size(part, below) >= 0 for part in node.summands))
+            yield from (*_keys((node.owner, *node.keys), below), *((total, ADDED) for total in totals))
+        case Clip():
+            _check_norm(node, below)
+            require(is_limit(node.bound) and node.bound <= 2**50)
+            held = {name: Column(type=Type.BIGINT, low=-node.bound, high=node.bound) for name in node.columns}
+            yield from {**below, **held}.items()
+        case Norms():
+            _check_norm(node, below)
+            yield from (*_keys((node.owner,), below), ("size", COUNTED))
+        case _:
+            raise Malformed
+
+
+def _read(node: Scan) -> Iterator[tuple[str, Column]]:
+    """The declared columns, and the owners that are none of them; a declared column that is an owner is the owner's."""
+    table, read = node.table, dict(node.columns)
+    require(set(read.values()) <= table.columns.keys() and len(set(node.owners)) == len(node.owners) == len(table.owners))
+    require(is_flag(table.public) and bool(table.owners) is not table.public)
+    for column, name in node.columns:
+        declared = table.columns[name]
+        yield column, Column(type=declared.type, low=declared.physical.low, high=declared.physical.high)
+    for owner, way in zip(node.owners, table.owners, strict=True):
+        require(owner not in read or (read[owner] == way.column and not way.steps and way.kinds == 1))
+        if owner not in read:
+            yield owner, Column(type=way.type)
+
+
+def _joined(node: Join, left: Columns, right: Columns) -> Iterator[tuple[str, Column]]:
+    require(all(map(is_flag, (node.keep_left, node.keep_right, node.bare))) and not left.keys() & right.keys())
+    require(not node.bare or node.keep_left is not node.keep_right)
+    require(not node.merged or (node.keep_left and node.keep_right))
+    typed(node.condition, {**left, **right}, Type.BOOLEAN)
+    if not (node.bare and node.keep_right):
+        yield from left.items()
+    if not (node.bare and node.keep_left):
+        yield from right.items()
+    for made in node.merged:
+        require((made.left, made.right) in equated(node.condition, left, right))
+        yield made.id, _hull([left[made.left], right[made.right]])
+
+
+def _check_lookup(node: Lookup, below: Columns, listed: Columns) -> None:
+    require((node.keep is None or is_flag(node.keep)) and (bool(node.keys) or node.condition is not None))
+    require(node.mark not in listed and all(column in listed for _, column in node.keys))
+    for expr, column in node.keys:
+        typed(expr, below, listed[column].type)
+    if node.condition is not None:
+        require(not below.keys() & listed.keys())
+        typed(node.condition, {**below, **listed}, Type.BOOLEAN)
+
+
+def _check_norm(node: Clip | Norms, below: Columns) -> None:
+    require(type(node.order) is int and node.order in (1, 2) and bool(node.columns) and node.owner not in node.columns)
+    require({node.owner, *node.columns} <= below.keys())
+    for column in (below[name] for name in node.columns):
+        require(column.type is Type.BIGINT and column.low >= -(2**50) and column.high <= 2**50)
+
+
+# -- expressions
+
+
+def typed(expr: Expr, below: Columns, kind: Type | None = None) -> Column:
+    """The values of an expression. A column has the type that it is read as, and every function is in the table."""
+    for part in walk(expr):
+        require(type(part) in PARTS)
+        require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
+        require(not isinstance(part, Call) or part.function in FUNCTIONS or part.function == MEMBERSHIP)
+    require(kind is None or expr.type is kind)
+    return below[expr.column] if isinstance(expr, Ref) else Column(type=expr.type)
+
+
+def limited(condition: Expr, below: Columns) -> dict[str, Column]:
+    """The columns of whole numbers that a condition compares with constants, with the ends that it leaves them."""
+    found: dict[str, Column] = {}
+    for part in conjuncts(condition):
+        if not isinstance(part, Call) or part.function not in LIMITS:
+            continue
+        (a, b), function = part.args, part.function
+        if isinstance(a, Literal):
+            a, b, function = b, a, MIRRORED[function]
+        if isinstance(a, Ref) and a.type is Type.BIGINT and isinstance(b, Literal) and type(b.value) is int:
+            here, (low, high) = found.get(a.column, below[a.column]), LIMITS[function]
+            found[a.column] = replace(here, low=here.low if low is None else max(here.low, b.value + low),
+                                      high=here.high if high is None else min(here.high, b.value + high))
+    return found
+
+
+def equated(condition: Expr, left: Columns, right: Columns) -> dict[tuple[str, str], bool]:
+    """The pairs of a left and a right column that a condition equates, and whether it is never true where one is NULL."""
+    found: dict[tuple[str, str], bool] = {}
+    for part in conjuncts(condition):
+        if isinstance(part, Call) and part.function in ("=", "is not distinct from"):
+            a, b = part.args
+            if isinstance(a, Ref) and isinstance(b, Ref):
+                pair = (a.column, b.column) if a.column in left else (b.column, a.column)
+                if pair[0] in left and pair[1] in right:
+                    found[pair] = found.get(pair, False) or part.function == "="
+    return found
+
+
+# -- aggregates, windows, sums
+
+
+def _aggregated(part: Fold, below: Columns) -> Column:
+    require(part.function in AGGREGATES and (part.column is None or part.column in below))
+    if part.function == "count" or (part.function == "count_distinct" and part.column is not None):
+        return COUNTED
+    column = below[_there(part.column)]
+    return column if part.function in ("min", "max") else Column(type=Type.DOUBLE if part.function == "avg" else column.type)
+
+
+def _shown(part: Over, below: Columns) -> Column:
+    ends = [end for end in (part.frame.start, part.frame.end) if end is not None]
+    require(all(type(end) is int for end in (*ends, part.number)) and part.number >= (part.function == "ntile"))
+    require(is_flag(part.frame.rows) and all(a <= b for a, b in pairwise(ends)))
+    if part.function in PLACES:
+        return PLACE
+    if part.function not in (*SHIFTS, *ENDS):
+        return _aggregated(part, below)
+    require(part.column in below and (part.otherwise is None or part.otherwise in below))
+    return _hull([below[_there(part.column)], below[_there(part.otherwise or part.column)]])
+
+
+def size(part: Summand, below: Columns) -> int:
+    """The most that one row adds to a sum, over all components: of moments, the power of the range that they add up to.
+
+    Clipped columns have no such number; it is 0 here.
+    """
+    require(type(part) in PARTS and (part.when is None or (part.when in below and below[part.when].type is Type.BOOLEAN)))
+    match part:
+        case Count():
+            require(part.column is None or part.column in below)
+            return 1
+        case GridSum():
+            require(part.column in below)
+            return max(map(abs, ends_of(part.grid)))
+        case Moments():
+            least, most = ends_of(part.grid)
+            require(part.column in below and part.grid.from_low and least == 0 and is_limit(most) and is_flag(part.missing))
+            require(type(part.degree) is int and part.degree in (1, 2))
+            return int(most**part.degree)
+        case Clipped():
+            require(part.when is None and set(part.clipped) <= below.keys() and len(set(part.clipped)) == len(part.clipped) > 0)
+            return 0
+    raise Malformed
+
+
+def components(part: Summand) -> int:
+    return len(part.clipped) if isinstance(part, Clipped) else part.degree + 1 + part.missing if isinstance(part, Moments) else 1
+
+
+def ends_of(grid: Quantizer) -> tuple[int, int]:
+    """The least and the greatest integer on a grid."""
+    require(type(grid) in PARTS and all(type(end) in (int, float) and math.isfinite(end) for end in (grid.low, grid.high)))
+    require(type(grid.step) is Fraction and grid.step > 0 and grid.low <= grid.high and is_flag(grid.from_low))
+    low, high, origin = Fraction(grid.low), Fraction(grid.high), Fraction(grid.low if grid.from_low else 0)
+    return math.floor((low - origin) / grid.step), math.ceil((high - origin) / grid.step)
+
+
+def check_summary(plan: Node, below: Columns) -> None:
+    """Raises Malformed where a summary reads what is not there."""
+    for item in fields(plan):
+        value = getattr(plan, item.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            require(not isinstance(part, str) or part in below)
+            if isinstance(part, Summand):
+                size(part, below)
+            if isinstance(part, Quantizer):
+                ends_of(part)
+    when = getattr(plan, "when", None)
+    require(when is None or below[when].type is Type.BOOLEAN)
+
+
+# -- small things
+
+
+def require(holds: object) -> None:
+    if not holds:
+        raise Malformed
+
+
+def is_flag(value: object) -> bool:
+    return value is True or value is False
+
+
+def is_limit(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _keys(names: Iterable[str], below: Columns) -> Iterator[tuple[str, Column]]:
+    for name in names:
+        require(name in below)
+        yield name, below[name]
+
+
+def _hull(parts: Sequence[Column]) -> Column:
+    require(len({part.type for part in parts}) == 1)
+    return Column(type=parts[0].type, low=min(part.low for part in parts), high=max(part.high for part in parts))
+
+
+def _there(column: str | None) -> str:
+    if column is None:
+        raise Malformed
+    return column
+
+
+def inputs(node: Node) -> list[Node]:
+    """The relations below."""
+    return [part for part in _values(node) if isinstance(part, Node)]
+
+
+def _parts(node: Node) -> Iterator[Any]:
+    """The frozen values in the fields of an operator that have fields of their own."""
+    for part in _values(node):
+        if isinstance(part, Fold | Frame | Term | Merged | Field | Summand):
+            yield part
+        if isinstance(part, Over):
+            yield part.frame
+
+
+def _values(part: Any) -> Iterator[Any]:
+    """What the fields of a frozen value hold, those in tuples too."""
+    for item in fields(part):
+        value = getattr(part, item.name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def _as_known(kinds: Mapping[type, str]) -> frozenset[type]:
+    """The classes whose fields are those that this file was written for."""
+    return frozenset(kind for kind, names in kinds.items() if [item.name for item in fields(kind)] == names.split())
+
+
+PARTS = _as_known({
+    Literal: "type span value", Ref: "type span column", Call: "type span function args", Case: "type span branches otherwise",
+    Cast: "type span input target", Awaited: "type span id physical declared text", Count: "when column",
+    GridSum: "when column grid", Clipped: "when clipped", Moments: "when column grid degree missing",
+    Quantizer: "low high step from_low", Fold: "id name function column grid", Frame: "rows start end",
+    Over: "id name function column grid frame number otherwise", Term: "column descending nulls_first",
+    Merged: "id name left right", Field: "id name facts"})
+SUMMARIES = _as_known({
+    Tally: "input keys summands", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
+    Arcs: "input tail head mutual", JoinSum: "input summand", Multiplicities: "input keys column when",
+    Largest: "input summand sign most"})
+RELATIONS = _as_known({
+    Scan: "table columns owners", Constants: "columns rows", Filter: "input condition", Project: "input columns",
+    Distinct: "input", GroupBy: "input keys folds most_rows span",
+    Join: "left right condition keep_left keep_right merged bare span", Lookup: "input listed keys mark condition keep span",
+    UnionAll: "parts columns", SetOperation: "kind all left right columns", Truncate: "input rows owner order",
+    TruncateKeys: "input rows keys order first", Numbers: "input keys",
+    Window: "input partition order ties functions most_rows span", Contributions: "input owner keys summands",
+    Clip: "input owner columns order bound", Norms: "input owner columns order"})
