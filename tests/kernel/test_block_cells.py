@@ -116,7 +116,7 @@ def test_every_kind_of_value_has_its_place(reader: DuckReader) -> None:
         assert all(counts), (name, dict(zip(axis, counts, strict=True)))
     assert by_columns(request_over(reader, ("real",)), reader).marginal((0,)).tolist() == [3, 1, 1, 1]  # both zeros are one value
     assert by_columns(request_over(reader, ("text",)), reader).marginal((0,)).tolist() == [1, 2, 1, 1]  # 'A' and 'a ' are not listed
-    assert by_columns(request_over(reader, ("day",)), reader).marginal((0,)).tolist() == [1, 2, 2, 1]  # infinity is the last day
+    assert by_columns(request_over(reader, ("day",)), reader).marginal((0,)).tolist() == [1, 2, 1, 1]  # infinity is no day that is listed
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 60), st.integers(-2**63, 2**63 - 1)), max_size=40), st.data())

@@ -11,17 +11,23 @@ import random
 from collections.abc import Iterator
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from laws import extremes
 from laws.test_outcomes import outcome
 from sessions import session_of
 
 from dpsql.audit.exact import Exact
+from dpsql.catalog.model import Column, Table
+from dpsql.catalog.schema import carried_exactly
 from dpsql.engine import Session
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import HELD
 from dpsql.plan.expr.nodes import Call, Ref, whole
 from dpsql.plan.expr.printing import to_sql
+from dpsql.plan.node import Printing
+from dpsql.plan.operators.scan import Scan
 from dpsql.sql import typing
 from dpsql.types import INT64, Interval, Type
 
@@ -141,3 +147,18 @@ def test_arithmetic_whose_range_were_wrong_would_give_null(name: str) -> None:
     parts = ", ".join(f"SUM({text}) AS s{i}, COUNT(*) FILTER (WHERE {text} > 3)" for i, text in enumerate(texts))
     assert len(connection.execute(f"SELECT {parts} FROM t").fetchall()) == 1
     assert connection.execute(f"SELECT {', '.join(texts)} FROM t WHERE big = 3 AND {texts[1]} IS NOT NULL").fetchall()
+
+
+@pytest.mark.parametrize("unit, kind", [("s", "TIMESTAMP_S"), ("ms", "TIMESTAMP_MS")])
+def test_moments_that_microseconds_do_not_hold_are_missing(unit: str, kind: str) -> None:
+    """A file of another program may hold any 64 bits."""
+    far = pd.DataFrame({"x": np.array([5, 2**61, -(2**61)], dtype=f"datetime64[{unit}]")})
+    connection = duckdb.connect(":memory:")
+    connection.register("far", far)
+    connection.execute("CREATE TABLE t AS SELECT x FROM far")
+    assert connection.execute("SELECT typeof(x) FROM t LIMIT 1").fetchall() == [(kind,)]
+    table = Table(name="t", public=True, key=(), unique=(), owners=(), columns={
+        "x": Column(name="x", type=Type.TIMESTAMP, sql_type=kind)})
+    text = Scan(table=table, columns=(("x", "x"),)).render((), Printing())
+    assert connection.execute(f"SELECT COUNT(*), COUNT(x) FROM ({text}) AS t").fetchall() == [(3, 1)]
+    assert not carried_exactly(kind)

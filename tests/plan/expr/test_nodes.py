@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, children, columns, conjuncts, rewrite, walk
+from dpsql.plan.expr.printing import to_sql
 from dpsql.types import Span, Type
 
 
@@ -52,3 +56,15 @@ def test_conditions_are_taken_apart_at_every_and() -> None:
     assert conjuncts(both(either, D)) == (either, D)
     negated = Call(function="not", args=(both(A, B),), type=Type.BOOLEAN)
     assert conjuncts(negated) == (negated,)
+
+
+def test_constants_are_equal_where_they_are_printed_alike() -> None:
+    """Python finds -0.0 equal to 0.0, NaN unequal to itself, and True equal to 1."""
+    reals = [Literal(value=value, type=Type.DOUBLE) for value in (0.0, -0.0, math.nan, -float("nan"), 1.0, math.inf, -math.inf, None)]
+    others = [Literal(value=value, type=kind) for value, kind in (
+        (True, Type.BOOLEAN), (1, Type.BIGINT), (0, Type.BIGINT), (False, Type.BOOLEAN), (None, Type.BIGINT), ("nan", Type.VARCHAR))]
+    for a, b in itertools.product([*reals, *others], repeat=2):
+        assert (a == b) is (to_sql(a, {}) == to_sql(b, {})), (a, b)
+        assert a != b or hash(a) == hash(b)
+    assert reals[0] == reals[1] and reals[2] == reals[3]
+    assert len({Call(function="in", args=(ref("x"), real), type=Type.BOOLEAN) for real in reals}) == 6
