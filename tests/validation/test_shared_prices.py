@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from neighbours import World, farthest
-
-HEAD = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
-group = { values = ["a", "b", "c"] }
-age = { range = [0, 99] }
-"""
-BUDGET = """
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.01
-"""
-NAN, INF = math.nan, math.inf
-YEARS = range(1, 11)
-
-
-def visits(key: str = ', PRIMARY KEY (person, year)', limit: int | None = None) -> World:
-    """A table with a row for each person and year; by its key, or by a declared limit."""
-    people = [(i, "abc"[i % 3], 7 * i % 100) for i in range(6)]
-    rows = [(i, year, (i * year) % 4 if i else 100 + year, 1.5 * year, dt.date(2020, 1, year), None if year == 3 else f"d{i}")
-            for i in range(6) for year in YEARS if i == 0 or (i + year) % 3]
-    limited = f"rows_per_entity = {limit}\n" if limit else ""
-    names = 'key = ["person", "year"]\n' if key else ""
-    return World(
-        ddl={"people": 'id INTEGER PRIMARY KEY, "group" VARCHAR, age INTEGER',
-             "visits": f"person INTEGER, year INTEGER, diag INTEGER, cost DOUBLE, day DATE, note VARCHAR{key}"},
-        policy=HEAD + f"""
-[tables.visits]
-{names}{limited}foreign_keys = [{{ columns = "person", references = "people(id)" }}]
-[tables.visits.columns]
-person = {{}}
-year = {{ range = [1, 10] }}
-diag = {{ bounds = [0, 200] }}
-cost = {{ bounds = [0, 20], decimals = 1 }}
-day = {{ range = [2020-01-01, 2020-12-31] }}
-note = {{}}
-""" + BUDGET, rows={"people": people, "visits": rows}, named={"people": [0], "visits": [0]})
-
+from neighbours import BUDGET, INF, NAN, YEARS, World, farthest, pairs, visits
 
 KEYED = {
     "distinct values of each year": [f"SELECT COUNT(DISTINCT diag) FROM visits WHERE year = {y}" for y in YEARS],
@@ -109,30 +63,6 @@ def test_disjoint_counts_over_one_truncated_table_cost_about_one(tmp_path: Path)
     assert farthest(of_one_year, visits(), tmp_path / "y", "visits").charged == 1
     of_two = [*of_one_year, *(f"SELECT COUNT(*) FROM visits WHERE year = 3 AND diag = {d}" for d in range(8))]
     assert farthest(of_two, visits(), tmp_path / "z", "visits").charged == 2
-
-
-def pairs(limit: int = 1) -> World:
-    """A table without a key, of whose rows each person keeps some: which, depends on the columns that are read."""
-    people = [(i, "abc"[i % 3], 7 * i % 100) for i in range(8)]
-    people = people[:6]
-    values = [(1, 2, -0.0, True), (2, 1, 0.0, False), (1, 10, NAN, None), (2, 20, INF, True), (3, 1, 1.5, False)]
-    rows = [(i, a + 2 * (i > 0), b + i if b >= 10 else b, c + 0 if c == 0 and i % 2 else c, d, dt.datetime(2020, 1, a, a))
-            for i in range(6) for a, b, c, d in values]
-    return World(
-        ddl={"people": 'id INTEGER PRIMARY KEY, "group" VARCHAR, age INTEGER',
-             "pairs": "person INTEGER, a INTEGER, b INTEGER, c DOUBLE, d BOOLEAN, seen TIMESTAMP"},
-        policy=HEAD + f"""
-[tables.pairs]
-rows_per_entity = {limit}
-foreign_keys = [{{ columns = "person", references = "people(id)" }}]
-[tables.pairs.columns]
-person = {{}}
-a = {{ range = [0, 9] }}
-b = {{ range = [0, 30] }}
-c = {{ bounds = [0, 9] }}
-d = {{}}
-seen = {{}}
-""" + BUDGET, rows={"people": people, "pairs": rows}, named={"people": [0], "pairs": [0]})
 
 
 UNKEYED = {

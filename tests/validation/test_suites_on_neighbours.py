@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from neighbours import World, farthest, planned, slacks
-from test_shared_prices import BUDGET, HEAD, pairs, visits
+from neighbours import farthest, friends, pairs, planned, slacks, visits
 
 from dpsql.errors import Unsupported
 from dpsql.kernel.looks.measure import dense
@@ -119,23 +118,6 @@ def test_what_deciders_look_at_moves_by_what_they_pay_for(decider: str, aggregat
                     assert max(steps_) <= (VOTE_GRAIN if isinstance(request, Vote) else SUM_GRAIN)
         answer = session.kernel._look(request, certificates, session.kernel._context())
     assert spent is not None
-
-
-def friends() -> World:
-    """Rows of two entities each, and entities of two kinds."""
-    people = [(i, "abc"[i % 3], 7 * i % 100) for i in range(5)]
-    rows = [(i, j, 2 * i + j, (i + j) % 3) for i in range(5) for j in range(i)]
-    return World(
-        ddl={"people": 'id INTEGER PRIMARY KEY, "group" VARCHAR, age INTEGER', "met": "a INTEGER, b INTEGER, times INTEGER, place INTEGER"},
-        policy=HEAD + """
-[tables.met]
-foreign_keys = [{ columns = "a", references = "people(id)" }, { columns = "b", references = "people(id)" }]
-[tables.met.columns]
-a = {}
-b = {}
-times = { bounds = [0, 20] }
-place = { range = [0, 2] }
-""" + BUDGET, rows={"people": people, "met": rows}, named={"people": [0], "met": [0, 1]})
 
 
 @pytest.mark.parametrize("clip", [1, 2, 30])

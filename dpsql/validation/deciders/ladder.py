@@ -107,8 +107,10 @@ class RaceSum:
 
     @staticmethod
     def _noises(ladder: Ladder, purse: Cost) -> tuple[DiscreteLaplace, ...]:
+        """To what a summand adds at most, which may be above its level by what a float is."""
         share = purse.part(Fraction(1, len(ladder.levels)))
-        return tuple(DiscreteLaplace(scale=scale_of(level * ladder.case.rows / share.as_epsilon)) for level in ladder.levels)
+        return tuple(DiscreteLaplace(scale=scale_of(part.l1 * ladder.case.rows / share.as_epsilon))
+                     for part in ladder.sums(range(len(ladder.levels))))
 
 
 class SparseSum:
