@@ -190,7 +190,34 @@ def fairest(whole: _Part, most: int) -> Integers:
 
 
 def _largest(part: _Part, limit: int) -> Integers:
-    """A largest flow for this limit of left points, arc by arc."""
+    """A largest flow for this limit of left points, arc by arc.
+
+    It begins with what scipy finds, or with nothing where that is not a flow, and is made larger along paths of the residual
+    graph as long as there is one: so it is largest whatever scipy does.
+    """
+    try:
+        kept = _scipys(part, limit)
+        spare, room = _spare(part, kept, limit)
+    except Exception:
+        kept = np.zeros(len(part.tails), dtype=np.int64)
+        spare, room = _spare(part, kept, limit)
+    if ((kept < 0) | (kept > part.sizes)).any() or (spare < np.minimum(0, limit - part.given)).any() or (room < 0).any():
+        kept = np.zeros(len(part.tails), dtype=np.int64)
+    while path := _path(part, kept, limit):
+        for arc, forward in path:
+            kept[arc] += 1 if forward else -1
+    return kept
+
+
+def _spare(part: _Part, kept: Integers, limit: int) -> tuple[Integers, Integers]:
+    """What each left point may still send, and each right point take."""
+    spare, room = limit - part.given, part.room.copy()
+    np.subtract.at(spare, part.tails, kept)
+    np.subtract.at(room, part.heads, kept)
+    return spare, room
+
+
+def _scipys(part: _Part, limit: int) -> Integers:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
@@ -207,17 +234,64 @@ def _largest(part: _Part, limit: int) -> Integers:
     return np.asarray(flow[part.tails.astype(np.int32), (lefts + part.heads).astype(np.int32)]).reshape(-1).astype(np.int64)
 
 
+def _path(part: _Part, kept: Integers, limit: int) -> list[tuple[int, bool]]:
+    """Arcs along which one more unit can be sent, and whether forwards; none where the flow is largest."""
+    spare, room = _spare(part, kept, limit)
+    if not (room[_reached(part, kept, limit)[1]] > 0).any():
+        return []
+    after: dict[int, list[tuple[int, int, bool]]] = {}
+    lefts, tails, heads = len(spare), part.tails.tolist(), (len(spare) + part.heads).tolist()
+    for arc, (tail, head) in enumerate(zip(tails, heads, strict=True)):
+        if kept[arc] < part.sizes[arc]:
+            after.setdefault(tail, []).append((head, arc, True))
+        if kept[arc] > 0:
+            after.setdefault(head, []).append((tail, arc, False))
+    found: dict[int, tuple[int, int, bool] | None] = dict.fromkeys(np.flatnonzero(spare > 0).tolist())
+    for point in (queue := list(found)):
+        if point >= lefts and room[point - lefts] > 0:
+            path, step = [], found[point]
+            while step is not None:
+                path.append(step[1:])
+                step = found[step[0]]
+            return path
+        for there, arc, forward in after.get(point, []):
+            if there not in found:
+                found[there] = point, arc, forward
+                queue.append(there)
+    return []
+
+
 def _reached(part: _Part, kept: Integers, limit: int) -> tuple[Truths, Truths]:
-    """The left and right points that can be reached from the source when so much of each arc is used."""
+    """The left and right points that can be reached from the source when so much of each arc is used.
+
+    What scipy finds is checked: no open arc may lead out of it, and, as the flow is largest, every right point in it be full.
+    That makes a smallest cut of it, which is all that is used of it. Otherwise it is found here.
+    """
+    open_, begun = kept < part.sizes, kept > 0
+    spare, room = _spare(part, kept, limit)
+    try:
+        left, right = _searched(part, open_, begun, spare > 0)
+    except Exception:
+        left, right = np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    if len(left) == len(spare) and len(right) == len(room) and left[spare > 0].all() and not (room[right] > 0).any():
+        out = (open_ & left[part.tails] & ~right[part.heads]) | (begun & right[part.heads] & ~left[part.tails])
+        if not out.any():
+            return left, right
+    left, right = spare > 0, np.zeros(len(room), dtype=bool)
+    while True:
+        before = int(left.sum() + right.sum())
+        right[part.heads[open_ & left[part.tails]]] = True
+        left[part.tails[begun & right[part.heads]]] = True
+        if int(left.sum() + right.sum()) == before:
+            return left, right
+
+
+def _searched(part: _Part, open_: Truths, begun: Truths, spare: Truths) -> tuple[Truths, Truths]:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    lefts, rights = len(part.given), len(part.room)
-    source = lefts + rights
-    used = part.given.copy()
-    np.add.at(used, part.tails, kept)
-    open_, begun = kept < part.sizes, kept > 0
-    free = np.flatnonzero(used < limit)
+    lefts = len(part.given)
+    source, free = lefts + len(part.room), np.flatnonzero(spare)
     tails = np.concatenate((part.tails[open_], lefts + part.heads[begun], np.full(len(free), source)))
     heads = np.concatenate((lefts + part.heads[open_], part.tails[begun], free))
     graph = csr_array((np.ones(len(tails), dtype=np.int8), (tails, heads)), shape=(source + 1, source + 1))

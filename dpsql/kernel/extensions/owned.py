@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 NOBODY = -1
-MOST_ROWS = 2**26
+MOST_ROWS = 2**26  # seen to where rows are read (`looks.sets`): proofs here count on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,6 @@ def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
 def signed(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> tuple[Owned, Owned]:
     """The sets of positive weight, and those of negative weight with its sign turned; both have the same codes."""
     rows = np.asarray(weights, dtype=np.int64)
-    if len(rows) > MOST_ROWS:
-        raise MemoryError("there are too many sets of entities")
     owners, entities = coded(names)
     owners, rows = merged(each_once(owners), rows, entities)
     known = owners[:, 0] != NOBODY

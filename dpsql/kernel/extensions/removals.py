@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel.extensions.certified import BITS, WHOLE, fitted
 from dpsql.kernel.extensions.leaving import Crowd, Door, Leaving, Sets, crowded
-from dpsql.kernel.extensions.owned import MOST_ROWS, NOBODY, Integers, Owned, coded, each_once, loads, merged
+from dpsql.kernel.extensions.owned import NOBODY, Integers, Owned, coded, each_once, loads, merged
 from dpsql.kernel.extensions.packing import Packing, stack_of
 from dpsql.kernel.extensions.program import numbers
 from dpsql.kernel.extensions.value import Extension
@@ -44,8 +44,6 @@ Doors = Sequence[tuple[Door, float]]
 
 def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray[Any]) -> Sets:
     """Rows of integer weights, of which the sizes count; `names` are columns of the owners' names, `cells` small numbers."""
-    if len(weights) > MOST_ROWS:
-        raise MemoryError("there are too many sets of entities")
     owners, entities = coded(names)
     rows = np.column_stack((np.asarray(cells, dtype=np.int32), each_once(owners)))
     rows, sizes = merged(rows, np.asarray(weights, dtype=np.int64), max(entities, int(rows[:, 0].max(initial=0))))

@@ -26,8 +26,14 @@ def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) ->
 
 
 def columns_of(plan: Shares, context: Context) -> Columns:
-    """The printed sets; of more than can be held only so many that this is found, before memory runs out."""
-    return context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
+    """The printed sets; of more than can be held only so many that this is found, before memory runs out.
+
+    This is the one limit of rows: with fewer, every sum held to a level and every number of removals is found.
+    """
+    columns = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
+    if len(columns[-1]) > MOST_ROWS:
+        raise MemoryError("there are too many sets of entities")
+    return columns
 
 
 def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Extension, ...]]:

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,3 +192,27 @@ def test_faults_move_further_and_are_found(fault: Way) -> None:
             found.without_each(tuple(draw.sample(edges, len(edges))), [people])
             furthest = max(furthest, found.furthest)
     assert furthest > 1
+
+
+@pytest.mark.parametrize("spoil", [lambda flow: flow * 0, lambda flow: -flow, lambda flow: flow * 2, lambda flow: flow // 2,
+                                   lambda flow: flow[:1], lambda flow: None])
+def test_a_flow_that_is_wrong_is_made_right(spoil: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
+    """Largest flows and what is reached in them are checked in integers, and found without scipy where it fails."""
+    from scipy.sparse import csgraph
+
+    draw, real, searched = random.Random(5), csgraph.maximum_flow, csgraph.breadth_first_order
+    given = []
+    for _ in range(int(20 * effort)):
+        people = draw.randint(2, 7)
+        edges = tuple((draw.randrange(people), draw.randrange(people), draw.randint(1, 4)) for _ in range(draw.randint(1, 14)))
+        made = arcs(edges, people, mutual=draw.random() < 0.5)
+        most = draw.randint(1, 5)
+        given.append((made, most, extended(made, most)))
+    monkeypatch.setattr(csgraph, "maximum_flow", lambda *asked: SimpleNamespace(flow=spoil(real(*asked).flow)))
+    for made, most, expected in given:
+        assert (extended(made, most) == expected).all()
+    for lie in (lambda *asked, **options: np.arange(asked[0].shape[0]), lambda *asked, **options: np.array([asked[1]]),
+                lambda *asked, **options: searched(*asked, **options)[:-1], lambda *asked, **options: None):
+        monkeypatch.setattr(csgraph, "breadth_first_order", lie)
+        for made, most, expected in given:
+            assert (extended(made, most) == expected).all()

@@ -6,12 +6,15 @@ import itertools
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel.extensions.hypergraphs import Rows, of_sets, random_rows, totals
+from kernel.extensions.test_race_and_balance import Stub, shares
+from kernel.extensions.test_removal_looks import Told
 from kernel.extensions.test_removals import Cells
 
 from dpsql.kernel.extensions import certified as certificate
@@ -26,6 +29,7 @@ from dpsql.kernel.extensions.program import Point, Program
 from dpsql.kernel.extensions.removals import Removals, sets_of
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.extensions.words import dot, gathered, scaled, total
+from dpsql.kernel.looks.sets import columns_of
 from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT, pull, slack
 
 
@@ -426,3 +430,15 @@ def test_removals_among_more_sets_than_were_tried_before() -> None:
     assert len(sets.weights) > 300_000
     removals = Removals(sets, [100])
     assert removals.value(0) > 900 * UNIT
+
+
+@pytest.mark.parametrize("told", [None, "c"])
+def test_more_sets_than_are_held_are_found_before_they_are_told_apart(told: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was cut off by the limit of what is read must not pass for all there is, in however many cells."""
+    rows = of_sets([(at, at + 1) for at in range(6)])
+    plan = replace(shares(2), cell=told)
+    context: Any = Told(rows, range(6), None) if told else Stub(rows, None)
+    assert columns_of(plan, context)
+    monkeypatch.setattr("dpsql.kernel.looks.sets.MOST_ROWS", 5)
+    with pytest.raises(MemoryError):
+        columns_of(plan, context)
