@@ -26,7 +26,7 @@ from dpsql.workload.workload import Reduced, Workload
 
 KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
-MOST_CELLS = 10**7  # of a marginal that is read, or answers that get noise
+MOST_CELLS, MOST_ANSWERS = 2**26, 10**7  # of a marginal that is read; of all answers that get noise
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -99,9 +99,11 @@ def check_room(smaller: Reduced, strategy: Strategy) -> None:
     sizes = [math.prod(map(len, smaller.classes))] if line else [len(numbers) for numbers in smaller.classes]
     answers = 0
     for block in strategy.blocks:
-        answers += block.rows
-        if math.prod(sizes[axis] for axis in block.axes) > MOST_CELLS or answers > MOST_CELLS:
-            raise too_large("a measurement", max(answers, math.prod(sizes[axis] for axis in block.axes)), MOST_CELLS)
+        answers, cells = answers + block.rows, math.prod(sizes[axis] for axis in block.axes)
+        if cells > MOST_CELLS:
+            raise too_large("a measurement", cells, MOST_CELLS)
+        if answers > MOST_ANSWERS:
+            raise too_large("a draw of noise", answers, MOST_ANSWERS)
         for axis, factor in zip(block.axes, block.factors, strict=True):
             if not isinstance(factor, Identity | Total | Intervals) and factor.n != sizes[axis]:
                 room("a matrix of queries over all values", factor.rows, sizes[axis])

@@ -84,6 +84,7 @@ LAPLACE: dict[str, Plan] = {
 
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
+BY_ITS_NAME = "only taken by its name"
 TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
 
 
@@ -106,7 +107,7 @@ def best(workload: Workload, targets: Array | None = None,
     plans = GAUSSIAN if plans is None else plans
     for name, plan in plans.items():
         if len(plans) > 1 and (name in BY_NAME or (targets is None and name in TARGETED)):
-            verdicts.append(Verdict(name=name, strategy=None, because="only taken by its name"))
+            verdicts.append(Verdict(name=name, strategy=None, because=BY_ITS_NAME))
             continue
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
@@ -119,7 +120,8 @@ def best(workload: Workload, targets: Array | None = None,
         if made.certificate is not None and (certificate is None or made.certificate.value < certificate.value):
             found, certificate = made, made.certificate
     if found is None:
-        raise NoStrategy("no strategy takes this workload: " + "; ".join(f"{v.name}: {v.because}" for v in verdicts if v.because))
+        reasons = "; ".join(f"{verdict.name}: {verdict.because}" for verdict in verdicts if verdict.because != BY_ITS_NAME)
+        raise NoStrategy(f"no strategy takes this workload: {reasons}")
     return found, verdicts
 
 
