@@ -55,7 +55,7 @@ def file_named(name: object) -> Path:
     if not isinstance(name, str | Path):
         raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
-    fault = "" if Path(name).name else f"{name or 'nothing'} names no file"
+    fault = "" if str(name) else "the name of a file is empty"
     try:
         os.lstat(str(name))
     except ValueError:
@@ -82,6 +82,8 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     folder = Path(policy.path).parent
     usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
     path = file_named(ledger if ledger is not None else usual)
+    if not path.name:
+        raise OperationalError(f"{path} names no file", code="file", subject=str(path), try_="the path of a ledger")
     return path, file_named(folder / policy.anchor) if policy.anchor else None
 
 
