@@ -14,7 +14,7 @@ def look(request: Above, certificate: Certificate, context: Context) -> Stopped:
     totals = dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
     limit = context.noise.laplace([0], request.scale_limit)[0]
     for i, step in enumerate(request.steps):
-        unit = max(1, plan.summands[step.at].l1) * max(1, certificate.below.rows or 1)
+        unit = max(1, plan.summands[step.at].l1) * certificate.rows
         reached = SUM_GRAIN * totals[step.at][0] // unit
         wanted = int(SUM_GRAIN * step.threshold // unit)
         if reached + context.noise.laplace([0], request.scale_query)[0] >= wanted + limit:
