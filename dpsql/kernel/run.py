@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
@@ -75,6 +76,11 @@ from dpsql.requests import (
 )
 
 Script: TypeAlias = Generator[Request, Any, Any]
+
+# Where requests are looked at that need to know no more than what they ask.
+LOOKS: Mapping[type, ModuleType] = {
+    Measure: measure, Select: select, Threshold: threshold, Keys: keys, Race: race, Balance: balance, Level: balance,
+    Degrees: degrees, Removed: removals, Recursive: removals, Blocks: blocks, Partition: partition, Tree: tree}
 
 
 class Kernel:
@@ -188,40 +194,20 @@ class Kernel:
 
     def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Release:
         match request:
-            case Measure():
-                return measure.look(request, context)
-            case Select():
-                return select.look(request, context)
             case Smooth():
-                return smooth.look(request, certificates[0].below.rows or 1, context)
-            case Threshold():
-                return threshold.look(request, context)
-            case Keys():
-                return keys.look(request, context)
-            case Race():
-                return race.look(request, context)
-            case Balance() | Level():
-                return balance.look(request, context)
-            case Degrees():
-                return degrees.look(request, context)
-            case Removed() | Recursive():
-                return removals.look(request, context)
+                return smooth.look(request, certificates[0].rows, context)
             case Slack():
                 return slack.look(request, certificates, context)
             case Failing():
                 return slack.failing(request, certificates, context)
-            case Blocks():
-                return blocks.look(request, context)
-            case Partition():
-                return partition.look(request, context)
-            case Tree():
-                return tree.look(request, context)
             case Above():
                 return above.look(request, certificates[0], context)
             case Vote():
                 return vote.look(request, certificates[0], context)
             case SmoothSum():
                 return join_sum.look(request, taken_apart(request.plan.input, self), context)
+        found: Release = LOOKS[type(request)].look(request, context)
+        return found
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),

@@ -44,6 +44,15 @@ class Certificate:
     apart: bool = False
 
     @property
+    def rows(self) -> int:
+        """The most rows that one entity moves, by which distances in rows are divided: 1 for public rows, of which it moves none.
+        Raises ValueError where that is not bounded.
+        """
+        if self.below.rows is None:
+            raise ValueError("the rows that an entity moves are not bounded")
+        return max(1, self.below.rows)
+
+    @property
     def l1(self) -> int:
         """How far one entity moves the one sum, over all cells. Raises ValueError where that is not bounded."""
         only, = self.summands

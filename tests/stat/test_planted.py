@@ -14,7 +14,7 @@ from sessions import session_of
 from dpsql.accounting.convert import epsilon_of
 from dpsql.engine import answer
 from dpsql.errors import Incident
-from dpsql.kernel.looks.content import Content
+from dpsql.kernel.looks.content import Learned
 from dpsql.kernel.noise import gaussian, laplace
 from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.plan.operators.quantizer import Quantizer
@@ -49,7 +49,7 @@ def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Content, "_idle", lambda self, node: True)
+    patch.setattr(Learned, "idle", lambda self, node: True)
 
 
 def halved_laplace(patch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,9 @@ def look(request: Above, certificate: Certificate, context: Context) -> Stopped:
     """See `Above`; one scan reads all the sums."""
     plan = request.plan
     totals = dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
-    rows = certificate.below.rows
-    if not rows:
-        raise ValueError("sums are compared over private rows that are limited for each entity")
     limit = context.noise.laplace([0], request.scale_limit)[0]
     for i, step in enumerate(request.steps):
-        unit = max(1, plan.summands[step.at].l1) * rows
+        unit = max(1, plan.summands[step.at].l1) * certificate.rows
         reached = SUM_GRAIN * totals[step.at][0] // unit
         wanted = int(SUM_GRAIN * step.threshold // unit)
         if reached + context.noise.laplace([0], request.scale_query)[0] >= wanted + limit:

@@ -1,31 +1,77 @@
 """What the kernel knows of the rows, and uses to ask for the same in a faster way.
 
-A limit on the rows of each entity is always enforced, and so is every clamp. Where the kernel knows, from having looked once,
-that no entity of a table has more rows than the limit, `Truncate` right above the scan is the identity on this content of
-the database, and is not executed; and a value is clamped by a shorter text where the least and the greatest of its column are
-known. The answer is the same function of the data either way; only the time differs, which is outside the promise.
+A limit on the rows of each entity is always enforced, and so is every clamp. What is certified is the plan; what is executed is
+a text that gives the same on this content of the database. So there are two steps: `Content.learned` looks up all that a text
+of the plan may rest on, and `printed` is a function of the plan, of what was learned and of the secret, and reads nothing.
+
+Proof that the text gives the same rows as the plan printed node by node, as multisets, on a content of which what was learned
+holds.
+
+(1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. Right above the
+scan of a private table, by that table's owner, no entity has more than `most` rows, which is at most `rows`: it keeps every
+row. What stands above it is printed from the plan, in which the truncation is: so which rows a truncation further up keeps is
+the same choice as with it. (It rests on what the plan knows of its input, so that with another plan it would be another choice,
+for everybody.)
+(2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
+scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. No range is handed to any other
+text.
+(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
+
+The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import facts
+from dpsql.plan.expr.nodes import columns
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.plan.operators.two_steps import in_two_steps
 from dpsql.types import ANY_NUMBER, Interval
+
+Owned: TypeAlias = tuple[str, OwnerPath | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What was seen of the tables that a plan reads: the most rows of one entity, and ranges of columns."""
+
+    most: Mapping[Owned, int]
+    ends: Mapping[tuple[str, str], Interval]
+
+    def idle(self, node: Truncate) -> bool:
+        """Whether a truncation keeps every row."""
+        scan = _limited(node)
+        return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
+
+    def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
+        """Ranges in which some columns lie on the rows that there are, where they come from one table."""
+        match node:
+            case Scan():
+                return {column: self.ends[node.table.name, name] for column, name in node.columns
+                        if column in wanted and (node.table.name, name) in self.ends}
+            case Filter() | Truncate():
+                return self.reach(node.input, wanted)
+            case Project():
+                below = Printing(reach=self.reach(node.input, _read(node, wanted))).seen(node.input)
+                return {column: facts(expr, below).physical for column, _, expr in node.columns if column in wanted}
+        return {}
 
 
 class Content:
@@ -33,8 +79,20 @@ class Content:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._most: dict[tuple[str, OwnerPath | None], int] = {}
+        self._most: dict[Owned, int] = {}
         self._ends: dict[tuple[str, str], Interval] = {}
+
+    def learned(self, plan: Node) -> Learned:
+        """All that the text of a plan may rest on."""
+        scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
+        ranged = [place for node in _nodes(plan) if isinstance(node, Tally | Contributions) and not _in_steps(node)
+                  for place in _sources(node.input, _clamped(node))]
+        return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
+                       ends={(table.name, column): self.ends(table, column) for table, column in ranged})
+
+    def sql(self, plan: Node, printing: Printing) -> str:
+        """The statement of a plan, as it is executed on this content."""
+        return printed(plan, self.learned(plan), printing)
 
     def most_rows(self, scan: Scan) -> int:
         """The most rows of one entity."""
@@ -57,46 +115,71 @@ class Content:
             self._ends[table.name, column] = Interval(low, high) if known else ANY_NUMBER
         return self._ends[table.name, column]
 
-    def sql(self, plan: Node, printing: Printing) -> str:
-        """The statement of a plan without the truncations that change nothing.
 
-        They are left out of the text, not of the plan: which rows a truncation above keeps rests on what the plan knows of its
-        input, and would be another choice, for everybody, without the limit. For the same reason what is known of columns
-        goes to those operators that print a clamp, and not into the plan. Many sums are printed in two steps, clipped ones in two
-        parts.
-        """
-        def printed(node: Node, below: tuple[str, ...]) -> str:
-            if isinstance(node, Truncate) and self._idle(node):
-                return below[0]
-            if isinstance(node, Filter) and isinstance(node.input, Truncate) and self._idle(node.input):
-                return replace(node, input=node.input.input).render(below, printing)  # where the table is read
-            return node.render(below, seen(node.input) if isinstance(node, Tally | Contributions) else printing)
+def printed(plan: Node, learned: Learned, printing: Printing) -> str:
+    """The text of a plan where what was learned holds; see above."""
+    def text(node: Node, below: tuple[str, ...]) -> str:
+        return _text(node, below, learned, printing)
 
-        def seen(below: Node) -> Printing:
-            return replace(printing, reach=self._reach(below))
+    if isinstance(plan, Tally) and isinstance(plan.input, Project):
+        rows = fold(plan.input.input, text)
+        return in_two_steps(plan, rows) or text(plan, (text(plan.input, (rows,)),))
+    if isinstance(plan, Tally) and (given := clipped(plan)) is not None:
+        return in_two_parts(plan, fold(given.input, text), _seen(given, learned, printing))
+    return fold(plan, text)
 
-        if isinstance(plan, Tally) and isinstance(plan.input, Project):
-            rows = fold(plan.input.input, printed)
-            return in_two_steps(plan, rows) or plan.render((plan.input.render((rows,), printing),), seen(plan.input))
-        if isinstance(plan, Tally) and (given := clipped(plan)) is not None:
-            return in_two_parts(plan, fold(given.input, printed), seen(given.input))
-        return fold(plan, printed)
 
-    def _idle(self, node: Truncate) -> bool:
-        """Whether a truncation keeps every row: it is right above a private table, by that table's owner, and wide enough."""
-        scan = node.input
-        return (isinstance(scan, Scan) and scan.table.owner is not None and node.owner == scan.owner
-                and self.most_rows(scan) <= node.rows)
+def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printing) -> str:
+    """The text of one node over those below it."""
+    if isinstance(node, Truncate) and learned.idle(node):
+        return below[0]
+    if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
+        return replace(node, input=node.input.input).render(below, printing)  # where the table is read
+    return node.render(below, _seen(node, learned, printing) if isinstance(node, Tally | Contributions) else printing)
 
-    def _reach(self, node: Node) -> Mapping[str, Interval]:
-        """Ranges in which columns lie on the rows that there are, where they come from one table."""
-        match node:
-            case Scan() if not node.table.public:
-                return {column: self.ends(node.table, name) for column, name in node.columns
-                        if node.table.columns[name].type.numeric}
-            case Filter() | Truncate():
-                return self._reach(node.input)
-            case Project():
-                below = Printing(reach=self._reach(node.input)).seen(node.input)
-                return {column: facts(expr, below).physical for column, _, expr in node.columns}
-        return {}
+
+def _seen(node: Tally | Contributions, learned: Learned, printing: Printing) -> Printing:
+    """What prints the clamps of a node."""
+    return replace(printing, reach=learned.reach(node.input, _clamped(node)))
+
+
+# -- what a text rests on
+
+
+def _limited(node: Truncate) -> Scan | None:
+    """The private table whose rows a truncation limits by their owner, right above its scan."""
+    scan = node.input
+    return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
+
+
+def _in_steps(node: Tally | Contributions) -> bool:
+    """Whether a tally is printed in two steps, which rest on nothing that is learned."""
+    return isinstance(node, Tally) and isinstance(node.input, Project) and in_two_steps(node, "") is not None
+
+
+def _clamped(node: Tally | Contributions) -> frozenset[str]:
+    """The columns of which clamped values are summed."""
+    return frozenset(part.column for part in node.summands if isinstance(part, GridSum | Moments))
+
+
+def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]:
+    """The columns of numbers of a private table that some columns are worked out from, where it is one table; see `reach`."""
+    match node:
+        case Scan() if not node.table.public:
+            yield from ((node.table, name) for column, name in node.columns
+                        if column in wanted and node.table.columns[name].type.numeric)
+        case Filter() | Truncate():
+            yield from _sources(node.input, wanted)
+        case Project():
+            yield from _sources(node.input, _read(node, wanted))
+
+
+def _read(node: Project, wanted: Collection[str]) -> frozenset[str]:
+    """The columns below that some columns of a projection read."""
+    return frozenset[str]().union(*(columns(expr) for column, _, expr in node.columns if column in wanted))
+
+
+def _nodes(plan: Node) -> Iterator[Node]:
+    yield plan
+    for below in plan.inputs:
+        yield from _nodes(below)
