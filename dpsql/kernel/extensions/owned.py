@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 NOBODY = -1
-MOST_ROWS = 2**26
+MOST_ROWS = 2**25
 
 
 @dataclass(frozen=True, slots=True)
