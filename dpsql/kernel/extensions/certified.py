@@ -54,10 +54,7 @@ def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certifie
     Neither asks where the numbers come from. That prices and points of the reduced program fit the rows well is
     the matter of `merging`, and decides only whether they are near each other.
     """
-    held = rows.capped(level)
-    prices = np.zeros(rows.entities + 1, dtype=np.int64)  # the last entry stands for NOBODY
-    prices[small.spent] = WHOLE
-    prices[small.people] = np.ceil(np.minimum(numbers(point.prices, len(small.people)), 1.0) * WHOLE).astype(np.int64)
+    held, prices = rows.capped(level), np.append(prices_of(rows, small, point), 0)  # the last entry stands for NOBODY
     short = np.full(len(held.weights), WHOLE, dtype=np.int64)
     for at in range(rows.owners.shape[1]):
         short -= prices[rows.owners[:, at]]
@@ -70,6 +67,14 @@ def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certifie
     if rows.owners.shape[1] <= 2:
         least = max(least, UNIT * -(-2 * reached >> bits) // 2)
     return Certified((UNIT * (level * slope + below)) >> BITS, least, slope, below, above)
+
+
+def prices_of(rows: Owned, small: Reduced, point: Point) -> Integers:
+    """The price of every entity in 1 / WHOLE, rounded up."""
+    prices = np.zeros(rows.entities, dtype=np.int64)
+    prices[small.spent] = WHOLE
+    prices[small.people] = np.ceil(np.minimum(numbers(point.prices, len(small.people)), 1.0) * WHOLE).astype(np.int64)
+    return prices
 
 
 def point_of(held: Owned, level: int, small: Reduced, rows: np.ndarray[tuple[int], np.dtype[np.float64]], bits: int) -> Integers:
@@ -86,7 +91,7 @@ def point_of(held: Owned, level: int, small: Reduced, rows: np.ndarray[tuple[int
         before, first = np.cumsum(size) - size, np.concatenate(([True], group[1:] != group[:-1]))
         before -= before[first][np.cumsum(first) - 1]
         found[parted] = np.minimum(np.maximum(taken[group] - before, 0), size)
-    return fitted(held.owners, found, np.full(held.entities, level << bits, dtype=np.int64))
+    return fitted(held.owners, found, np.full(held.entities, min(level, held.total) << bits, dtype=np.int64))
 
 
 def fitted(owners: Codes, sizes: Integers, capacities: Integers) -> Integers:

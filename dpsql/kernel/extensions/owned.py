@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 NOBODY = -1
-MOST_ROWS = 2**26  # seen to where rows are read (`looks.sets`): proofs here count on it
+MOST_ROWS = 2**25  # seen to where rows are read (`looks.sets`, `looks.many_sets`): proofs here count on twice as many
 
 
 @dataclass(frozen=True, slots=True)

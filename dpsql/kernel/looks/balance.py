@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
 from dpsql.kernel.looks.race import drawn
-from dpsql.kernel.looks.sets import read
+from dpsql.kernel.looks.sets import Sums, read
 from dpsql.requests import Balance, Held, Level
 
 MOST = 2**52  # more than any score that is ever drawn
@@ -67,7 +66,7 @@ def patience(scale: float, context: Context) -> int:
 class Scores:
     """The scores of `Balance`, compared without being worked out."""
 
-    def __init__(self, parts: Sequence[Extension], levels: Sequence[int]) -> None:
+    def __init__(self, parts: Sequence[Sums], levels: Sequence[int]) -> None:
         self._parts, self._levels = parts, levels
 
     def at_least(self, i: int) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.sets import read
+from dpsql.kernel.looks.sets import Sums, read
 from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race
 
 
@@ -29,7 +28,7 @@ def drawn(noise: Noise, context: Context) -> int:
             return context.noise.gaussian([0], sigma)[0]
 
 
-def highest(extension: Extension, shifts: Sequence[int]) -> tuple[int, int | None]:
+def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
     """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
 
     Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose

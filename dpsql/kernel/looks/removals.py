@@ -16,6 +16,8 @@ from dpsql.requests import Held, Recursive, Removed
 def look(request: Removed | Recursive, context: Context) -> Held:
     """See `Removed` and `Recursive` for the level and its noise, `Balance` for the sums."""
     columns = columns_of(request.plan, context)
+    if columns is None:
+        raise MemoryError("there are too many sets of entities")
     removals = Removals(in_cells(columns, request.plan, request.cells), request.levels)
     if isinstance(request, Recursive):
         place = moved(first(removals), request, context)

@@ -9,36 +9,43 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.backends.reader import ReaderFault
 from dpsql.kernel.extensions.leaving import Sets
 from dpsql.kernel.extensions.owned import MOST_ROWS, signed
 from dpsql.kernel.extensions.removals import sets_of
 from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.looks.context import Context
+from dpsql.kernel.looks.many_sets import Listed, Streamed
 from dpsql.plan.operators.shares import Shares
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
 """The printed sets, column by column."""
+Sums: TypeAlias = Extension | Streamed
 
 
-def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> list[tuple[Extension, ...]]:
+def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
     """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
-    return held(columns_of(plan, context), plan, levels, cells)
-
-
-def columns_of(plan: Shares, context: Context) -> Columns:
-    """The printed sets; of more than can be held only so many that this is found, before memory runs out.
-
-    This is the one limit of rows: with fewer, every sum held to a level and every number of removals is found.
-    """
-    columns = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
-    if len(columns[-1]) > MOST_ROWS:
+    columns = columns_of(plan, context)
+    if columns is not None:
+        return held(columns, plan, levels, cells)
+    if plan.signed:
         raise MemoryError("there are too many sets of entities")
-    return columns
+    numbers = range(cells) if plan.cell is not None else (None,)
+    return [(Streamed(Listed(plan, number, context), levels, MOST_ROWS),) for number in numbers]
 
 
-def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Extension, ...]]:
+def columns_of(plan: Shares, context: Context) -> Columns | None:
+    """The printed sets; None where there are more than can be held, here or in the engine."""
+    try:
+        found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
+    except ReaderFault:  # as where memory does not hold the groups; if that was not it, what follows fails too
+        return None
+    return found if len(found[-1]) <= MOST_ROWS else None
+
+
+def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Sums, ...]]:
     """See `read`."""
-    found = []
+    found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         positive, negative = signed(names, weights)
         if len(negative.weights) and not plan.signed:
