@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 Numbers = NDArray[np.float64]
 CUTS = 400  # half-lines that are tried for each number
 BINS, MOST_BINS = 24, 4096  # of each coordinate, and of all together
+FINE = 64  # bins of a coordinate where samples are many: each bin of the suggestion then still has hundreds
 CARE = 0.75  # of the judgement's, on a logarithmic scale: how careful the choice is, which has fewer samples to go by
 
 
@@ -39,10 +41,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A number computed from outcomes."""
+    """A number computed from outcomes. `ends` are the least and the greatest of it, where it estimates ln P / Q."""
 
     name: str
     of: Callable[[Numbers], Numbers]
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +72,28 @@ def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
     Samples are rows of numbers (a plain list is one number each); NaN stands for a value that is missing. Outcomes must be
     independent within and between the samples.
     """
-    a, b = _table(first), _table(second)
-    if a.shape[1] != b.shape[1] or not a.shape[1] or min(len(a), len(b)) < 8:
-        raise ValueError("two samples of the same kind are needed")
     chance = (1 - confidence) / 2
-    suggest, choose, judge = (_part(a, b, places) for places in ((0,), (1, 2), (3, 4, 5, 6, 7)))
-    tried = [_best(feature, *choose, chance**CARE, delta) for feature in _features(*suggest)]
+    suggest, choose, judge = parts(first, second)
+    tried = [_best(feature, *choose, chance**CARE, delta) for feature in features(*suggest)]
     event = max(tried, key=lambda pair: pair[0])[1]
     likelier, other = judge if event.first else judge[::-1]
     found = _bounds(np.array([event.hits(likelier)]), len(likelier), np.array([event.hits(other)]), len(other), chance, delta)
     return Finding(epsilon=max(0.0, float(found[0])), event=str(event))
 
 
-def _part(a: Numbers, b: Numbers, places: tuple[int, ...]) -> tuple[Numbers, Numbers]:
-    """Some of every eight samples of both."""
-    return a[np.isin(np.arange(len(a)) % 8, places)], b[np.isin(np.arange(len(b)) % 8, places)]
+Part: TypeAlias = tuple[Numbers, Numbers]
+
+
+def parts(first: ArrayLike, second: ArrayLike) -> tuple[Part, Part, Part]:
+    """The samples of both in three parts, that suggest, choose and judge: one, two and five of every eight."""
+    a, b = _table(first), _table(second)
+    if a.shape[1] != b.shape[1] or not a.shape[1] or min(len(a), len(b)) < 8:
+        raise ValueError("two samples of the same kind are needed")
+
+    def part(*places: int) -> Part:
+        return a[np.isin(np.arange(len(a)) % 8, places)], b[np.isin(np.arange(len(b)) % 8, places)]
+
+    return part(0), part(1, 2), part(3, 4, 5, 6, 7)
 
 
 def _table(sample: ArrayLike) -> Numbers:
@@ -127,15 +137,18 @@ def _cuts(values: Numbers) -> Numbers:
     return np.unique(np.quantile(values, np.concatenate((tail, 1 - tail)), method="nearest"))
 
 
-def _features(a: Numbers, b: Numbers) -> list[Feature]:
+def features(a: Numbers, b: Numbers) -> list[Feature]:
+    """Numbers that samples of both databases suggest."""
     both = np.concatenate((a, b))
     found = [Feature(f"number {i + 1}", lambda sample, i=i: sample[:, i]) for i in range(both.shape[1])]  # type: ignore[misc]
     vary = [i for i in range(both.shape[1]) if (both[:, i] != both[0, i]).any()]
     if 2 ** len(vary) <= MOST_BINS:
-        found.append(Feature("the ratio in a bin", _log_ratio(a, b, vary)))
+        found.append(_log_ratio(a, b, vary))
     if len(vary) > 1:
         each = [_log_ratio(a, b, [i]) for i in vary]
-        found.append(Feature("the sum of ratios in bins", lambda sample: np.sum([of(sample) for of in each], axis=0)))
+        low, high = (sum(one.ends[at] for one in each if one.ends) for at in (0, 1))
+        found.append(Feature("the sum of ratios in bins", lambda sample: np.sum([one.of(sample) for one in each], axis=0),
+                             (low, high)))
         found.append(_direction(a, b))
     return found
 
@@ -154,10 +167,10 @@ def _direction(a: Numbers, b: Numbers) -> Feature:
     return Feature("the direction of the means", lambda sample: np.asarray(scaled(sample) @ weights))
 
 
-def _log_ratio(a: Numbers, b: Numbers, columns: list[int]) -> Callable[[Numbers], Numbers]:
+def _log_ratio(a: Numbers, b: Numbers, columns: list[int]) -> Feature:
     """The logarithm of the ratio of the two samples' shares in each cell of a coarse grid over some columns."""
     both = np.concatenate((a, b))
-    bins = min(BINS, int(MOST_BINS ** (1 / max(1, len(columns)))))
+    bins = min(max(BINS, min(FINE, math.isqrt(len(both)) // 4)), int(MOST_BINS ** (1 / max(1, len(columns)))))
     inner = np.linspace(0, 1, bins + 1)[1:-1]
     edges = [np.unique(np.quantile(both[:, i], inner, method="nearest")) for i in columns]
 
@@ -168,6 +181,6 @@ def _log_ratio(a: Numbers, b: Numbers, columns: list[int]) -> Callable[[Numbers]
         return place
 
     size = math.prod(len(cuts) + 1 for cuts in edges)
-    share = [np.bincount(cell(sample), minlength=size) + 0.5 for sample in (a, b)]
+    share = [(np.bincount(cell(sample), minlength=size) + 0.5) / len(sample) for sample in (a, b)]
     ratio = np.log(share[0]) - np.log(share[1])
-    return lambda sample: np.asarray(ratio[cell(sample)])
+    return Feature("the ratio in a bin", lambda sample: np.asarray(ratio[cell(sample)]), (float(ratio.min()), float(ratio.max())))

@@ -1,0 +1,78 @@
+"""One request, looked at many times: the shortest way through the kernel that is still the kernel's.
+
+The certificate is derived from the plan as for any request, the cost is the one that the kernel would check, and the look and its
+noise are those of every answer. Left out are the charge and the statement around it, so what is told is not private; this is
+for databases that an auditor made up. Plans are printed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.audit.prepared import Prepared
+from dpsql.kernel.looks.context import Context
+from dpsql.kernel.run import Kernel
+from dpsql.plan.node import Node
+from dpsql.requests import Release, Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Context):
+    """A context that prints each plan once."""
+
+    texts: list[tuple[Node, str]] = field(default_factory=list)
+
+    def sql(self, plan: Node) -> str:
+        for known, text in self.texts:
+            if known is plan or known == plan:
+                return text
+        self.texts.append((plan, self.content.sql(plan, self.printing)))
+        return self.texts[-1][1]
+
+
+class Looked:
+    """A request of a kernel. `cost` is what it is charged at."""
+
+    def __init__(self, request: Request, kernel: Kernel) -> None:
+        at_hand = kernel._context()
+        self._context = Printed(reader=at_hand.reader, noise=at_hand.noise, printing=at_hand.printing, content=at_hand.content)
+        self._certificates, self._kernel = kernel._certificates(request), kernel
+        self.request = request
+        self.cost: Cost = request.cost(*self._certificates)
+
+    def look(self) -> Release:
+        return self._kernel._look(self.request, self._certificates, self._context)
+
+
+def requests_of(statement: Prepared) -> list[Request]:
+    """What the script of a statement asks, in one run of it."""
+    return asked_by(lambda: statement.measure(), statement.session.kernel)
+
+
+def asked_by(run: Callable[[], Any], kernel: Kernel) -> list[Request]:
+    """The requests that a kernel is asked while something runs."""
+    asked: list[Request] = []
+    serve = kernel._serve
+
+    def listening(script: Generator[Request, Any, Any], cost: Cost) -> Any:
+        def heard() -> Generator[Request, Any, Any]:
+            answer = None
+            while True:
+                try:
+                    request = next(script) if answer is None else script.send(answer)
+                except StopIteration as done:
+                    return done.value
+                asked.append(request)
+                answer = yield request
+
+        return serve(heard(), cost)
+
+    kernel._serve = listening  # type: ignore[method-assign]
+    try:
+        run()
+    finally:
+        del kernel._serve
+    return asked
