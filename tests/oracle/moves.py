@@ -1,0 +1,416 @@
+"""How far each kind of request moved between neighbours, beside how far it was charged for.
+
+Every kind has two functions: what the look works out before any noise (`read`), and which distances between two such readings its
+proof needs (`compare`). Exact numbers come from the looks themselves, given a source that adds nothing or that writes down what
+it is asked to add to. What is charged for is told by the request, or by its cost: by epsilon, or by the root of 2 rho.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.audit.exact import Exact
+from dpsql.cells import cell_of
+from dpsql.kernel.extensions.removals import Removals
+from dpsql.kernel.looks import blocks, cells, degrees, join_sum, measure, ranks, removals, select, sets, slack, smooth, threshold, vote
+from dpsql.kernel.looks.context import Context
+from dpsql.plan.apart import taken_apart
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.shares import NEAR, UNIT, pull
+from dpsql.plan.operators.shares import slack as slack_of_level
+from dpsql.requests import (
+    SUM_GRAIN,
+    VOTE_GRAIN,
+    Above,
+    Balance,
+    Blocks,
+    Degrees,
+    DiscreteLaplace,
+    Failing,
+    Keys,
+    Level,
+    Measure,
+    Partition,
+    Race,
+    Recursive,
+    Removed,
+    Select,
+    Slack,
+    Smooth,
+    SmoothSum,
+    Threshold,
+    Tree,
+    Vote,
+    moved,
+    slack_of,
+)
+
+CLOSE = 1 + 1e-9  # rounding of the comparisons that are made in floats
+
+
+@dataclass(frozen=True)
+class Move:
+    """How far something moved, in the unit of what was claimed for it."""
+
+    what: str
+    moved: float
+    claimed: float
+
+    @property
+    def share(self) -> float:
+        return self.moved / self.claimed if self.claimed else math.inf if self.moved else 0.0
+
+    @property
+    def broken(self) -> bool:
+        return self.moved > self.claimed * CLOSE
+
+
+class Tap(Exact):
+    """Adds nothing, and writes down what it was asked to add to."""
+
+    def __init__(self, *answers: int) -> None:
+        self.drawn: list[tuple[Sequence[float], float]] = []
+        self._answers = answers
+
+    def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+        self.drawn.append((tuple(values), scale))
+        if not self._answers:
+            return list(values)
+        return [self._answers[min(len(self.drawn), len(self._answers)) - 1]] * len(values)
+
+    gaussian = student = laplace
+
+    def exponential(self, scores: Sequence[float], scale: float) -> int:
+        self.drawn.append((tuple(scores), scale))
+        return 0
+
+
+def spent(vector: Sequence[int], noise: Any) -> Cost:
+    """What a vector's move costs under a noise."""
+    if isinstance(noise, DiscreteLaplace):
+        return pure(Fraction(sum(map(abs, vector))) / Fraction(noise.scale))
+    return concentrated(Fraction(sum(part * part for part in vector)) / (2 * Fraction(noise.sigma) ** 2))
+
+
+def priced(what: str, used: Cost, charged: Cost) -> Move:
+    """The loss that was seen against what was charged, in epsilon where it is pure."""
+    if used.epsilon is not None and charged.epsilon is not None:
+        return Move(what, float(used.epsilon), float(charged.epsilon))
+    return Move(what, math.sqrt(2 * used.rho), math.sqrt(2 * charged.rho))
+
+
+def less(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def spread(changes: Sequence[float]) -> float:
+    """How far changes are apart, 0 among them or not: what an exponential mechanism loses."""
+    return max(changes, default=0) - min(changes, default=0)
+
+
+# -- sums
+
+
+def _read_measure(request: Measure, certificates: Any, context: Context) -> list[list[int]]:
+    found = measure.look(request, context).totals
+    return [[value for part in parts for value in part] for parts in found]
+
+
+def _compare_measure(request: Measure, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    parts = zip(request.plan.summands, request.noises, certificates[0].summands, a, b, strict=True)
+    for summand, noise, claimed, here, there in parts:
+        name = type(summand).__name__
+        change = less(here, there)
+        yield priced(f"{name} {'l1' if isinstance(noise, DiscreteLaplace) else 'l2'}", spent(change, noise), noise.cost(claimed))
+
+
+def _read_blocks(request: Blocks, certificates: Any, context: Context) -> Any:
+    return blocks.look(request, context).answers
+
+
+def _compare_blocks(request: Blocks, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    epsilon = rho = Fraction(0)
+    for block, here, there in zip(request.blocks, a, b, strict=True):
+        change = less(here, there)
+        epsilon += Fraction(sum(map(abs, change))) / Fraction(block.scale)
+        rho += Fraction(sum(part * part for part in change)) / (2 * Fraction(block.scale) ** 2)
+    used = pure(epsilon) if request.noise == "laplace" else concentrated(rho)
+    yield priced(request.noise, used, request.cost(*certificates))
+
+
+def _read_cells(request: Partition | Tree, certificates: Any, context: Context) -> Counter[tuple[int, ...]]:
+    axes = (request.axis,) if isinstance(request, Partition) else request.axes
+    filled = cells.numbered(cells.read(request.cells, [axis.values for axis in axes], context), [axis.numbers for axis in axes])
+    found: Counter[tuple[int, ...]] = Counter()
+    for *at, value in zip(*(code.tolist() for code in filled.codes), filled.sums.tolist(), strict=True):
+        found[tuple(at)] += value
+    return found
+
+
+def _compare_cells(request: Any, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = sum(abs(a[key] - b[key]) for key in a.keys() | b.keys())
+    yield Move("cells", change, 0 if certificates[0].below.public else certificates[0].l1)
+
+
+def _read_degrees(request: Degrees, certificates: Any, context: Context) -> list[int]:
+    tap = Tap()
+    degrees.look(request, Context(reader=context.reader, noise=tap, printing=context.printing, content=context.content))
+    return [int(value) for value in tap.drawn[0][0]]
+
+
+def _compare_degrees(request: Degrees, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = less(a, b)
+    nearest = min((sum(abs(part - shift) for part in change), sum((part - shift) ** 2 for part in change))
+                  for shift in (-1, 0, 1))
+    yield Move("degrees", float(nearest[0]), request.plan.mutual * 0 + _claimed_degrees(request))
+
+
+def _claimed_degrees(request: Degrees) -> float:
+    from dpsql.plan.operators.arcs import moves
+
+    return moves(request.most, mutual=request.plan.mutual)
+
+
+# -- choices
+
+
+def _read_select(request: Select, certificates: Any, context: Context) -> Any:
+    found = []
+    for values, segments in zip(ranks.read(request.plan, request.cells, context), request.segments, strict=True):
+        for segment in segments:
+            inside = values.between(segment.low, segment.high)
+            starts, widths, far = select.intervals(inside, segment, select.cap_of(segment, request.scale))
+            distance, _ = select.excess(far, segment, request.scale)
+            logs = [-float(part) / request.scale for part in distance]
+            top = max(log + math.log(width) for log, width in zip(logs, widths.tolist(), strict=True))
+            total = top + math.log(sum(math.exp(log + math.log(width) - top)
+                                       for log, width in zip(logs, widths.tolist(), strict=True)))
+            found.append((starts.tolist(), logs, total))
+    return found
+
+
+def _compare_select(request: Select, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    loss = 0.0
+    for (starts, logs, total), (others, theirs, their_total) in zip(a, b, strict=True):
+        losses = []
+        for at in sorted({*starts, *others}):
+            mine = logs[int(np.searchsorted(starts, at, side="right")) - 1] - (0 if request.flip else total)
+            yours = theirs[int(np.searchsorted(others, at, side="right")) - 1] - (0 if request.flip else their_total)
+            losses.append(mine - yours)
+        loss += 2 * max(map(abs, losses)) if request.flip else max(map(abs, losses))
+    yield Move("choice", loss, float(request.cost(*certificates).epsilon or 0))
+
+
+def _read_keys(request: Keys, certificates: Any, context: Context) -> Counter[Any]:
+    width = len(request.plan.keys)
+    found: Counter[Any] = Counter()
+    for row in context.reader.rows(context.sql(request.plan)):
+        found[cell_of(row[:width])] += row[width]
+        found[None] += found[cell_of(row[:width])] != row[width]  # a key twice
+    return found
+
+
+def _compare_keys(request: Keys, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    changes = [abs(a[key] - b[key]) for key in a.keys() | b.keys()]
+    yield Move("keys", sum(changes), certificates[0].below.rows or 0)
+    if certificates[0].apart:
+        yield Move("one key", max(changes, default=0), 1)
+
+
+def _read_vote(request: Vote, certificates: Sequence[Certificate], context: Context) -> float:
+    tap = Tap()
+    vote.look(request, certificates[0], _with(context, tap))
+    (scores, scale), = tap.drawn
+    return (scores[0] - scores[1]) / scale
+
+
+def _compare_vote(request: Vote, certificates: Sequence[Certificate], a: float, b: float) -> Iterator[Move]:
+    yield Move("odds", abs(a - b), float(request.cost(*certificates).epsilon or 0))
+
+
+def _read_threshold(request: Threshold, certificates: Any, context: Context) -> list[int]:
+    tap = Tap(-(2**60), 2**60)
+    threshold.look(request, _with(context, tap))
+    return [int(values[0]) for values, _ in tap.drawn[1:]]
+
+
+def _compare_threshold(request: Threshold, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = [0, *less(a, b)]
+    yield Move("ladder", max(change) - min(change), certificates[0].below.rows or 0)
+
+
+def _read_above(request: Above, certificates: Sequence[Certificate], context: Context) -> list[int]:
+    plan = request.plan
+    totals = measure.dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
+    rows = max(1, certificates[0].below.rows or 1)
+    return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
+
+
+def _compare_above(request: Above, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = less(a, b)
+    yield Move("sums", max(map(abs, change), default=0), SUM_GRAIN)
+    if request.rising and certificates[0].below.owners:
+        yield Move("ways", -min(0, *change) if sum(change) > 0 else max(0, *change), 0)
+
+
+# -- what rests on a smooth bound
+
+
+def _read_smooth(request: Smooth, certificates: Sequence[Certificate], context: Context) -> list[tuple[int, float, int]]:
+    tap = Tap()
+    smooth.look(request, certificates[0].below.rows or 1, _with(context, tap))
+    pairs = zip(tap.drawn[::2], tap.drawn[1::2], strict=True)
+    return [(int(value[0]), scale * float(request.epsilon) / 2, int(size[0])) for (value, scale), (size, _) in pairs]
+
+
+def _read_join_sum(request: SmoothSum, certificates: Any, context: Context) -> list[tuple[int, float, int]]:
+    tap = Tap()
+    join_sum.look(request, taken_apart(request.plan.input, _NoPublic(context)), _with(context, tap))
+    ((value, scale), (size, _)) = tap.drawn
+    return [(int(value[0]), scale / request.noise.scale(1.0), int(size[0]))]
+
+
+def _compare_smooth(request: Smooth | SmoothSum, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    beta = request.beta if isinstance(request, Smooth) else request.noise.beta + 1e-11
+    changed = [(here, there) for here, there in zip(a, b, strict=True) if here != there]
+    for (value, bound, size), (other, their_bound, their_size) in changed:
+        yield Move("smooth value", abs(value - other), min(bound, their_bound))
+        yield Move("smooth bound", abs(math.log(bound / their_bound)), beta)
+        yield Move("smooth size", abs(size - their_size), 1)
+    yield Move("smooth cells", len(changed), 1)
+
+
+class _NoPublic:
+    """What is public may be read where it is wanted."""
+
+    def __init__(self, context: Context) -> None:
+        from dpsql.kernel.publics import Publics
+
+        self._publics = Publics(context.reader)
+
+    def fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
+        return self._publics.fanout(relation, columns)
+
+
+# -- rows of several entities
+
+
+def _held(request: Any, context: Context) -> list[list[list[int]]]:
+    """F of each cell, part and level."""
+    return [[[part.value(j) for j in range(len(request.levels))] for part in parts]
+            for parts in sets.read(request.plan, request.levels, request.cells, context)]
+
+
+def _read_race(request: Race, certificates: Any, context: Context) -> Any:
+    return _held(request, context)
+
+
+def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    total = FREE
+    for cell, others in zip(a, b, strict=True):
+        for part, theirs in zip(cell, others, strict=True):
+            for change, level, noise in zip(less(part, theirs), request.levels, request.noises, strict=True):
+                yield Move("level", abs(change), 0 if certificates[0].below.public else pull(level, len(request.plan.owners)))
+                total += spent([change], noise)
+    yield priced("race", total, request.cost(*certificates))
+
+
+def _read_balance(request: Balance | Level, certificates: Any, context: Context) -> Any:
+    return _held(request, context)
+
+
+def _scores(held: Any, levels: Sequence[int]) -> list[int]:
+    sums = [sum(part[j] for cell in held for part in cell) for j in range(len(levels))]
+    return [max(0, *((sums[j] - sums[i]) // levels[j] for j in range(i, len(levels)))) for i in range(len(levels))]
+
+
+def _compare_balance(request: Balance | Level, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    drawn = Level(plan=request.plan, levels=request.levels, handicaps=request.handicaps, scale=request.scale, cells=request.cells)
+    change = less(_scores(a, request.levels), _scores(b, request.levels))
+    yield Move("level drawn", spread(change) / request.scale, float(drawn.cost(*certificates).epsilon or 0))
+    if isinstance(request, Balance):
+        yield from _told(request, certificates, a, b)
+
+
+def _told(request: Any, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    """The sums of all cells at each level that may be drawn."""
+    parts = 2 if request.plan.signed else 1
+    for j, (level, noise) in enumerate(zip(request.levels, request.noises, strict=True)):
+        change = [sum(sign * (part[j] - theirs[j]) for sign, part, theirs in zip((1, -1), cell, others, strict=False))
+                  for cell, others in zip(a, b, strict=True)]
+        far = UNIT * level + parts * slack_of_level(level, len(request.plan.owners))
+        charged = FREE
+        for _ in range(request.cells):
+            charged += noise.cost(Sensitivity(l1=far, l2=far))
+        used = FREE
+        for part in change:
+            used += spent([part], noise)
+        yield priced("level told", used, FREE if certificates[0].below.public else charged)
+
+
+def _read_removed(request: Removed | Recursive, certificates: Any, context: Context) -> Any:
+    columns = sets.columns_of(request.plan, context)
+    many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels)
+    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, context)
+
+
+def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    if isinstance(request, Recursive):
+        yield Move("first level", abs(a[1] - b[1]), 0 if certificates[0].below.public else 1)
+    else:
+        yield Move("removals", spread([*less(a[0], b[0])]), 0 if certificates[0].below.public else UNIT + 2 * NEAR)
+    yield from _told(request, certificates, a[2], b[2])
+
+
+# -- slacks
+
+
+def _read_slack(request: Slack, certificates: Sequence[Certificate], context: Context) -> list[int]:
+    return list(slack.look(request, certificates, context).slacks)
+
+
+def _compare_slack(request: Slack, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = less(a, b)
+    yield priced("together" if request.together else "slacks", spent(change, request.noise), request.cost(*certificates))
+    yield Move("one slack", max(map(abs, change), default=0), 1)
+
+
+def _read_failing(request: Failing, certificates: Sequence[Certificate], context: Context) -> dict[tuple[int, int], int]:
+    found = {}
+    for i, (test, sides, certificate) in enumerate(zip(request.tests, slack.read(request.tests, context), certificates, strict=True)):
+        for way in dict.fromkeys(test.ways) if request.split else (0,):
+            mine = [side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)]
+            found[i, way] = slack_of(mine, moved(test, certificate))
+    return found
+
+
+def _compare_failing(request: Failing, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = {key: a[key] - b[key] for key in a}
+    yield Move("one slack", max(map(abs, change.values()), default=0), 1)
+    if request.split:
+        directed = [way * number for (_, way), number in change.items() if number]
+        yield Move("ways", spread([*directed, 0]) if directed and min(directed) < 0 < max(directed) else 0, 0)
+
+
+def _with(context: Context, noise: Any) -> Context:
+    return Context(reader=context.reader, noise=noise, printing=context.printing, content=context.content)
+
+
+Read = Callable[[Any, Sequence[Certificate], Context], Any]
+Compare = Callable[[Any, Sequence[Certificate], Any, Any], Iterator[Move]]
+LAWS: dict[type, tuple[Read, Compare]] = {
+    Measure: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
+    Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), Degrees: (_read_degrees, _compare_degrees),
+    Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), Threshold: (_read_threshold, _compare_threshold),
+    Above: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
+    Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), Level: (_read_balance, _compare_balance),
+    Removed: (_read_removed, _compare_removed), Recursive: (_read_removed, _compare_removed),
+    Slack: (_read_slack, _compare_slack), Failing: (_read_failing, _compare_failing)}

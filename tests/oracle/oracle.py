@@ -1,0 +1,158 @@
+"""One statement on a database and on every neighbour: what it was charged, and how far each of its requests moved."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oracle.moves import LAWS, Move
+from oracle.replay import Asked as Request
+from oracle.replay import Family, Recorder, differing
+from oracle.statements import Asked, Writer
+from oracle.worlds import world_of
+
+from dpsql.audit.exact import Exact
+from dpsql.engine import Session, answer, workload
+from dpsql.errors import Error, Incident
+from dpsql.sql.parse import parse
+from dpsql.sql.statement import Option, Query
+
+PER_WORLD = 60  # statements over one family of databases
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A claim that does not hold, with what makes it again."""
+
+    seed: int
+    number: int
+    asked: Asked
+    neighbour: str
+    kind: str
+    move: Move
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return (f"{self.kind}: {self.move.what} moved {self.move.moved:g}, claimed {self.move.claimed:g}  [world {self.seed}, "
+                f"statement {self.number}, without {self.neighbour}] {self.detail}\n    " + ";\n    ".join(self.asked.texts)
+                + (f"\n    parameters {dict(self.asked.parameters)}" if self.asked.parameters else "")
+                + (f"\n    options {dict(self.asked.options)}" if self.asked.options else ""))
+
+
+@dataclass
+class Totals:
+    """What a run has seen."""
+
+    statements: int = 0
+    answered: int = 0
+    compared: int = 0
+    requests: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    crashed: Counter[str] = field(default_factory=Counter)
+    incidents: list[str] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    shapes: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def saw(self, shape: str, move: Move) -> None:
+        times, most = self.shapes.get(shape, (0, 0.0))
+        self.shapes[shape] = times + 1, max(most, move.share)
+
+    def table(self) -> str:
+        """Of every kind of claim, how often it was looked at, and how much of it was reached at most."""
+        return "\n".join(f"{most:8.3f}  {times:8d}  {shape}" for shape, (times, most) in sorted(self.shapes.items()))
+
+    def __str__(self) -> str:
+        share = self.answered / max(1, self.statements)
+        return (f"{self.statements} statements, {self.answered} answered ({share:.0%}), {self.requests} requests, "
+                f"{self.compared} neighbours compared, {len(self.incidents)} incidents, {len(self.violations)} violations")
+
+
+def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf) -> None:
+    """Some statements over the world of a number."""
+    family = Family(world_of(seed))
+    try:
+        for number in range(statements):
+            if only in (None, number) and time.monotonic() < until:
+                asked = Writer(family.world, hash((seed, number))).statement()
+                examine(asked, family, totals, seed=seed, number=number)
+    finally:
+        family.close()
+
+
+def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0) -> None:
+    """Ask a statement, and look at all neighbours."""
+    family.forget()
+    totals.statements += 1
+    session = family.session(hash((seed, number, 1)))
+    outcome = outcome_of(asked, session)
+    kernel = session.kernel
+    assert isinstance(kernel, Recorder)
+
+    def broken(neighbour: str, kind: str, move: Move, detail: str = "") -> None:
+        totals.violations.append(Violation(seed, number, asked, neighbour, kind, move, detail))
+
+    for neighbour, sql in differing(family):
+        broken(neighbour, "planning", Move("what planning reads", 1, 0), sql)
+    if outcome == "answered":
+        totals.answered += 1
+    elif outcome == "Incident":
+        totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
+    elif outcome.startswith("!"):
+        totals.crashed[outcome] += 1
+    else:
+        totals.refused[outcome] += 1
+    once = {}
+    for request in kernel.asked:
+        once.setdefault(id(request.request), request)
+    for request in once.values():
+        totals.requests += 1
+        for neighbour, kind, move, detail in examined(request, family):
+            if move.broken:
+                broken(neighbour, kind, move, detail)
+            totals.saw(kind, move)
+    totals.compared += len(family.readers) - 1 if kernel.asked else 0
+
+
+def examined(request: Request, family: Family) -> Iterator[tuple[str, str, Move, str]]:
+    """How far a request moves, for each neighbour."""
+    read, compare = LAWS[type(request.request)]
+    kind = type(request.request).__name__
+    readings = {}
+    for name in family.readers:
+        try:
+            readings[name] = read(request.request, request.certificates, family.context(name, Exact()))
+        except Exception as fault:
+            readings[name] = fault
+    here = readings.pop(None)
+    for name, there in readings.items():
+        failed = [isinstance(found, Exception) for found in (here, there)]
+        if any(failed):
+            if not all(failed):
+                fault = here if failed[0] else there
+                yield str(name), kind, Move("outcome", 1, 0), f"{type(fault).__name__}: {fault}"[:300]
+            continue
+        for move in compare(request.request, request.certificates, here, there):
+            yield str(name), f"{kind} {move.what}", move, ""
+
+
+def outcome_of(asked: Asked, session: Session) -> str:
+    """'answered', the code of a refusal, 'Incident', or what crashed."""
+    try:
+        if asked.kind == "workload":
+            queries = [parse(text) for text in asked.texts]
+            options = [Option(name=name, value=value, span=None) for name, value in asked.options.items()]
+            used = asked.parameters
+            workload([query for query in queries if isinstance(query, Query)], session, options, used)
+        else:
+            for text in asked.texts:
+                answer(text, session, {name: value for name, value in asked.parameters.items() if f"${name}" in text})
+    except Incident:
+        return "Incident"
+    except Error as fault:
+        return f"{type(fault).__name__} {fault.code}"
+    except Exception as fault:
+        return f"!{type(fault).__name__}: {fault}"[:200]
+    return "answered"
