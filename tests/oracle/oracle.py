@@ -47,6 +47,7 @@ class Totals:
     """What a run has seen."""
 
     statements: int = 0
+    worlds: int = 0
     answered: int = 0
     compared: int = 0
     requests: int = 0
@@ -72,7 +73,12 @@ class Totals:
 
 def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf) -> None:
     """Some statements over the world of a number."""
-    family = Family(world_of(seed))
+    try:
+        family = Family(world_of(seed))
+    except Error as fault:
+        totals.refused[f"{type(fault).__name__} {fault.code}"] += 1
+        return
+    totals.worlds += 1
     try:
         for number in range(statements):
             if only in (None, number) and time.monotonic() < until:

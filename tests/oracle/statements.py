@@ -72,7 +72,8 @@ class Writer:
 
     def __init__(self, world: World, seed: int) -> None:
         self.world, self.draw = world, random.Random(seed)
-        self.budget = world.budget
+        self.budget, self.theme = world.budget, {*world.theme}
+        self._likely = [self.draw.choice([1, 1, 3, 8]) for _ in range(8)]  # each statement is about a few things
         self._names, self.parameters = 0, dict[str, Any]()
 
     def statement(self) -> Asked:
@@ -80,6 +81,11 @@ class Writer:
                                  [58, 4, 4, 5, 6, 14, 6, 8])[0]
         self._names, self.parameters = 0, {}
         return getattr(self, kind)()  # type: ignore[no-any-return]
+
+    def pick(self, columns: Sequence[Column]) -> Column:
+        """One of some columns, often one that the world is about."""
+        themed = [column for column in columns if column.name.split(".")[-1] in self.theme]
+        return self.draw.choice(themed if themed and self.chance(0.5) else columns)
 
     def chance(self, share: float) -> bool:
         return self.draw.random() < share
@@ -191,7 +197,10 @@ class Writer:
         source = self.table(table, alias)
         alike = self.chance(0.6)
         what = self.measured(source)
-        column = self.draw.choice(source.columns)
+        column = self.pick(source.columns)
+        beside = [part for part in source.columns if part.name.split(".")[1] in self.world.tables[table].key and not part.owner]
+        if beside and self.chance(0.6):
+            column = beside[0]
         checks = []
         for i in range(self.draw.choice([1, 1, 2, 3, 6])):
             if not alike:
@@ -286,9 +295,9 @@ class Writer:
                 column = self.draw.choice(domains)
                 found.append(column.name)
             elif "delta" in self.budget and self.chance(0.6):
-                found.append(self.draw.choice(source.columns).name)
+                found.append(self.pick(source.columns).name)
             else:
-                column = self.draw.choice(source.columns)
+                column = self.pick(source.columns)
                 number = column.type == NUMBER
                 found.append(self.draw.choice([f"{column.name} IS NULL", f"CASE WHEN {self.condition(source)} THEN 1 ELSE 0 END",
                                                f"{column.name} > 1" if number else f"{column.name} IS NULL"]))
@@ -298,7 +307,7 @@ class Writer:
         return [self.aggregate(source) for _ in range(self.draw.choice([1, 1, 1, 2, 3]))]
 
     def aggregate(self, source: Relation) -> str:
-        any_column = self.draw.choice(source.columns).name
+        any_column = self.pick(source.columns).name
         number = self.bounded(source)
         made = self.draw.choice([
             "COUNT(*)", "COUNT(*)", f"COUNT({any_column})", f"COUNT(DISTINCT {any_column})",
@@ -309,13 +318,13 @@ class Writer:
     def measured(self, source: Relation) -> str:
         """An aggregate that is validated."""
         number = self.bounded(source)
-        column = self.draw.choice(source.columns).name
+        column = self.pick(source.columns).name
         return self.draw.choice(["COUNT(*)", "COUNT(*)", f"COUNT(DISTINCT {column})", f"COUNT(DISTINCT {column})", f"COUNT({column})",
                                  *([f"{name}({number})" for name in ("SUM", "AVG", "MEDIAN", "MAX")] if number else [])])
 
     def sums(self, source: Relation) -> list[str]:
         number = self.bounded(source)
-        return [self.draw.choice(["COUNT(*)", f"COUNT({self.draw.choice(source.columns).name})",
+        return [self.draw.choice(["COUNT(*)", f"COUNT({self.pick(source.columns).name})",
                                   *([f"SUM({number})", f"AVG({number})"] if number else [])])
                 for _ in range(self.draw.choice([1, 1, 2]))]
 
@@ -350,7 +359,8 @@ class Writer:
         if depth <= 0:
             return self.base()
         make = self.draw.choices([self.filtered, self.joined, self.with_public, self.windowed, self.grouped, self.distinct,
-                                  self.combined, self.base_of], [4, 7, 5, 5, 4, 2, 2, 1])[0]
+                                  self.combined, self.base_of],
+                                 [a * b for a, b in zip([4, 7, 5, 5, 4, 2, 2, 1], self._likely, strict=True)])[0]
         return make(depth)
 
     def base_of(self, depth: int) -> Relation:
@@ -367,11 +377,25 @@ class Writer:
             made = {NUMBER: self.number, TEXT: self.text, DAY: self.day}[kind](below)
             if made:
                 shown.append((made, Column("", kind, whole=kind == NUMBER)))
-        return self.wrapped(shown, f"{below.text}{self.where(below, share=0.7)}", below)
+        where = self.where(below, share=0.7)
+        condition, made = self.narrowed(below)
+        if made and self.chance(0.25):
+            where = f" WHERE {condition}"
+            if self.chance(0.6):
+                shown.append((made, Column("", NUMBER, whole=True)))
+        return self.wrapped(shown, f"{below.text}{where}", below)
+
+    def names(self, shown: Sequence[str]) -> list[str]:
+        """Names of columns that a query inside shows: those they have, or fresh ones."""
+        found: list[str] = []
+        for made in shown:
+            last = made.split(".")[-1] if made.replace(".", "").isalnum() else ""
+            found.append(last if last in BY_NAME and last not in found else self.fresh("c"))
+        return found
 
     def wrapped(self, shown: Sequence[tuple[str, Column]], rest: str, below: Relation, *, before: str = "") -> Relation:
         alias = self.fresh("t")
-        names = [self.fresh("c") for _ in shown]
+        names = self.names([made for made, _ in shown])
         text = ", ".join(f"{made} AS {name}" for (made, _), name in zip(shown, names, strict=True))
         columns = tuple(Column(f"{alias}.{name}", column.type, column.bounded, column.owner, column.domain, column.whole)
                         for (_, column), name in zip(shown, names, strict=True))
@@ -436,10 +460,11 @@ class Writer:
 
     def constants(self, near: Relation) -> Relation:
         """VALUES of the type of some column, NULL and repeated ones among them."""
-        column = self.draw.choice(near.columns)
+        column = self.pick(near.columns)
         pool = [*CONSTANTS[column.type], NULL] if column.type != NUMBER or not column.whole else ["0", "1", "2", "3", "NULL", "7"]
         kind = BY_NAME.get(column.name.split(".")[1])
         pool += kind.common if kind is not None and column.type != NUMBER else ()
+        pool += [NULL] * self.draw.choice([0, 1, len(pool)])
         rows = [self.draw.choice(pool) for _ in range(self.draw.choice([1, 2, 4, 6]))]
         if all(row == NULL for row in rows):
             rows.append(pool[0])
@@ -455,8 +480,8 @@ class Writer:
         own = below.owners and self.chance(0.92)
         group = [self.draw.choice(below.owners).name] if own else []
         if self.chance(0.3):
-            group.append(self.draw.choice(below.columns).name)
-        order = [self.draw.choice(below.columns).name + self.draw.choice(["", " DESC", " NULLS FIRST"])
+            group.append(self.pick(below.columns).name)
+        order = [self.pick(below.columns).name + self.draw.choice(["", " DESC", " NULLS FIRST"])
                  for _ in range(self.draw.choice([0, 1, 1, 2]))]
         parts = ([f"PARTITION BY {', '.join(group)}"] if group else []) + ([f"ORDER BY {', '.join(order)}"] if order else [])
         frame = ""
@@ -466,23 +491,28 @@ class Writer:
         shown = [(column.name, column) for column in self.draw.sample(below.columns, self.draw.randint(1, len(below.columns)))]
         shown += [(column.name, column) for column in below.owners if column not in [known for _, known in shown]]
         over = " ".join(parts)
+        where, (condition, number) = self.where(below, share=0.5), self.narrowed(below)
+        if number and self.chance(0.35):
+            where = f" WHERE {condition}"
+        else:
+            number = self.number(below) or "1"
         for _ in range(self.draw.choice([1, 1, 2])):
-            shown.append(self.window(below, over, frame, own=bool(own), ordered=bool(order)))
-        rest = f"{below.text}{self.where(below, share=0.5)}"
+            shown.append(self.window(below, over, frame, number, own=bool(own), ordered=bool(order)))
+        rest = f"{below.text}{where}"
         if self.chance(0.35) and order:
             rest += f" QUALIFY ROW_NUMBER() OVER ({over}) <= {self.draw.choice([1, 2])}"
         return self.wrapped(shown, rest, below)
 
-    def window(self, below: Relation, over: str, frame: str, *, own: bool, ordered: bool) -> tuple[str, Column]:
-        column, number = self.draw.choice(below.columns), self.number(below) or "1"
+    def window(self, below: Relation, over: str, frame: str, number: str, *, own: bool, ordered: bool) -> tuple[str, Column]:
+        column = self.pick(below.columns)
         ranks = ["ROW_NUMBER()", "RANK()", "DENSE_RANK()", "NTILE(2)"] if own else []
-        shifts = [f"LAG({column.name})", f"LEAD({column.name}, 2)"] if ordered else []
+        shifts = [f"LAG({column.name})", f"LEAD({column.name}, 2)", f"LAG({number})"] if ordered else []
         folds = ["COUNT(*)", f"COUNT(DISTINCT {column.name})" if not frame else "COUNT(*)", f"SUM({number})", f"MIN({number})",
                  f"AVG({number})"]
         ends = [f"FIRST_VALUE({column.name})", f"LAST_VALUE({column.name})"] if ordered else []
         function = self.draw.choice([*ranks, *shifts, *folds, *ends])
         framed = "" if function in ranks or function in shifts else frame
-        kind = column.type if function in (*shifts, *ends) else NUMBER
+        kind = column.type if function in (*shifts[:2], *ends) else NUMBER
         return f"{function} OVER ({over}{framed})", Column("", kind, whole=kind == NUMBER and "AVG" not in function)
 
     def grouped(self, depth: int) -> Relation:
@@ -493,7 +523,7 @@ class Writer:
         keys += [column for column in self.draw.sample(below.columns, self.draw.choice([0, 1, 1])) if column not in keys]
         number = self.bounded(below) if self.chance(0.6) else self.number(below)
         folds = ["COUNT(*)", *([f"{name}({number})" for name in ("SUM", "MIN", "MAX", "AVG")] if number else []),
-                 f"COUNT(DISTINCT {self.draw.choice(below.columns).name})"]
+                 f"COUNT(DISTINCT {self.pick(below.columns).name})"]
         shown = [(column.name, column) for column in keys]
         shown += [(fold, Column("", NUMBER, whole=fold.startswith("COUNT"))) for fold in self.draw.sample(folds, self.draw.choice([1, 2]))]
         rest = f"{below.text}{self.where(below, share=0.3)}"
@@ -541,7 +571,7 @@ class Writer:
             return f"NOT ({self.condition(source, depth - 1)})"
         if depth and roll < 0.34 and source.owners:
             return self.listed(source)
-        column = self.draw.choice(source.columns)
+        column = self.pick(source.columns)
         name, kind = column.name, column.type
         if kind == TRUTH:
             return self.draw.choice([name, f"NOT {name}", f"{name} IS NULL", f"{name} IS NOT TRUE"])
@@ -591,12 +621,23 @@ class Writer:
                                  f"CASE WHEN {a} BETWEEN 0 AND 10 THEN {a} * {a} END", f"COALESCE({a}, 0)", f"{a} % 3",
                                  f"{a} * 1000000000"])
 
+    def narrowed(self, source: Relation) -> tuple[str, str]:
+        """A condition that holds a whole number in a range, and arithmetic that needs the range."""
+        found = [column for column in source.of(NUMBER) if column.whole]
+        if not found:
+            return "", ""
+        name, high = self.pick(found).name, self.draw.choice([4, 1000, 1000000])
+        condition = self.draw.choice([f"{name} BETWEEN {-high} AND {high}", f"{name} BETWEEN 0 AND {high}",
+                                      f"({name} >= 0 AND {name} < {high})", f"abs({name}) <= {high}", f"{name} IN (1, 2, {high})"])
+        return condition, self.draw.choice([f"{name} * {name}", f"{name} + {name}", f"-{name}", f"{name} * 1000", f"{name} - 1000",
+                                            f"({name} + 1) * {name}", f"abs({name})", f"{high} // {name}", f"{name} * {name} * {name}"])
+
     def text(self, source: Relation) -> str:
         found = source.of(TEXT)
         if found:
             name = self.draw.choice(found).name
             return self.draw.choice([name, f"lower({name})", f"{name} || 'x'", f"COALESCE({name}, 'none')", f"left({name}, 1)"])
-        return f"CAST({self.draw.choice(source.columns).name} AS VARCHAR)"
+        return f"CAST({self.pick(source.columns).name} AS VARCHAR)"
 
     def day(self, source: Relation) -> str:
         """A day: one that is there, one that is made, far beyond what Python's calendar holds at times."""

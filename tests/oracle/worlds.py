@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 NULL = "NULL"
@@ -132,6 +132,7 @@ class World:
     tables: Mapping[str, Table]
     entities: Mapping[str, tuple[str, str]]
     budget: str
+    theme: tuple[str, ...] = ()
     rows: Rows = field(default_factory=dict)
 
     @property
@@ -167,7 +168,7 @@ class World:
             left = {name: found for name in self.tables if (found := [
                 row for row in rows[name] if any(self._hangs(name, row, hang, parent, out)
                                                  for parent, out in left.items() for hang in self.tables[name].hangs)])}
-        return World(tables=self.tables, entities=self.entities, budget=self.budget, rows=rows)
+        return replace(self, rows=rows)
 
     def _hangs(self, name: str, row: Row, hang: Hangs, parent: str, out: Sequence[Row]) -> bool:
         if hang.table != parent:
@@ -185,6 +186,7 @@ class Maker:
         self.named = self.draw.choice(["BIGINT", "INTEGER", "INTEGER", "VARCHAR"])
         self.odd = self.draw.choice([0.0, 0.05, 0.15, 0.4])
         self.absent = self.draw.choice([0.0, 0.1, 0.3])
+        self.theme = self.draw.sample(KINDS, 2)
         self.tame: dict[str, Mapping[str, str]] = {}
 
     def world(self) -> World:
@@ -192,7 +194,7 @@ class Maker:
         entities = {"person": ("people", "id")}
         tables = [self.people(), self.visits()]
         visits = tables[1]
-        if visits.key and self.draw.random() < 0.7:
+        if visits.key and not {"x", "m", "f", "t"} & {*visits.key} and self.draw.random() < 0.7:
             tables.append(self.notes(visits))
         if self.draw.random() < 0.5:
             tables.append(self.edges())
@@ -205,13 +207,15 @@ class Maker:
         tables.append(Table(name="empty", columns={"n": "INTEGER", "s": "VARCHAR"}, declared={"n": "{}", "s": "{}"}, public=True))
         budget = self.draw.choice(["epsilon = 1000", "epsilon = 1000\ndelta = 0.1", "epsilon = 1000\ndelta = 0.1",
                                    "rho = 1000\ndelta = 0.1"])
-        world = World(tables={table.name: table for table in tables}, entities=entities, budget=budget)
-        return World(tables=world.tables, entities=entities, budget=budget, rows=self.rows(world))
+        world = World(tables={table.name: table for table in tables}, entities=entities, budget=budget,
+                      theme=tuple(kind.name for kind in self.theme))
+        return replace(world, rows=self.rows(world))
 
     # -- tables
 
     def some(self, *, least: int = 2, most: int = 5, public: bool = False) -> tuple[dict[str, str], dict[str, str]]:
-        chosen = sorted(self.draw.sample(KINDS, self.draw.randint(least, most)), key=lambda kind: kind.name)
+        drawn = [*(kind for kind in self.theme if self.draw.random() < 0.8), *self.draw.sample(KINDS, most)]
+        chosen = sorted(dict.fromkeys(drawn[: self.draw.randint(least, most)]), key=lambda kind: kind.name)
         return ({kind.name: kind.type for kind in chosen},
                 {kind.name: "{}" if public else self.draw.choice(kind.declared) for kind in chosen})
 
@@ -230,7 +234,7 @@ class Maker:
     def visits(self) -> Table:
         columns, declared = self.some(least=3, most=6)
         keys: list[tuple[str, ...]] = [("vid",), ("vid",), ()]
-        keys += [("id", name) for name in ("n", "d", "d", "s", "x") if name in columns]
+        keys += [("id", kind.name) for kind in (*self.theme, *self.theme, BY_NAME["n"]) if kind.name in columns and kind.name != "f"]
         key = self.draw.choice(keys)
         loose = [name for name in ("n", "s", "k") if name in columns]
         unique = ("id", self.draw.choice(loose)) if not key and loose and self.draw.random() < 0.5 else ()
@@ -338,15 +342,16 @@ class Maker:
                 yield self.row(table, given, odd=special in given.values())
 
     def row(self, table: Table, given: Mapping[str, str], *, odd: bool = False) -> Row:
-        return tuple(given[column] if column in given else self.value(column, odd=odd) for column in table.columns)
+        return tuple(given[column] if column in given else self.value(column, odd=odd, public=table.public) for column in table.columns)
 
-    def value(self, column: str, *, odd: bool = False) -> str:
+    def value(self, column: str, *, odd: bool = False, public: bool = False) -> str:
         kind = BY_NAME.get(column)
         if kind is None:
             return str(self.draw.randint(0, 60))
-        if self.draw.random() < self.absent:
+        if self.draw.random() < (0.35 if public else self.absent):
             return NULL
-        strange = kind.odd and self.draw.random() < (0.6 if odd and self.odd else self.odd)
+        themed = kind in self.theme and self.odd > 0
+        strange = kind.odd and self.draw.random() < (0.8 if odd and themed else 0.4 if odd and self.odd else self.odd)
         return self.draw.choice(kind.odd if strange else kind.common)
 
 
