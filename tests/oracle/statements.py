@@ -77,8 +77,8 @@ class Writer:
         self._names, self.parameters = 0, dict[str, Any]()
 
     def statement(self) -> Asked:
-        kind = self.draw.choices(["select", "sets", "running", "accuracy", "workload", "validate", "strategy", "several"],
-                                 [58, 4, 4, 5, 6, 14, 6, 8])[0]
+        kind = self.draw.choices(["select", "layers", "sets", "running", "accuracy", "workload", "validate", "strategy",
+                                  "several"], [34, 26, 2, 2, 2, 4, 16, 4, 9])[0]
         self._names, self.parameters = 0, {}
         return getattr(self, kind)()  # type: ignore[no-any-return]
 
@@ -107,6 +107,94 @@ class Writer:
     def asked(self, kind: str, *texts: str, **options: Any) -> Asked:
         used = {name: value for name, value in self.parameters.items() if any(f"${name}" in text for text in texts)}
         return Asked(kind, texts, used, options)
+
+    def layers(self) -> Asked:
+        """One table below a stack of simple steps that are all about one column, and what is made of it."""
+        below = self.table(*self.draw.choice([("visits", self.fresh("t")), ("visits", self.fresh("t")), ("people", self.fresh("t"))]))
+        focus = self.pick(below.columns)
+        for _ in range(self.draw.choice([1, 2, 3, 3, 4])):
+            step = self.draw.choice([self.over_focus, self.over_focus, self.narrowed_focus, self.narrowed_focus, self.made_of_focus,
+                                     self.made_of_focus, self.one_of_focus, self.met_by_focus])
+            below, focus = step(below, focus)
+        if self.chance(0.25) and below.text.startswith("("):
+            below, focus = self.with_itself(below, focus)
+        what = ["COUNT(*)", "COUNT(*)", f"COUNT({focus.name})"]
+        if focus.type == NUMBER:
+            what += [f"SUM(LEAST(GREATEST({focus.name}, 0), 1000))", f"AVG(LEAST(GREATEST({focus.name}, -5), 5))"]
+        where = f" WHERE {self.about(focus)}" if self.chance(0.6) else ""
+        key = self.chance(0.35) and ("delta" in self.budget or focus.domain)
+        text = f"{self.opened(self.terms())}{focus.name + ', ' if key else ''}{self.draw.choice(what)} FROM {below.text}{where}"
+        return self.asked("layers", text + (f" GROUP BY {focus.name}" if key else ""))
+
+    def about(self, focus: Column) -> str:
+        """A condition on one column."""
+        if focus.whole and self.chance(0.5):
+            return self.narrowed(Relation("", (focus,)))[0]
+        if focus.type == NUMBER:
+            return f"{focus.name} {self.draw.choice(['>', '<', '=', '<>'])} {self.draw.choice(['1', '0', '-1', '5'])}"
+        if focus.type == TRUTH:
+            return focus.name
+        return f"{focus.name} {self.draw.choice(['=', '>=', '<', 'IS NOT DISTINCT FROM'])} {self.draw.choice(CONSTANTS[focus.type])}"
+
+    def kept(self, below: Relation, focus: Column, *shown: tuple[str, Column], rest: str = "", before: str = "") -> tuple[
+            Relation, Column]:
+        """A query inside that shows the owners and the column; the last that is shown is the column from then on."""
+        first = [(column.name, column) for column in dict.fromkeys([*below.owners, focus])]
+        made = self.wrapped([*first, *shown], below.text + rest, below, before=before)
+        return made, made.columns[-1] if shown else made.columns[len(first) - 1 if focus not in below.owners else 0]
+
+    def over_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        """A window over the entity's rows."""
+        if not below.owners or below.many:
+            return below, focus
+        group = [below.owners[0].name, *([focus.name] if self.chance(0.4) else [])]
+        order = f" ORDER BY {self.pick(below.columns).name}" if self.chance(0.6) else ""
+        function = self.draw.choice(["ROW_NUMBER()", "COUNT(*)", "COUNT(*)", "RANK()", f"LAG({focus.name})", f"MAX({focus.name})"])
+        over = f"OVER (PARTITION BY {', '.join(group)}{order})"
+        rest = f" QUALIFY ROW_NUMBER() {over} = 1" if self.chance(0.3) else ""
+        first, _ = self.kept(below, focus, (f"{function} {over}", Column("", NUMBER)), rest=rest)
+        return first, first.columns[-2]
+
+    def narrowed_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        return self.kept(below, focus, rest=f" WHERE {self.about(focus)}")
+
+    def made_of_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        name = focus.name
+        made = {
+            NUMBER: [(f"{name} * {name}", NUMBER), (f"{name} + {name}", NUMBER), (f"{name} - 1", NUMBER), (f"-{name}", NUMBER),
+                     (f"CAST(CAST(10001 + {name} AS VARCHAR) || '-01-01' AS DATE)", DAY), (f"CAST({name} AS VARCHAR)", TEXT),
+                     (f"CASE WHEN {self.about(focus)} THEN {name} * {name} END", NUMBER), (f"{name} % 2", NUMBER)],
+            TEXT: [(f"upper({name})", TEXT), (f"TRY_CAST({name} AS DATE)", DAY), (f"TRY_CAST({name} AS BIGINT)", NUMBER)],
+            DAY: [(f"{name} + 1", DAY), (f"year({name})", NUMBER), (f"{name} - 365", DAY), (f"CAST({name} AS VARCHAR)", TEXT)],
+            TIME: [(f"CAST({name} AS DATE)", DAY), (f"date_trunc('year', {name})", TIME), (f"{name} + INTERVAL 1 DAY", TIME)],
+            TRUTH: [(f"NOT {name}", TRUTH), (f"CASE WHEN {name} THEN 1 ELSE 0 END", NUMBER)]}[focus.type]
+        text, kind = self.draw.choice(made)
+        return self.kept(below, focus, (text, Column("", kind, whole=kind == NUMBER and focus.whole)))
+
+    def one_of_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        """One row of each entity and value."""
+        if self.chance(0.5):
+            return self.kept(below, focus, before="DISTINCT ")
+        names = ", ".join(column.name for column in dict.fromkeys([*below.owners, focus]))
+        made, found = self.kept(below, focus, ("COUNT(*)", Column("", NUMBER, whole=True)), rest=f" GROUP BY {names}")
+        return made, made.columns[-2] if self.chance(0.7) else found
+
+    def met_by_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        """A join with constants or public rows by the column."""
+        public = self.constants(Relation("", (focus,)))
+        return Relation(f"{below.text} {self.draw.choice(['JOIN', 'JOIN', 'LEFT JOIN', 'FULL JOIN'])} {public.text} ON {focus.name} "
+                        f"{self.draw.choice(['=', 'IS NOT DISTINCT FROM'])} {public.columns[0].name}", below.columns, below.many), focus
+
+    def with_itself(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        """A relation and itself, met by the entity and the column, or by the column alone."""
+        inner, _, alias = below.text.rpartition(" AS ")
+        if " " in alias or ")" in alias:
+            return below, focus
+        other = self.fresh("t")
+        tests = [f"{column.name} = {other}.{column.name.split('.')[1]}" for column in below.owners[:1] if self.chance(0.85)]
+        same = self.draw.choice(["=", "=", "IS NOT DISTINCT FROM"])
+        tests.append(f"{focus.name} {same} {other}.{focus.name.split('.')[1]}")
+        return Relation(f"{below.text} JOIN {inner} AS {other} ON {' AND '.join(tests)}", below.columns, len(tests) < 2), focus
 
     def several(self) -> Asked:
         """Rows of several entities each, with every bound that is for such."""
@@ -195,27 +283,29 @@ class Writer:
         table = self.draw.choice(["people", "visits", "visits"])
         alias = self.fresh("t")
         source = self.table(table, alias)
-        alike = self.chance(0.6)
-        what = self.measured(source)
+        what, where = self.measured(source), ""
         column = self.pick(source.columns)
         beside = [part for part in source.columns if part.name.split(".")[1] in self.world.tables[table].key and not part.owner]
         if beside and self.chance(0.6):
             column = beside[0]
+        style = self.draw.choice(["=", "=", "=", "in", "two columns", "any"])
+        shared, anew = self.parameter(column.type), self.chance(0.4)
+        known = BY_NAME.get(column.name.split(".")[1])
+        constants = known.common if known is not None else ("1", "2", "3")
         checks = []
-        for i in range(self.draw.choice([1, 1, 2, 3, 6])):
-            if not alike:
-                what, where = self.measured(source), self.where(source)
-            else:
-                constants = [*BY_NAME[column.name.split(".")[1]].common] if column.name.split(".")[1] in BY_NAME else list(NUMBERS)
-                value = constants[i % len(constants)]
-                tests = [f"{column.name} = {value}"]
-                if column.type == NUMBER and self.chance(0.3):
-                    tests = [f"{column.name} IN ({self.parameter(NUMBER)}, {float(i)})"]
-                where = f" WHERE {tests[0]}"
+        for i in range(self.draw.choice([1, 2, 3, 4, 6])):
+            what = self.measured(source) if anew else what
+            tested = self.pick(source.columns) if style == "two columns" else column
+            value = constants[i % len(constants)] if tested is column else self.draw.choice(CONSTANTS[tested.type])
+            where = f" WHERE {tested.name} = {value}"
+            if style == "in":
+                where = f" WHERE {column.name} IN ({shared}, {value})"
+            elif style == "any":
+                where = self.where(source)
             text = f"SELECT {what} FROM {source.text}{where}"
-            if self.chance(0.15) and source.columns and (keys := [part.name for part in source.columns if part.domain]):
+            if self.chance(0.1) and (keys := [part.name for part in source.columns if part.domain]):
                 text = f"SELECT {keys[0]}, {what} FROM {source.text}{where} GROUP BY {keys[0]}"
-            checks.append(f"({text}) WITHIN {self.draw.choice(['100', '2', '5 PERCENT OR 10', '0.5'])}")
+            checks.append(f"({text}) WITHIN {self.draw.choice(['100', '100', '2', '0.5', '5 PERCENT OR 10'])}")
         options = self.terms()
         if self.chance(0.5):
             options.append(f"suite = '{self.draw.choice(['independent', 'conjunction', 'sparse'])}'")
@@ -608,7 +698,7 @@ class Writer:
 
     def parameter(self, kind: str) -> str:
         name = self.fresh("p")
-        self.parameters[name] = self.draw.choice(VALUES[kind])
+        self.parameters[name] = float("nan") if kind == NUMBER and self.chance(0.3) else self.draw.choice(VALUES[kind])
         return f"${name}"
 
     def number(self, source: Relation, *, whole: bool = False) -> str:

@@ -233,16 +233,19 @@ class Maker:
 
     def visits(self) -> Table:
         columns, declared = self.some(least=3, most=6)
+        columns, declared = {"vid": "BIGINT", "id": self.named, **columns}, {"vid": "{}", "id": "{}", **declared}
         keys: list[tuple[str, ...]] = [("vid",), ("vid",), ()]
         keys += [("id", kind.name) for kind in (*self.theme, *self.theme, BY_NAME["n"]) if kind.name in columns and kind.name != "f"]
         key = self.draw.choice(keys)
+        if key == () and self.draw.random() < 0.5:
+            del columns["vid"]
+            del declared["vid"]
         loose = [name for name in ("n", "s", "k") if name in columns]
         unique = ("id", self.draw.choice(loose)) if not key and loose and self.draw.random() < 0.5 else ()
         given = self.limit()
         if self.draw.random() < 0.15 and "n" in columns:
             given = (*given, f"rows_per_value = {{ n = {self.draw.choice([1, 2, 4])} }}")
-        return Table(name="visits", columns={"vid": "BIGINT", "id": self.named, **columns},
-                     declared={"vid": "{}", "id": "{}", **declared}, key=key, unique=unique, limits=given,
+        return Table(name="visits", columns=columns, declared=declared, key=key, unique=unique, limits=given,
                      hangs=(Hangs(columns=("id",), table="people", references=("id",)),))
 
     def notes(self, visits: Table) -> Table:
