@@ -22,8 +22,10 @@ from dpsql.cells import cell_of
 from dpsql.kernel.extensions.removals import Removals
 from dpsql.kernel.looks import blocks, cells, degrees, join_sum, measure, ranks, removals, select, sets, slack, smooth, threshold, vote
 from dpsql.kernel.looks.context import Context
+from dpsql.kernel.publics import Publics
 from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators import arcs
 from dpsql.plan.operators.shares import NEAR, UNIT, pull
 from dpsql.plan.operators.shares import slack as slack_of_level
 from dpsql.requests import (
@@ -116,6 +118,32 @@ def spread(changes: Sequence[float]) -> float:
     return max(changes, default=0) - min(changes, default=0)
 
 
+# -- rows
+
+
+def plans_of(request: Any) -> list[Any]:
+    """The plans that a request is certified by, one for each certificate."""
+    return [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
+
+
+def read_rows(request: Any, context: Context) -> list[Counter[tuple[str | None, ...]]]:
+    """The rows below each plan, as texts."""
+    found: dict[int, Counter[tuple[str | None, ...]]] = {}
+    for plan in plans_of(request):
+        if id(plan) not in found:
+            values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
+            sql = f"SELECT {values or '1'} FROM ({context.sql(plan.input)}) AS t"
+            found[id(plan)] = Counter(context.reader.rows(sql))
+    return [found[id(plan)] for plan in plans_of(request)]
+
+
+def compare_rows(certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    """What is claimed of a relation holds of its rows, whatever is summed over them."""
+    for certificate, here, there in zip(certificates, a, b, strict=True):
+        if certificate.below.rows is not None:
+            yield Move("rows", ((here - there) + (there - here)).total(), certificate.below.rows)
+
+
 # -- sums
 
 
@@ -162,21 +190,14 @@ def _compare_cells(request: Any, certificates: Sequence[Certificate], a: Any, b:
 
 def _read_degrees(request: Degrees, certificates: Any, context: Context) -> list[int]:
     tap = Tap()
-    degrees.look(request, Context(reader=context.reader, noise=tap, printing=context.printing, content=context.content))
+    degrees.look(request, _with(context, tap))
     return [int(value) for value in tap.drawn[0][0]]
 
 
 def _compare_degrees(request: Degrees, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = less(a, b)
-    nearest = min((sum(abs(part - shift) for part in change), sum((part - shift) ** 2 for part in change))
-                  for shift in (-1, 0, 1))
-    yield Move("degrees", float(nearest[0]), request.plan.mutual * 0 + _claimed_degrees(request))
-
-
-def _claimed_degrees(request: Degrees) -> float:
-    from dpsql.plan.operators.arcs import moves
-
-    return moves(request.most, mutual=request.plan.mutual)
+    nearest = min(sum(abs(part - shift) for part in change) for shift in (-1, 0, 1))  # differences are told
+    yield Move("degrees", nearest, arcs.moves(request.most, mutual=request.plan.mutual))
 
 
 # -- choices
@@ -273,7 +294,7 @@ def _read_smooth(request: Smooth, certificates: Sequence[Certificate], context: 
 
 def _read_join_sum(request: SmoothSum, certificates: Any, context: Context) -> list[tuple[int, float, int]]:
     tap = Tap()
-    join_sum.look(request, taken_apart(request.plan.input, _NoPublic(context)), _with(context, tap))
+    join_sum.look(request, taken_apart(request.plan.input, Publics(context.reader)), _with(context, tap))
     ((value, scale), (size, _)) = tap.drawn
     return [(int(value[0]), scale / request.noise.scale(1.0), int(size[0]))]
 
@@ -286,18 +307,6 @@ def _compare_smooth(request: Smooth | SmoothSum, certificates: Sequence[Certific
         yield Move("smooth bound", abs(math.log(bound / their_bound)), beta)
         yield Move("smooth size", abs(size - their_size), 1)
     yield Move("smooth cells", len(changed), 1)
-
-
-class _NoPublic:
-    """What is public may be read where it is wanted."""
-
-    def __init__(self, context: Context) -> None:
-        from dpsql.kernel.publics import Publics
-
-        self._publics = Publics(context.reader)
-
-    def fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
-        return self._publics.fanout(relation, columns)
 
 
 # -- rows of several entities

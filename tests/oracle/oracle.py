@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from oracle.moves import LAWS, Move
+from oracle.moves import LAWS, Move, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
 from oracle.statements import Asked, Writer
@@ -17,6 +18,7 @@ from oracle.worlds import world_of
 from dpsql.audit.exact import Exact
 from dpsql.engine import Session, answer, workload
 from dpsql.errors import Error, Incident
+from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
@@ -55,6 +57,7 @@ class Totals:
     crashed: Counter[str] = field(default_factory=Counter)
     incidents: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
+    kept: list[Seen] = field(default_factory=list)
     shapes: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def saw(self, shape: str, move: Move) -> None:
@@ -88,7 +91,7 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
         family.close()
 
 
-def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0) -> None:
+def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0, keep: bool = False) -> None:
     """Ask a statement, and look at all neighbours."""
     family.forget()
     totals.statements += 1
@@ -110,38 +113,51 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
         totals.crashed[outcome] += 1
     else:
         totals.refused[outcome] += 1
-    once = {}
-    for request in kernel.asked:
-        once.setdefault(id(request.request), request)
-    for request in once.values():
+    for request in {id(request.request): request for request in kernel.asked}.values():
+        seen = everywhere(request, family)
         totals.requests += 1
-        for neighbour, kind, move, detail in examined(request, family):
+        totals.kept += [seen] if keep else []
+        for neighbour, kind, move, detail in moved(seen, request.certificates):
             if move.broken:
                 broken(neighbour, kind, move, detail)
             totals.saw(kind, move)
     totals.compared += len(family.readers) - 1 if kernel.asked else 0
 
 
-def examined(request: Request, family: Family) -> Iterator[tuple[str, str, Move, str]]:
-    """How far a request moves, for each neighbour."""
-    read, compare = LAWS[type(request.request)]
-    kind = type(request.request).__name__
-    readings = {}
-    for name in family.readers:
+@dataclass(frozen=True)
+class Seen:
+    """A request, and what it reads on the database (None) and on every neighbour: numbers and rows, or the fault."""
+
+    request: Request
+    family: Family
+    readings: Mapping[str | None, Any]
+
+
+def everywhere(request: Request, family: Family) -> Seen:
+    read, _ = LAWS[type(request.request)]
+
+    def reading(name: str | None) -> Any:
+        context = family.context(name, Exact())
         try:
-            readings[name] = read(request.request, request.certificates, family.context(name, Exact()))
+            return read(request.request, request.certificates, context), read_rows(request.request, context)
         except Exception as fault:
-            readings[name] = fault
-    here = readings.pop(None)
-    for name, there in readings.items():
-        failed = [isinstance(found, Exception) for found in (here, there)]
-        if any(failed):
-            if not all(failed):
-                fault = here if failed[0] else there
-                yield str(name), kind, Move("outcome", 1, 0), f"{type(fault).__name__}: {fault}"[:300]
-            continue
-        for move in compare(request.request, request.certificates, here, there):
-            yield str(name), f"{kind} {move.what}", move, ""
+            return fault
+
+    return Seen(request, family, {name: reading(name) for name in family.readers})
+
+
+def moved(seen: Seen, certificates: Sequence[Certificate]) -> Iterator[tuple[str, str, Move, str]]:
+    """How far a request moves, for each neighbour; with the certificates that it is charged by."""
+    request, here = seen.request.request, seen.readings[None]
+    _, compare = LAWS[type(request)]
+    kind = type(request).__name__
+    for name, there in seen.readings.items():
+        faults = [found for found in (here, there) if isinstance(found, Exception)]
+        if len(faults) == 1:
+            yield str(name), kind, Move("outcome", 1, 0), f"{type(faults[0]).__name__}: {faults[0]}"[:300]
+        elif not faults and name is not None:
+            for move in (*compare(request, certificates, here[0], there[0]), *compare_rows(certificates, here[1], there[1])):
+                yield name, f"{kind} {move.what}", move, ""
 
 
 def outcome_of(asked: Asked, session: Session) -> str:

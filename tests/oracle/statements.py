@@ -111,24 +111,27 @@ class Writer:
     def layers(self) -> Asked:
         """One table below a stack of simple steps that are all about one column, and what is made of it."""
         below = self.table(*self.draw.choice([("visits", self.fresh("t")), ("visits", self.fresh("t")), ("people", self.fresh("t"))]))
-        focus = self.pick(below.columns)
-        for _ in range(self.draw.choice([1, 2, 3, 3, 4])):
-            step = self.draw.choice([self.over_focus, self.over_focus, self.narrowed_focus, self.narrowed_focus, self.made_of_focus,
-                                     self.made_of_focus, self.one_of_focus, self.met_by_focus])
+        whole = [column for column in below.columns if column.whole and not column.owner]
+        focus = self.pick(whole if whole and self.chance(0.5) else below.columns)
+        over, narrowed, made, one, met = steps = [self.over_focus, self.narrowed_focus, self.made_of_focus, self.one_of_focus,
+                                                  self.met_by_focus]
+        usual = self.draw.choice([(over, narrowed, made), (over, narrowed, made), (narrowed, over, made), (made, over, narrowed),
+                                  (made, one), (made, one, over), (one, made, narrowed), (met,), (met, over), (made, met)])
+        for step in usual if self.chance(0.6) else self.draw.choices(steps, k=self.draw.choice([1, 2, 3, 4])):
             below, focus = step(below, focus)
-        if self.chance(0.25) and below.text.startswith("("):
+        if self.chance(0.3) and below.text.startswith("("):
             below, focus = self.with_itself(below, focus)
         what = ["COUNT(*)", "COUNT(*)", f"COUNT({focus.name})"]
         if focus.type == NUMBER:
             what += [f"SUM(LEAST(GREATEST({focus.name}, 0), 1000))", f"AVG(LEAST(GREATEST({focus.name}, -5), 5))"]
-        where = f" WHERE {self.about(focus)}" if self.chance(0.6) else ""
+        where = f" WHERE {self.about(focus, wide=True)}" if self.chance(0.7) else ""
         key = self.chance(0.35) and ("delta" in self.budget or focus.domain)
         text = f"{self.opened(self.terms())}{focus.name + ', ' if key else ''}{self.draw.choice(what)} FROM {below.text}{where}"
         return self.asked("layers", text + (f" GROUP BY {focus.name}" if key else ""))
 
-    def about(self, focus: Column) -> str:
-        """A condition on one column."""
-        if focus.whole and self.chance(0.5):
+    def about(self, focus: Column, *, wide: bool = False) -> str:
+        """A condition on one column; a wide one leaves most rows."""
+        if focus.whole and self.chance(0.2 if wide else 0.8):
             return self.narrowed(Relation("", (focus,)))[0]
         if focus.type == NUMBER:
             return f"{focus.name} {self.draw.choice(['>', '<', '=', '<>'])} {self.draw.choice(['1', '0', '-1', '5'])}"
@@ -161,7 +164,8 @@ class Writer:
     def made_of_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
         name = focus.name
         made = {
-            NUMBER: [(f"{name} * {name}", NUMBER), (f"{name} + {name}", NUMBER), (f"{name} - 1", NUMBER), (f"-{name}", NUMBER),
+            NUMBER: [(f"{name} * {name}", NUMBER), (f"{name} * {name}", NUMBER), (f"{name} * 1000", NUMBER), (f"{name} + {name}", NUMBER),
+                     (f"CAST(CAST(10001 + {name} AS VARCHAR) || '-01-01' AS DATE)", DAY), (f"{name} - 1", NUMBER), (f"-{name}", NUMBER),
                      (f"CAST(CAST(10001 + {name} AS VARCHAR) || '-01-01' AS DATE)", DAY), (f"CAST({name} AS VARCHAR)", TEXT),
                      (f"CASE WHEN {self.about(focus)} THEN {name} * {name} END", NUMBER), (f"{name} % 2", NUMBER)],
             TEXT: [(f"upper({name})", TEXT), (f"TRY_CAST({name} AS DATE)", DAY), (f"TRY_CAST({name} AS BIGINT)", NUMBER)],
@@ -554,8 +558,8 @@ class Writer:
         pool = [*CONSTANTS[column.type], NULL] if column.type != NUMBER or not column.whole else ["0", "1", "2", "3", "NULL", "7"]
         kind = BY_NAME.get(column.name.split(".")[1])
         pool += kind.common if kind is not None and column.type != NUMBER else ()
-        pool += [NULL] * self.draw.choice([0, 1, len(pool)])
         rows = [self.draw.choice(pool) for _ in range(self.draw.choice([1, 2, 4, 6]))]
+        rows += [self.draw.choice([NULL, rows[0]])] * self.draw.choice([0, 0, 1, 5])
         if all(row == NULL for row in rows):
             rows.append(pool[0])
         alias = self.fresh("t")

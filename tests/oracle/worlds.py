@@ -187,6 +187,8 @@ class Maker:
         self.odd = self.draw.choice([0.0, 0.05, 0.15, 0.4])
         self.absent = self.draw.choice([0.0, 0.1, 0.3])
         self.theme = self.draw.sample(KINDS, 2)
+        self.sticky = {kind.name: self.draw.choice([NULL, *kind.common, *kind.odd]) for kind in self.theme
+                       if self.draw.random() < 0.4}  # what the odd entity has in all of its rows
         self.tame: dict[str, Mapping[str, str]] = {}
 
     def world(self) -> World:
@@ -351,6 +353,8 @@ class Maker:
         kind = BY_NAME.get(column)
         if kind is None:
             return str(self.draw.randint(0, 60))
+        if odd and column in self.sticky and self.draw.random() < 0.9:
+            return self.sticky[column]
         if self.draw.random() < (0.35 if public else self.absent):
             return NULL
         themed = kind in self.theme and self.odd > 0
