@@ -9,7 +9,7 @@ import argparse
 import time
 from pathlib import Path
 
-from oracle.oracle import PER_WORLD, Totals, run_on
+from oracle.oracle import Totals, run_on
 from oracle.worlds import world_of
 
 STEP = 30.0  # seconds between two lines

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,17 +20,13 @@ from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.cells import cell_of
 from dpsql.kernel.extensions.removals import Removals
-from dpsql.kernel.looks import blocks, cells, degrees, join_sum, measure, ranks, removals, select, sets, slack, smooth, threshold, vote
+from dpsql.kernel.looks import cells, measure, ranks, removals, select, sets, slack
 from dpsql.kernel.looks.context import Context
-from dpsql.kernel.publics import Publics
-from dpsql.plan.apart import taken_apart
+from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators import arcs
-from dpsql.plan.operators.shares import NEAR, UNIT, pull
-from dpsql.plan.operators.shares import slack as slack_of_level
+from dpsql.plan.operators.shares import pull
 from dpsql.requests import (
     SUM_GRAIN,
-    VOTE_GRAIN,
     Above,
     Balance,
     Blocks,
@@ -50,10 +46,27 @@ from dpsql.requests import (
     SmoothSum,
     Threshold,
     Tree,
+    TruncatedGeometric,
     Vote,
     moved,
     slack_of,
+    tree,
 )
+
+
+@dataclass(frozen=True)
+class View:
+    """A database as the kernel reads it, with any noise in place of its own."""
+
+    kernel: Kernel
+
+    @property
+    def context(self) -> Context:
+        return replace(self.kernel._context(), noise=Exact())
+
+    def look(self, request: Any, certificates: Any, noise: Any) -> Any:
+        return self.kernel._look(request, certificates, replace(self.kernel._context(), noise=noise))
+
 
 CLOSE = 1 + 1e-9  # rounding of the comparisons that are made in floats
 
@@ -113,8 +126,8 @@ def less(a: Sequence[int], b: Sequence[int]) -> list[int]:
     return [x - y for x, y in zip(a, b, strict=True)]
 
 
-def spread(changes: Sequence[float]) -> float:
-    """How far changes are apart, 0 among them or not: what an exponential mechanism loses."""
+def spread(changes: Sequence[int]) -> int:
+    """How far changes are apart: what an exponential mechanism loses, in units of its scale."""
     return max(changes, default=0) - min(changes, default=0)
 
 
@@ -126,14 +139,14 @@ def plans_of(request: Any) -> list[Any]:
     return [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
 
 
-def read_rows(request: Any, context: Context) -> list[Counter[tuple[str | None, ...]]]:
+def read_rows(request: Any, view: View) -> list[Counter[tuple[str | None, ...]]]:
     """The rows below each plan, as texts."""
     found: dict[int, Counter[tuple[str | None, ...]]] = {}
     for plan in plans_of(request):
         if id(plan) not in found:
             values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
-            sql = f"SELECT {values or '1'} FROM ({context.sql(plan.input)}) AS t"
-            found[id(plan)] = Counter(context.reader.rows(sql))
+            sql = f"SELECT {values or '1'} FROM ({view.context.sql(plan.input)}) AS t"
+            found[id(plan)] = Counter(view.context.reader.rows(sql))
     return [found[id(plan)] for plan in plans_of(request)]
 
 
@@ -147,8 +160,8 @@ def compare_rows(certificates: Sequence[Certificate], a: Any, b: Any) -> Iterato
 # -- sums
 
 
-def _read_measure(request: Measure, certificates: Any, context: Context) -> list[list[int]]:
-    found = measure.look(request, context).totals
+def _read_measure(request: Measure, certificates: Any, view: View) -> list[list[int]]:
+    found = view.look(request, certificates, Exact()).totals
     return [[value for part in parts for value in part] for parts in found]
 
 
@@ -160,8 +173,8 @@ def _compare_measure(request: Measure, certificates: Sequence[Certificate], a: A
         yield priced(f"{name} {'l1' if isinstance(noise, DiscreteLaplace) else 'l2'}", spent(change, noise), noise.cost(claimed))
 
 
-def _read_blocks(request: Blocks, certificates: Any, context: Context) -> Any:
-    return blocks.look(request, context).answers
+def _read_blocks(request: Blocks, certificates: Any, view: View) -> Any:
+    return view.look(request, certificates, Exact()).answers
 
 
 def _compare_blocks(request: Blocks, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -174,9 +187,9 @@ def _compare_blocks(request: Blocks, certificates: Sequence[Certificate], a: Any
     yield priced(request.noise, used, request.cost(*certificates))
 
 
-def _read_cells(request: Partition | Tree, certificates: Any, context: Context) -> Counter[tuple[int, ...]]:
+def _read_cells(request: Partition | Tree, certificates: Any, view: View) -> Counter[tuple[int, ...]]:
     axes = (request.axis,) if isinstance(request, Partition) else request.axes
-    filled = cells.numbered(cells.read(request.cells, [axis.values for axis in axes], context), [axis.numbers for axis in axes])
+    filled = cells.numbered(cells.read(request.cells, [axis.values for axis in axes], view.context), [axis.numbers for axis in axes])
     found: Counter[tuple[int, ...]] = Counter()
     for *at, value in zip(*(code.tolist() for code in filled.codes), filled.sums.tolist(), strict=True):
         found[tuple(at)] += value
@@ -185,27 +198,33 @@ def _read_cells(request: Partition | Tree, certificates: Any, context: Context) 
 
 def _compare_cells(request: Any, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = sum(abs(a[key] - b[key]) for key in a.keys() | b.keys())
+    charged = request.cost(*certificates)
+    if isinstance(request, Partition):
+        yield priced("partition", pure(2 * change / Fraction(request.scale)), charged)
+        return
     yield Move("cells", change, 0 if certificates[0].below.public else certificates[0].l1)
+    grown = Cost(epsilon=change * tree.rise(request.scale, request.decay), rho=Fraction(0))
+    yield priced("tree", grown + request.leaf.cost(Sensitivity(l1=change, l2=change)), charged)
 
 
-def _read_degrees(request: Degrees, certificates: Any, context: Context) -> list[int]:
+def _read_degrees(request: Degrees, certificates: Any, view: View) -> list[int]:
     tap = Tap()
-    degrees.look(request, _with(context, tap))
+    view.look(request, certificates, tap)
     return [int(value) for value in tap.drawn[0][0]]
 
 
 def _compare_degrees(request: Degrees, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = less(a, b)
-    nearest = min(sum(abs(part - shift) for part in change) for shift in (-1, 0, 1))  # differences are told
-    yield Move("degrees", nearest, arcs.moves(request.most, mutual=request.plan.mutual))
+    nearest = min(([part - shift for part in change] for shift in (-1, 0, 1)), key=lambda parts: sum(map(abs, parts)))
+    yield priced("degrees", spent(nearest, request.noise), request.cost(*certificates))  # only differences are told
 
 
 # -- choices
 
 
-def _read_select(request: Select, certificates: Any, context: Context) -> Any:
+def _read_select(request: Select, certificates: Any, view: View) -> Any:
     found = []
-    for values, segments in zip(ranks.read(request.plan, request.cells, context), request.segments, strict=True):
+    for values, segments in zip(ranks.read(request.plan, request.cells, view.context), request.segments, strict=True):
         for segment in segments:
             inside = values.between(segment.low, segment.high)
             starts, widths, far = select.intervals(inside, segment, select.cap_of(segment, request.scale))
@@ -230,10 +249,10 @@ def _compare_select(request: Select, certificates: Sequence[Certificate], a: Any
     yield Move("choice", loss, float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_keys(request: Keys, certificates: Any, context: Context) -> Counter[Any]:
+def _read_keys(request: Keys, certificates: Any, view: View) -> Counter[Any]:
     width = len(request.plan.keys)
     found: Counter[Any] = Counter()
-    for row in context.reader.rows(context.sql(request.plan)):
+    for row in view.context.reader.rows(view.context.sql(request.plan)):
         found[cell_of(row[:width])] += row[width]
         found[None] += found[cell_of(row[:width])] != row[width]  # a key twice
     return found
@@ -241,14 +260,19 @@ def _read_keys(request: Keys, certificates: Any, context: Context) -> Counter[An
 
 def _compare_keys(request: Keys, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     changes = [abs(a[key] - b[key]) for key in a.keys() | b.keys()]
-    yield Move("keys", sum(changes), certificates[0].below.rows or 0)
+    charged, rule = request.cost(*certificates), request.rule
+    if isinstance(rule, TruncatedGeometric):
+        yield Move("keys", float(sum(changes) * rule.epsilon), float(charged.epsilon or 0))
+        yield Move("keys by chance", float(sum(changes) * rule.delta), float(charged.delta))
+    else:
+        yield Move("keys", sum(change**2 for change in changes) / (2 * rule.sigma**2), float(charged.rho))
     if certificates[0].apart:
         yield Move("one key", max(changes, default=0), 1)
 
 
-def _read_vote(request: Vote, certificates: Sequence[Certificate], context: Context) -> float:
+def _read_vote(request: Vote, certificates: Sequence[Certificate], view: View) -> float:
     tap = Tap()
-    vote.look(request, certificates[0], _with(context, tap))
+    view.look(request, certificates, tap)
     (scores, scale), = tap.drawn
     return (scores[0] - scores[1]) / scale
 
@@ -257,44 +281,44 @@ def _compare_vote(request: Vote, certificates: Sequence[Certificate], a: float, 
     yield Move("odds", abs(a - b), float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_threshold(request: Threshold, certificates: Any, context: Context) -> list[int]:
+def _read_threshold(request: Threshold, certificates: Any, view: View) -> list[int]:
     tap = Tap(-(2**60), 2**60)
-    threshold.look(request, _with(context, tap))
+    view.look(request, certificates, tap)
     return [int(values[0]) for values, _ in tap.drawn[1:]]
 
 
 def _compare_threshold(request: Threshold, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = [0, *less(a, b)]
-    yield Move("ladder", max(change) - min(change), certificates[0].below.rows or 0)
+    loss = max(map(abs, change)) / request.scale_limit + spread(change) / request.scale_query
+    yield Move("ladder", loss, float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_above(request: Above, certificates: Sequence[Certificate], context: Context) -> list[int]:
+def _read_above(request: Above, certificates: Sequence[Certificate], view: View) -> list[int]:
     plan = request.plan
-    totals = measure.dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
+    totals = measure.dense(view.context.reader.rows(view.context.sql(plan)), 0, len(plan.totals), ((),))
     rows = max(1, certificates[0].below.rows or 1)
     return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
 
 
 def _compare_above(request: Above, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
-    change = less(a, b)
-    yield Move("sums", max(map(abs, change), default=0), SUM_GRAIN)
-    if request.rising and certificates[0].below.owners:
-        yield Move("ways", -min(0, *change) if sum(change) > 0 else max(0, *change), 0)
+    change = [0, *less(a, b)]
+    loss = max(map(abs, change)) / request.scale_limit + spread(change) / request.scale_query
+    yield Move("sums", loss, float(request.cost(*certificates).epsilon or 0))
 
 
 # -- what rests on a smooth bound
 
 
-def _read_smooth(request: Smooth, certificates: Sequence[Certificate], context: Context) -> list[tuple[int, float, int]]:
+def _read_smooth(request: Smooth, certificates: Sequence[Certificate], view: View) -> list[tuple[int, float, int]]:
     tap = Tap()
-    smooth.look(request, certificates[0].below.rows or 1, _with(context, tap))
+    view.look(request, certificates, tap)
     pairs = zip(tap.drawn[::2], tap.drawn[1::2], strict=True)
     return [(int(value[0]), scale * float(request.epsilon) / 2, int(size[0])) for (value, scale), (size, _) in pairs]
 
 
-def _read_join_sum(request: SmoothSum, certificates: Any, context: Context) -> list[tuple[int, float, int]]:
+def _read_join_sum(request: SmoothSum, certificates: Any, view: View) -> list[tuple[int, float, int]]:
     tap = Tap()
-    join_sum.look(request, taken_apart(request.plan.input, Publics(context.reader)), _with(context, tap))
+    view.look(request, certificates, tap)
     ((value, scale), (size, _)) = tap.drawn
     return [(int(value[0]), scale / request.noise.scale(1.0), int(size[0]))]
 
@@ -307,19 +331,21 @@ def _compare_smooth(request: Smooth | SmoothSum, certificates: Sequence[Certific
         yield Move("smooth bound", abs(math.log(bound / their_bound)), beta)
         yield Move("smooth size", abs(size - their_size), 1)
     yield Move("smooth cells", len(changed), 1)
+    own = request.epsilon if isinstance(request, Smooth) else request.noise.epsilon
+    yield Move("smooth price", float(own + request.epsilon_size) if changed else 0, float(request.cost(*certificates).epsilon or 0))
 
 
 # -- rows of several entities
 
 
-def _held(request: Any, context: Context) -> list[list[list[int]]]:
+def _held(request: Any, view: View) -> list[list[list[int]]]:
     """F of each cell, part and level."""
     return [[[part.value(j) for j in range(len(request.levels))] for part in parts]
-            for parts in sets.read(request.plan, request.levels, request.cells, context)]
+            for parts in sets.read(request.plan, request.levels, request.cells, view.context)]
 
 
-def _read_race(request: Race, certificates: Any, context: Context) -> Any:
-    return _held(request, context)
+def _read_race(request: Race, certificates: Any, view: View) -> Any:
+    return _held(request, view.context)
 
 
 def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -332,8 +358,8 @@ def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b:
     yield priced("race", total, request.cost(*certificates))
 
 
-def _read_balance(request: Balance | Level, certificates: Any, context: Context) -> Any:
-    return _held(request, context)
+def _read_balance(request: Balance | Level, certificates: Any, view: View) -> Any:
+    return _held(request, view.context)
 
 
 def _scores(held: Any, levels: Sequence[int]) -> list[int]:
@@ -342,48 +368,45 @@ def _scores(held: Any, levels: Sequence[int]) -> list[int]:
 
 
 def _compare_balance(request: Balance | Level, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
-    drawn = Level(plan=request.plan, levels=request.levels, handicaps=request.handicaps, scale=request.scale, cells=request.cells)
-    change = less(_scores(a, request.levels), _scores(b, request.levels))
-    yield Move("level drawn", spread(change) / request.scale, float(drawn.cost(*certificates).epsilon or 0))
-    if isinstance(request, Balance):
-        yield from _told(request, certificates, a, b)
+    loss = Fraction(spread(less(_scores(a, request.levels), _scores(b, request.levels)))) / Fraction(request.scale)
+    drawn = Cost(epsilon=loss, rho=loss**2 / 8)
+    if isinstance(request, Level):
+        yield priced("level", drawn, request.cost(*certificates))
+    else:
+        yield from _told(request, certificates, drawn, a, b)
 
 
-def _told(request: Any, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
-    """The sums of all cells at each level that may be drawn."""
-    parts = 2 if request.plan.signed else 1
-    for j, (level, noise) in enumerate(zip(request.levels, request.noises, strict=True)):
-        change = [sum(sign * (part[j] - theirs[j]) for sign, part, theirs in zip((1, -1), cell, others, strict=False))
-                  for cell, others in zip(a, b, strict=True)]
-        far = UNIT * level + parts * slack_of_level(level, len(request.plan.owners))
-        charged = FREE
-        for _ in range(request.cells):
-            charged += noise.cost(Sensitivity(l1=far, l2=far))
-        used = FREE
-        for part in change:
-            used += spent([part], noise)
-        yield priced("level told", used, FREE if certificates[0].below.public else charged)
+def _told(request: Any, certificates: Sequence[Certificate], drawn: Cost, a: Any, b: Any) -> Iterator[Move]:
+    """What the choice of a level has lost, and then the sums of all cells at each level that may be drawn."""
+    charged = request.cost(*certificates)
+    for j, noise in enumerate(request.noises):
+        used = drawn
+        for cell, others in zip(a, b, strict=True):
+            change = sum(sign * (part[j] - theirs[j]) for sign, part, theirs in zip((1, -1), cell, others, strict=False))
+            used += spent([change], noise)
+        yield priced("level and sums", used, charged)
 
 
-def _read_removed(request: Removed | Recursive, certificates: Any, context: Context) -> Any:
-    columns = sets.columns_of(request.plan, context)
+def _read_removed(request: Removed | Recursive, certificates: Any, view: View) -> Any:
+    columns = sets.columns_of(request.plan, view.context)
     many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels)
-    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, context)
+    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, view.context)
 
 
 def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     if isinstance(request, Recursive):
-        yield Move("first level", abs(a[1] - b[1]), 0 if certificates[0].below.public else 1)
+        drawn = pure(Fraction(abs(a[1] - b[1])) / Fraction(request.scale))
     else:
-        yield Move("removals", spread([*less(a[0], b[0])]), 0 if certificates[0].below.public else UNIT + 2 * NEAR)
-    yield from _told(request, certificates, a[2], b[2])
+        loss = Fraction(spread([0, *less(a[0], b[0])])) / Fraction(request.scale)
+        drawn = pure(loss) if request.flip else Cost(epsilon=loss, rho=loss**2 / 8)
+    yield from _told(request, certificates, drawn, a[2], b[2])
 
 
 # -- slacks
 
 
-def _read_slack(request: Slack, certificates: Sequence[Certificate], context: Context) -> list[int]:
-    return list(slack.look(request, certificates, context).slacks)
+def _read_slack(request: Slack, certificates: Sequence[Certificate], view: View) -> list[int]:
+    return list(view.look(request, certificates, Exact()).slacks)
 
 
 def _compare_slack(request: Slack, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -392,9 +415,9 @@ def _compare_slack(request: Slack, certificates: Sequence[Certificate], a: Any, 
     yield Move("one slack", max(map(abs, change), default=0), 1)
 
 
-def _read_failing(request: Failing, certificates: Sequence[Certificate], context: Context) -> dict[tuple[int, int], int]:
+def _read_failing(request: Failing, certificates: Sequence[Certificate], view: View) -> dict[tuple[int, int], int]:
     found = {}
-    for i, (test, sides, certificate) in enumerate(zip(request.tests, slack.read(request.tests, context), certificates, strict=True)):
+    for i, (test, sides, certificate) in enumerate(zip(request.tests, slack.read(request.tests, view.context), certificates, strict=True)):
         for way in dict.fromkeys(test.ways) if request.split else (0,):
             mine = [side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)]
             found[i, way] = slack_of(mine, moved(test, certificate))
@@ -403,17 +426,15 @@ def _read_failing(request: Failing, certificates: Sequence[Certificate], context
 
 def _compare_failing(request: Failing, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = {key: a[key] - b[key] for key in a}
-    yield Move("one slack", max(map(abs, change.values()), default=0), 1)
+    most, steps = max(map(abs, change.values()), default=0), 1 if request.split else 2
+    loss = most / request.scale_limit + steps * request.most * most / request.scale_query
+    yield Move("failing", loss, float(request.cost(*certificates).epsilon or 0))
     if request.split:
         directed = [way * number for (_, way), number in change.items() if number]
         yield Move("ways", spread([*directed, 0]) if directed and min(directed) < 0 < max(directed) else 0, 0)
 
 
-def _with(context: Context, noise: Any) -> Context:
-    return Context(reader=context.reader, noise=noise, printing=context.printing, content=context.content)
-
-
-Read = Callable[[Any, Sequence[Certificate], Context], Any]
+Read = Callable[[Any, Sequence[Certificate], View], Any]
 Compare = Callable[[Any, Sequence[Certificate], Any, Any], Iterator[Move]]
 LAWS: dict[type, tuple[Read, Compare]] = {
     Measure: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle.moves import LAWS, Move, compare_rows, read_rows
+from oracle.moves import LAWS, Move, View, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
 from oracle.statements import Asked, Writer
 from oracle.worlds import world_of
 
-from dpsql.audit.exact import Exact
 from dpsql.engine import Session, answer, workload
 from dpsql.errors import Error, Incident
 from dpsql.plan.certificate import Certificate
@@ -74,7 +73,8 @@ class Totals:
                 f"{self.compared} neighbours compared, {len(self.incidents)} incidents, {len(self.violations)} violations")
 
 
-def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf) -> None:
+def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf,
+           keep: bool = False) -> None:
     """Some statements over the world of a number."""
     try:
         family = Family(world_of(seed))
@@ -86,9 +86,10 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
         for number in range(statements):
             if only in (None, number) and time.monotonic() < until:
                 asked = Writer(family.world, hash((seed, number))).statement()
-                examine(asked, family, totals, seed=seed, number=number)
+                examine(asked, family, totals, seed=seed, number=number, keep=keep)
     finally:
-        family.close()
+        if not keep:
+            family.close()
 
 
 def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0, keep: bool = False) -> None:
@@ -137,9 +138,9 @@ def everywhere(request: Request, family: Family) -> Seen:
     read, _ = LAWS[type(request.request)]
 
     def reading(name: str | None) -> Any:
-        context = family.context(name, Exact())
+        view = View(family.kernels[name])
         try:
-            return read(request.request, request.certificates, context), read_rows(request.request, context)
+            return read(request.request, request.certificates, view), read_rows(request.request, view.context)
         except Exception as fault:
             return fault
 

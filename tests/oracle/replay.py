@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -196,9 +196,6 @@ class Family:
         return Session(catalog=self._catalog, budget=budget, analyst="ada",
                        kernel=Recorder(self.readers[name], book, Loud(seed)), ledger=book,  # type: ignore[arg-type]
                        scratch=SCRATCH, price=price(epsilon=1), policy="p")
-
-    def context(self, name: str | None, noise: Any) -> Context:
-        return replace(self.kernels[name]._context(), noise=noise)
 
     def forget(self) -> None:
         for reader in self.readers.values():
