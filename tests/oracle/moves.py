@@ -141,13 +141,13 @@ def plans_of(request: Any) -> list[Any]:
 
 def read_rows(request: Any, view: View) -> list[Counter[tuple[str | None, ...]]]:
     """The rows below each plan, as texts."""
-    found: dict[int, Counter[tuple[str | None, ...]]] = {}
-    for plan in plans_of(request):
+    plans, found = plans_of(request), dict[int, Counter[tuple[str | None, ...]]]()
+    for plan in plans:
         if id(plan) not in found:
             values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
             sql = f"SELECT {values or '1'} FROM ({view.context.sql(plan.input)}) AS t"
             found[id(plan)] = Counter(view.context.reader.rows(sql))
-    return [found[id(plan)] for plan in plans_of(request)]
+    return [found[id(plan)] for plan in plans]
 
 
 def compare_rows(certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -345,7 +345,7 @@ def _held(request: Any, view: View) -> list[list[list[int]]]:
 
 
 def _read_race(request: Race, certificates: Any, view: View) -> Any:
-    return _held(request, view.context)
+    return _held(request, view)
 
 
 def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -359,7 +359,7 @@ def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b:
 
 
 def _read_balance(request: Balance | Level, certificates: Any, view: View) -> Any:
-    return _held(request, view.context)
+    return _held(request, view)
 
 
 def _scores(held: Any, levels: Sequence[int]) -> list[int]:
@@ -390,7 +390,7 @@ def _told(request: Any, certificates: Sequence[Certificate], drawn: Cost, a: Any
 def _read_removed(request: Removed | Recursive, certificates: Any, view: View) -> Any:
     columns = sets.columns_of(request.plan, view.context)
     many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels)
-    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, view.context)
+    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, view)
 
 
 def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:

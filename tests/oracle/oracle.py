@@ -116,6 +116,8 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
         totals.refused[outcome] += 1
     for request in {id(request.request): request for request in kernel.asked}.values():
         seen = everywhere(request, family)
+        if outcome == "answered" and isinstance(fault := seen.readings[None], Exception):
+            raise RuntimeError(f"the oracle cannot read what was answered: {asked.texts}") from fault
         totals.requests += 1
         totals.kept += [seen] if keep else []
         for neighbour, kind, move, detail in moved(seen, request.certificates):
@@ -140,7 +142,7 @@ def everywhere(request: Request, family: Family) -> Seen:
     def reading(name: str | None) -> Any:
         view = View(family.kernels[name])
         try:
-            return read(request.request, request.certificates, view), read_rows(request.request, view.context)
+            return read(request.request, request.certificates, view), read_rows(request.request, view)
         except Exception as fault:
             return fault
 
