@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from dpsql.kernel import run
 from dpsql.kernel.extensions.value import Extension
-from dpsql.kernel.looks import smooth
-from dpsql.plan import certificate
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Norm, Stability
 from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
@@ -24,9 +25,7 @@ from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window
-from dpsql.requests import DiscreteGaussian, Keys, Select, slack
-from dpsql.strategies import base
+from dpsql.requests import DiscreteGaussian, Keys, Select, blocks, slack
 
 
 @dataclass(frozen=True)
@@ -68,33 +67,35 @@ def _halved(original: Callable[..., Certificate], *args: Any) -> Certificate:
                                          for part in found.summands))
 
 
+def _spread_out(original: Callable[..., Certificate], *args: Any) -> Certificate:
+    found = original(*args)
+    part = math.sqrt(found.below.rows or 1)
+    return replace(found, apart=True, summands=tuple(replace(one, l2=math.ceil(one.l2 / part)) for one in found.summands))
+
+
 def _half_price(original: Callable[..., Any], self: Any, *certificates: Certificate) -> Any:
     found = original(self, *certificates)
     return replace(found, epsilon=None if found.epsilon is None else found.epsilon / 2, rho=found.rho / 4)
 
 
 CLAIMED = (
-    Fault("a certificate is halved", _method(certificate, "certify", _halved)),
+    Fault("a certificate is halved", _method(run, "certify", _halved)),
     Fault("a truncation claims one row less", _method(Truncate, "stability", _rows(lambda rows: max(1, rows - 1)))),
     Fault("a join forgets how many public rows meet", _method(Join, "_with_public", lambda original, self, *args: 1)),
     Fault("a cap is inherited by a join", _property(Join, "caps", lambda self: {**self.left.caps, **self.right.caps})),
     Fault("an entity has one row in a join", _method(Join, "stability", _rows(lambda rows: 1))),
     Fault("a group is one for each entity", _method(GroupBy, "stability", _rows(lambda rows: 1))),
-    Fault("a window moves its own row alone", _method(Window, "stability", lambda original, self, below, public: replace(
-        below[0], owners=()))),
     Fault("a union claims one part", _method(UnionAll, "stability", _rows(lambda rows: -(-rows // 2)))),
     Fault("a list claims half", _method(Lookup, "stability", _rows(lambda rows: max(1, rows // 2)))),
     Fault("the norm of order 2 is told as one of order 1", _method(Clip, "stability", _first_order)),
     Fault("a sum claims half of its range", _property(GridSum, "l1", lambda self: self.grid.largest // 2)),
     Fault("squares are claimed as their roots", _property(Moments, "l1", lambda self: self.grid.most)),
-    Fault("rows of an entity are always apart", _method(certificate, "certify", lambda original, *args: replace(
-        found := original(*args), apart=True, summands=tuple(replace(part, l2=certificate.root_above(part.l2)) for part in found.summands)
-    ))),
+    Fault("rows of an entity are always apart", _method(run, "certify", _spread_out)),
     Fault("the rule of keys is charged by half", _method(Keys, "cost", _half_price)),
     Fault("a choice is charged by half", _method(Select, "cost", _half_price)),
     Fault("checks are thought to be disjoint", _method(slack, "touched", lambda original, tests, rows: 1)),
     Fault("sigma is told twice as large", _method(DiscreteGaussian, "cost", _half_price)),
-    Fault("the norm of a strategy is halved", _method(base, "sensitivity", lambda original, *args: replace(
+    Fault("the norm of a strategy is halved", _method(blocks, "sensitivity", lambda original, *args: replace(
         found := original(*args), value=found.value / 2))),
 )
 
@@ -112,8 +113,7 @@ EXECUTED = (
     Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), "Clip"),
     Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), "Quantizer"),
     Fault("a level is not capped", _method(Extension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), "Shares"),
-    Fault("a quantile's noise is for one row", _method(smooth, "smooth_sensitivity", lambda original, ordered, middle, top, rows, beta:
-                                                      original(ordered, middle, top, 1, beta * 4)), "Smooth"),
+    Fault("an entity tells a key in each of its rows", _method(Distinct, "render", lambda original, self, below, printing: below[0]), "Keys"),
     Fault("rows are read of a sample of the table", _method(Scan, "render", lambda original, self, *args: (
         f"SELECT * FROM ({original(self, *args)}) AS s LIMIT 4")), "Scan"),
 )
