@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from oracle.oracle import Totals, run_on
+from oracle.statements import KINDS
 from oracle.worlds import world_of
 
 STEP = 30.0  # seconds between two lines
@@ -21,18 +22,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first world")
     parser.add_argument("--stride", type=int, default=1, help="worlds are seed, seed + stride, ...")
     parser.add_argument("--statement", type=int, help="only this statement of the first world, which is shown")
+    parser.add_argument("--kinds", type=lambda text: tuple(text.split(",")), default=tuple(KINDS), help="of statements")
     parser.add_argument("--found", type=Path, help="a file to which violations are added as they are found")
     given = parser.parse_args()
     totals = Totals()
     if given.statement is not None:
         world = world_of(given.seed)
         print(world.policy, *world.statements, sep=";\n")
-        run_on(given.seed, totals, only=given.statement)
+        run_on(given.seed, totals, only=given.statement, kinds=given.kinds)
     start = told = time.monotonic()
     seed = given.seed
     while given.statement is None and time.monotonic() - start < given.seconds:
-        before = len(totals.violations), len(totals.incidents), sum(totals.crashed.values())
-        run_on(seed, totals, until=start + given.seconds)
+        before = len(totals.violations), len(totals.incidents), len(totals.crashed)
+        run_on(seed, totals, until=start + given.seconds, kinds=given.kinds)
         _show(totals, before, given.found)
         if time.monotonic() - told > STEP:
             told = time.monotonic()
@@ -51,8 +53,7 @@ def _show(totals: Totals, before: tuple[int, int, int], found: Path | None) -> N
             seen.add((violation.number, violation.kind))
             lines.append(f"VIOLATION after {totals.answered} answered: {violation}")
     lines += [f"INCIDENT on all: {line}" for line in totals.incidents[before[1]:]]
-    if sum(totals.crashed.values()) > before[2]:
-        lines.append(f"CRASHED, uncharged: {list(totals.crashed)[-3:]}")
+    lines += [f"CRASHED, uncharged: {line}" for line in totals.crashed[before[2]:]]
     for line in lines:
         print(line, flush=True)
     if found is not None and lines:

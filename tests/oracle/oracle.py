@@ -12,7 +12,7 @@ from typing import Any
 from oracle.moves import LAWS, Move, View, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
-from oracle.statements import Asked, Writer
+from oracle.statements import KINDS, Asked, Writer
 from oracle.worlds import world_of
 
 from dpsql.engine import Session, answer, workload
@@ -53,7 +53,7 @@ class Totals:
     compared: int = 0
     requests: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    crashed: Counter[str] = field(default_factory=Counter)
+    crashed: list[str] = field(default_factory=list)
     incidents: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     kept: list[Seen] = field(default_factory=list)
@@ -70,11 +70,12 @@ class Totals:
     def __str__(self) -> str:
         share = self.answered / max(1, self.statements)
         return (f"{self.statements} statements, {self.answered} answered ({share:.0%}), {self.requests} requests, "
-                f"{self.compared} neighbours compared, {len(self.incidents)} incidents, {len(self.violations)} violations")
+                f"{self.compared} neighbours compared, {len(self.incidents)} incidents, "
+                f"{len(self.crashed)} crashes, {len(self.violations)} violations")
 
 
 def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf,
-           keep: bool = False) -> None:
+           keep: bool = False, kinds: Sequence[str] = tuple(KINDS)) -> None:
     """Some statements over the world of a number."""
     try:
         family = Family(world_of(seed))
@@ -85,7 +86,7 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
     try:
         for number in range(statements):
             if only in (None, number) and time.monotonic() < until:
-                asked = Writer(family.world, hash((seed, number))).statement()
+                asked = Writer(family.world, hash((seed, number))).statement(kinds)
                 examine(asked, family, totals, seed=seed, number=number, keep=keep)
     finally:
         if not keep:
@@ -111,7 +112,7 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
     elif outcome == "Incident":
         totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
     elif outcome.startswith("!"):
-        totals.crashed[outcome] += 1
+        totals.crashed.append(f"world {seed}, statement {number}: {outcome}: {asked.texts} {dict(asked.parameters)}")
     else:
         totals.refused[outcome] += 1
     for request in {id(request.request): request for request in kernel.asked}.values():

@@ -29,6 +29,10 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
+KINDS = {"select": 34, "layers": 26, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
+"""Kinds of statements, and how often they are drawn."""
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a relation: how it is written, its type, whether sums of it are bounded, whether it names entities."""
@@ -76,9 +80,8 @@ class Writer:
         self._likely = [self.draw.choice([1, 1, 3, 8]) for _ in range(8)]  # each statement is about a few things
         self._names, self.parameters = 0, dict[str, Any]()
 
-    def statement(self) -> Asked:
-        kind = self.draw.choices(["select", "layers", "sets", "running", "accuracy", "workload", "validate", "strategy",
-                                  "several"], [34, 26, 2, 2, 2, 4, 16, 4, 9])[0]
+    def statement(self, kinds: Sequence[str] = tuple(KINDS)) -> Asked:
+        kind = self.draw.choices(kinds, [KINDS[name] for name in kinds])[0]
         self._names, self.parameters = 0, {}
         return getattr(self, kind)()  # type: ignore[no-any-return]
 
