@@ -21,7 +21,7 @@ from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
-PER_WORLD = 60  # statements over one family of databases
+PER_WORLD = 24  # statements over one family of databases
 
 
 @dataclass(frozen=True)

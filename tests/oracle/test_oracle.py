@@ -10,7 +10,7 @@ from oracle.oracle import Seen, Totals, everywhere, moved, run_on
 from oracle.replay import Asked
 from oracle.worlds import world_of
 
-WORLDS, STATEMENTS = 10, 20
+WORLDS, STATEMENTS = 14, 20
 REACHED = ("Measure Count l1", "Measure Count l2", "Measure rows", "Measure GridSum l1", "Measure Moments l1", "Measure Clipped l1",
            "Select choice", "Slack slacks")
 
