@@ -1,0 +1,129 @@
+"""Faults that the oracle has to find: in what is claimed, and in what is executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dpsql.kernel import run
+from dpsql.kernel.extensions.value import Extension
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.node import Node, Norm, Stability
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.summands import GridSum, Moments
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.union import UnionAll
+from dpsql.requests import DiscreteGaussian, Keys, Select, blocks, slack
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, and how it is planted. A claim is made again of what was read; what is executed is read again, where a
+    request has `within` in it."""
+
+    what: str
+    plant: Callable[[pytest.MonkeyPatch], None]
+    within: str = ""
+
+
+def _method(owner: Any, name: str, wrong: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Put `wrong(original, ...)` in the place of a function of a class or a module."""
+    original = getattr(owner, name)
+    return lambda patch: patch.setattr(owner, name, lambda *args, **kwargs: wrong(original, *args, **kwargs))
+
+
+def _property(owner: type, name: str, wrong: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(owner, name, property(wrong))
+
+
+def _rows(times: Callable[[int], int]) -> Callable[..., Stability]:
+    def wrong(original: Callable[..., Stability], *args: Any) -> Stability:
+        found = original(*args)
+        return replace(found, rows=times(found.rows)) if found.rows else found
+
+    return wrong
+
+
+def _first_order(original: Callable[..., Stability], self: Clip, *args: Any) -> Stability:
+    found = original(self, *args)
+    return replace(found, norm=Norm(order=1, bound=max(1, self.bound // 3), columns=self.columns)) if found.norm else found
+
+
+def _halved(original: Callable[..., Certificate], *args: Any) -> Certificate:
+    found = original(*args)
+    return replace(found, summands=tuple(replace(part, l1=None if part.l1 is None else part.l1 // 2, l2=part.l2 // 2)
+                                         for part in found.summands))
+
+
+def _spread_out(original: Callable[..., Certificate], *args: Any) -> Certificate:
+    found = original(*args)
+    part = math.sqrt(found.below.rows or 1)
+    return replace(found, apart=True, summands=tuple(replace(one, l2=math.ceil(one.l2 / part)) for one in found.summands))
+
+
+def _half_price(original: Callable[..., Any], self: Any, *certificates: Certificate) -> Any:
+    found = original(self, *certificates)
+    return replace(found, epsilon=None if found.epsilon is None else found.epsilon / 2, rho=found.rho / 4)
+
+
+CLAIMED = (
+    Fault("a certificate is halved", _method(run, "certify", _halved)),
+    Fault("a truncation claims one row less", _method(Truncate, "stability", _rows(lambda rows: max(1, rows - 1)))),
+    Fault("a join forgets how many public rows meet", _method(Join, "_with_public", lambda original, self, *args: 1)),
+    Fault("a cap is inherited by a join", _property(Join, "caps", lambda self: {**self.left.caps, **self.right.caps})),
+    Fault("an entity has one row in a join", _method(Join, "stability", _rows(lambda rows: 1))),
+    Fault("a group is one for each entity", _method(GroupBy, "stability", _rows(lambda rows: 1))),
+    Fault("a union claims one part", _method(UnionAll, "stability", _rows(lambda rows: -(-rows // 2)))),
+    Fault("a list claims half", _method(Lookup, "stability", _rows(lambda rows: max(1, rows // 2)))),
+    Fault("the norm of order 2 is told as one of order 1", _method(Clip, "stability", _first_order)),
+    Fault("a sum claims half of its range", _property(GridSum, "l1", lambda self: self.grid.largest // 2)),
+    Fault("squares are claimed as their roots", _property(Moments, "l1", lambda self: self.grid.most)),
+    Fault("rows of an entity are always apart", _method(run, "certify", _spread_out)),
+    Fault("the rule of keys is charged by half", _method(Keys, "cost", _half_price)),
+    Fault("a choice is charged by half", _method(Select, "cost", _half_price)),
+    Fault("checks are thought to be disjoint", _method(slack, "touched", lambda original, tests, rows: 1)),
+    Fault("sigma is told twice as large", _method(DiscreteGaussian, "cost", _half_price)),
+    Fault("the norm of a strategy is halved", _method(blocks, "sensitivity", lambda original, *args: replace(
+        found := original(*args), value=found.value / 2))),
+)
+
+
+def _one_more(original: Callable[..., str], self: Truncate, *args: Any) -> str:
+    return original(replace(self, rows=self.rows + 1), *args)
+
+
+def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind: Any, *reach: Any) -> str:
+    return original(replace(self, low=self.low - 1 - abs(self.low), high=self.high + 1 + abs(self.high)), printed, kind, *reach)
+
+
+EXECUTED = (
+    Fault("a truncation keeps one row more", _method(Truncate, "render", _one_more), "Truncate"),
+    Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), "Clip"),
+    Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), "Quantizer"),
+    Fault("a level is not capped", _method(Extension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), "Shares"),
+    Fault("an entity tells a key in each of its rows", _method(Distinct, "render", lambda original, self, below, printing: below[0]), "Keys"),
+    Fault("rows are read of a sample of the table", _method(Scan, "render", lambda original, self, *args: (
+        f"SELECT * FROM ({original(self, *args)}) AS s LIMIT 4")), "Scan"),
+)
+
+
+def anew(value: Any) -> Any:
+    """The same request, with nothing remembered of what its plans claim."""
+    if isinstance(value, tuple):
+        return tuple(anew(part) for part in value)
+    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.requests")):
+        given = {item.name: anew(getattr(value, item.name)) for item in dataclasses.fields(value) if item.init}  # type: ignore[arg-type]
+        return type(value)(**given)
+    return value

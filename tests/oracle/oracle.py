@@ -1,0 +1,184 @@
+"""One statement on a database and on every neighbour: what it was charged, and how far each of its requests moved."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oracle.moves import LAWS, Move, View, compare_rows, read_rows
+from oracle.replay import Asked as Request
+from oracle.replay import Family, Recorder, differing
+from oracle.statements import KINDS, Asked, Writer
+from oracle.worlds import world_of
+
+from dpsql.engine import Session, answer, workload
+from dpsql.errors import Error, Incident
+from dpsql.plan.certificate import Certificate
+from dpsql.sql.parse import parse
+from dpsql.sql.statement import Option, Query
+
+PER_WORLD = 24  # statements over one family of databases
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A claim that does not hold, with what makes it again."""
+
+    seed: int
+    number: int
+    asked: Asked
+    neighbour: str
+    kind: str
+    move: Move
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return (f"{self.kind}: {self.move.what} moved {self.move.moved:g}, claimed {self.move.claimed:g}  [world {self.seed}, "
+                f"statement {self.number}, without {self.neighbour}] {self.detail}\n    " + ";\n    ".join(self.asked.texts)
+                + (f"\n    parameters {dict(self.asked.parameters)}" if self.asked.parameters else "")
+                + (f"\n    options {dict(self.asked.options)}" if self.asked.options else ""))
+
+
+@dataclass
+class Totals:
+    """What a run has seen."""
+
+    statements: int = 0
+    worlds: int = 0
+    answered: int = 0
+    compared: int = 0
+    requests: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    crashed: list[str] = field(default_factory=list)
+    incidents: list[str] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    kept: list[Seen] = field(default_factory=list)
+    shapes: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def saw(self, shape: str, move: Move) -> None:
+        times, most = self.shapes.get(shape, (0, 0.0))
+        self.shapes[shape] = times + 1, max(most, move.share)
+
+    def table(self) -> str:
+        """Of every kind of claim, how often it was looked at, and how much of it was reached at most."""
+        return "\n".join(f"{most:8.3f}  {times:8d}  {shape}" for shape, (times, most) in sorted(self.shapes.items()))
+
+    def __str__(self) -> str:
+        share = self.answered / max(1, self.statements)
+        return (f"{self.statements} statements, {self.answered} answered ({share:.0%}), {self.requests} requests, "
+                f"{self.compared} neighbours compared, {len(self.incidents)} incidents, "
+                f"{len(self.crashed)} crashes, {len(self.violations)} violations")
+
+
+def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int | None = None, until: float = math.inf,
+           keep: bool = False, kinds: Sequence[str] = tuple(KINDS)) -> None:
+    """Some statements over the world of a number."""
+    try:
+        family = Family(world_of(seed))
+    except Error as fault:
+        totals.refused[f"{type(fault).__name__} {fault.code}"] += 1
+        return
+    totals.worlds += 1
+    try:
+        for number in range(statements):
+            if only in (None, number) and time.monotonic() < until:
+                asked = Writer(family.world, hash((seed, number))).statement(kinds)
+                examine(asked, family, totals, seed=seed, number=number, keep=keep)
+    finally:
+        if not keep:
+            family.close()
+
+
+def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0, keep: bool = False) -> None:
+    """Ask a statement, and look at all neighbours."""
+    family.forget()
+    totals.statements += 1
+    session = family.session(hash((seed, number, 1)))
+    outcome = outcome_of(asked, session)
+    kernel = session.kernel
+    assert isinstance(kernel, Recorder)
+
+    def broken(neighbour: str, kind: str, move: Move, detail: str = "") -> None:
+        totals.violations.append(Violation(seed, number, asked, neighbour, kind, move, detail))
+
+    for neighbour, sql in differing(family):
+        broken(neighbour, "planning", Move("what planning reads", 1, 0), sql)
+    if outcome == "answered":
+        totals.answered += 1
+    elif outcome == "Incident":
+        totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
+    elif outcome.startswith("!"):
+        totals.crashed.append(f"world {seed}, statement {number}: {outcome}: {asked.texts} {dict(asked.parameters)}")
+    else:
+        totals.refused[outcome] += 1
+    for request in {id(request.request): request for request in kernel.asked}.values():
+        seen = everywhere(request, family)
+        if outcome == "answered" and isinstance(fault := seen.readings[None], Exception):
+            raise RuntimeError(f"the oracle cannot read what was answered: {asked.texts}") from fault
+        totals.requests += 1
+        totals.kept += [seen] if keep else []
+        for neighbour, kind, move, detail in moved(seen, request.certificates):
+            if move.broken:
+                broken(neighbour, kind, move, detail)
+            totals.saw(kind, move)
+    totals.compared += len(family.readers) - 1 if kernel.asked else 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request, and what it reads on the database (None) and on every neighbour: numbers and rows, or the fault."""
+
+    request: Request
+    family: Family
+    readings: Mapping[str | None, Any]
+
+
+def everywhere(request: Request, family: Family) -> Seen:
+    read, _ = LAWS[type(request.request)]
+
+    def reading(name: str | None) -> Any:
+        view = View(family.kernels[name])
+        try:
+            return read(request.request, request.certificates, view), read_rows(request.request, view)
+        except Exception as fault:
+            return fault
+
+    return Seen(request, family, {name: reading(name) for name in family.readers})
+
+
+def moved(seen: Seen, certificates: Sequence[Certificate]) -> Iterator[tuple[str, str, Move, str]]:
+    """How far a request moves, for each neighbour; with the certificates that it is charged by."""
+    request, here = seen.request.request, seen.readings[None]
+    _, compare = LAWS[type(request)]
+    kind = type(request).__name__
+    for name, there in seen.readings.items():
+        faults = [found for found in (here, there) if isinstance(found, Exception)]
+        if len(faults) == 1:
+            yield str(name), kind, Move("outcome", 1, 0), f"{type(faults[0]).__name__}: {faults[0]}"[:300]
+        elif not faults and name is not None:
+            for move in (*compare(request, certificates, here[0], there[0]), *compare_rows(certificates, here[1], there[1])):
+                yield name, f"{kind} {move.what}", move, ""
+
+
+def outcome_of(asked: Asked, session: Session) -> str:
+    """'answered', the code of a refusal, 'Incident', or what crashed."""
+    try:
+        if asked.kind == "workload":
+            queries = [parse(text) for text in asked.texts]
+            options = [Option(name=name, value=value, span=None) for name, value in asked.options.items()]
+            used = asked.parameters
+            workload([query for query in queries if isinstance(query, Query)], session, options, used)
+        else:
+            for text in asked.texts:
+                answer(text, session, {name: value for name, value in asked.parameters.items() if f"${name}" in text})
+    except Incident:
+        return "Incident"
+    except Error as fault:
+        return f"{type(fault).__name__} {fault.code}"
+    except Exception as fault:
+        return f"!{type(fault).__name__}: {fault}"[:200]
+    return "answered"

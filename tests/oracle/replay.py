@@ -1,0 +1,226 @@
+"""A database and its neighbours in engines of their own, and one statement's requests, recorded on one and read on all.
+
+What a statement asks follows from its text, from the catalog, from what planning reads in public tables, and from what was
+released. So if all that planning read is the same on a neighbour, and every request is answered there too, the neighbour gives
+every answer of the first one, with other probabilities: how different these are, `moves` says from the exact numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+from oracle.worlds import World
+
+from dpsql.accounting.cost import Charge
+from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.price import price
+from dpsql.catalog.schema import TableSchema, fit
+from dpsql.engine import Session
+from dpsql.kernel.looks.context import Context
+from dpsql.kernel.run import Kernel
+from dpsql.plan.certificate import Certificate
+from dpsql.requests import Request
+
+NOTHING = Charge(epsilon=0, rho=0, delta=0)
+SCRATCH = DuckScratch()
+END = 2**62
+
+
+class Book:
+    """A ledger in memory that pays for everything: what the kernel and the engine ask of one."""
+
+    salt = 0x5EED5EED5EED5EED
+
+    def __init__(self) -> None:
+        self.charges: list[Charge] = []
+        self.bodies: list[str] = []
+        self.incidents = 0
+
+    def charge(self, account: Any, charge: Charge, **told: Any) -> int:
+        self.charges.append(charge)
+        return len(self.charges)
+
+    def answer(self, seq: int, body: str) -> None:
+        self.bodies.append(body)
+
+    def incident(self, seq: int) -> None:
+        self.incidents += 1
+
+    def stored(self, *told: Any) -> None:
+        return None
+
+    def holding(self, account: Any, data: str, mark: str) -> list[str]:
+        return [body for body in self.bodies if mark in body]
+
+    def spent(self, *told: Any) -> Charge:
+        return NOTHING
+
+    def entries(self, *told: Any) -> list[Any]:
+        return []
+
+    def refresh(self) -> None:
+        pass
+
+
+class Loud:
+    """Noise of about the right shape from a seeded generator: what is released has to be possible, not likely."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        self._part = self._draw.choice([0.0, 0.05, 1.0])
+
+    def _add(self, values: Sequence[int], scale: float) -> list[int]:
+        return [max(-END, min(END, value + round(self._part * min(scale, 2.0**58) * self._draw.gauss(0, 1)))) for value in values]
+
+    laplace = gaussian = student = _add
+
+    def exponential(self, scores: Sequence[float], scale: float) -> int:
+        noisy = [score - self._part * scale * math.log(self._draw.expovariate(1) or 1.0) for score in scores]
+        return max(range(len(noisy)), key=noisy.__getitem__)
+
+    flip = exponential
+
+    def below(self, end: int) -> int:
+        return self._draw.randrange(end)
+
+    def coin(self, weight: int, bits: int) -> bool:
+        return weight > 0 and self._draw.random() < 0.8
+
+
+class Reader:
+    """A database in memory. Every statement is executed once, and remembered until `forget`."""
+
+    version = "v1"
+
+    def __init__(self, world: World) -> None:
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        for statement in world.statements:
+            connection.execute(statement)
+        lock_down(connection)
+        self._below = DuckReader(connection, "v1")
+        self.seen: dict[tuple[str, str], Any] = {}
+        self.planned: dict[tuple[str, str], None] = {}
+        self.serving = False
+
+    def forget(self) -> None:
+        self.seen, self.planned = {}, {}
+
+    def _once(self, how: str, sql: str) -> Any:
+        if not self.serving:
+            self.planned[how, sql] = None
+        if (how, sql) not in self.seen:
+            try:
+                self.seen[how, sql] = getattr(self._below, how)(sql)
+            except Exception as fault:
+                self.seen[how, sql] = fault
+        found = self.seen[how, sql]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def rows(self, sql: str) -> Any:
+        return list(self._once("rows", sql))
+
+    def arrays(self, sql: str) -> Any:
+        return self._once("arrays", sql)
+
+    def columns(self, sql: str) -> Any:
+        return self._once("columns", sql)
+
+    def schema(self) -> Mapping[str, TableSchema]:
+        return self._below.schema()
+
+    def close(self) -> None:
+        self._below.close()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as the kernel served it."""
+
+    request: Request
+    certificates: tuple[Certificate, ...]
+
+
+class Recorder(Kernel):
+    """A kernel that keeps what it was asked."""
+
+    def __init__(self, reader: Reader, book: Book, noise: Any) -> None:
+        super().__init__(reader, book, noise)  # type: ignore[arg-type]
+        self.asked: list[Asked] = []
+        self.faults: list[BaseException] = []
+
+    def _serve(self, script: Any, cost: Any) -> Any:
+        self._reader.serving = True  # type: ignore[attr-defined]
+        try:
+            return super()._serve(script, cost)
+        except BaseException as fault:
+            self.faults.append(fault)
+            raise
+        finally:
+            self._reader.serving = False  # type: ignore[attr-defined]
+
+    def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Any:
+        self.asked.append(Asked(request, certificates))
+        return super()._look(request, certificates, context)
+
+
+@dataclass
+class Family:
+    """A world and every neighbour of it, in engines of their own."""
+
+    world: World
+    readers: dict[str | None, Reader] = field(init=False)
+    kernels: dict[str | None, Kernel] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.readers = {None: Reader(self.world)}
+        self.readers |= {name: Reader(without) for name, without in self.world.neighbours()}
+        self.kernels = {name: Kernel(reader, Book()) for name, reader in self.readers.items()}  # type: ignore[arg-type]
+        self._policy = parse_policy(self.world.policy)
+        schema, reader = self.readers[None].schema(), self.readers[None]
+        self._catalog = fit(self._policy, "main", schema,
+                            lambda table, column: [row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+        self.entity = self._catalog.entity
+
+    def session(self, seed: int, name: str | None = None) -> Session:
+        """A connection to one of the worlds that records what it asks."""
+        book, budget = Book(), self._policy.budgets["main"]
+        return Session(catalog=self._catalog, budget=budget, analyst="ada",
+                       kernel=Recorder(self.readers[name], book, Loud(seed)), ledger=book,  # type: ignore[arg-type]
+                       scratch=SCRATCH, price=price(epsilon=1), policy="p")
+
+    def forget(self) -> None:
+        for reader in self.readers.values():
+            reader.forget()
+
+    def close(self) -> None:
+        for reader in self.readers.values():
+            reader.close()
+
+
+def differing(family: Family) -> Iterator[tuple[str, str]]:
+    """What planning read and is not the same on a neighbour, by the neighbour."""
+    private = [name for name, table in family.world.tables.items() if not table.public]
+    for how, sql in list(family.readers[None].planned):
+        if not any(f'"{name}"' in sql for name in private):
+            continue
+        here = told(lambda: getattr(family.readers[None], how)(sql))  # noqa: B023 - used at once
+        for name, reader in family.readers.items():
+            if told(lambda: getattr(reader, how)(sql)) != here:  # noqa: B023 - used at once
+                yield str(name), sql
+
+
+def told(look: Callable[[], Any]) -> str:
+    """What a look gives, or that it fails, as a text to compare."""
+    try:
+        return repr(look())
+    except Exception as fault:
+        return type(fault).__name__

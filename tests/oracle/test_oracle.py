@@ -1,0 +1,77 @@
+"""Nothing that a statement releases tells more than its price, on random databases and all their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from oracle.faults import CLAIMED, EXECUTED, Fault, anew
+from oracle.oracle import Seen, Totals, everywhere, moved, run_on
+from oracle.replay import Asked
+from oracle.worlds import world_of
+
+WORLDS, STATEMENTS = 14, 20
+REACHED = ("Measure Count l1", "Measure Count l2", "Measure rows", "Measure GridSum l1", "Measure Moments l1", "Measure Clipped l1",
+           "Select choice", "Slack slacks")
+
+
+@pytest.fixture(scope="module")
+def totals(effort: float) -> Iterator[Totals]:
+    found = Totals()
+    for seed in range(int(WORLDS * effort)):
+        run_on(seed, found, statements=STATEMENTS, keep=True)
+    yield found
+    for family in {id(seen.family): seen.family for seen in found.kept}.values():
+        family.close()
+
+
+def test_nothing_tells_more_than_its_price(totals: Totals) -> None:
+    assert not totals.violations, f"{len(totals.violations)} violations; the first: {totals.violations[0]}"
+
+
+def test_hardly_any_statement_ends_in_anything_but_an_answer_or_a_refusal(totals: Totals) -> None:
+    """What fails on every database alike tells nothing; it is a fault of another kind."""
+    assert len(totals.incidents) + len(totals.crashed) <= totals.statements / 100, [*totals.incidents, *totals.crashed]
+
+
+def test_most_statements_are_answered_on_many_neighbours(totals: Totals) -> None:
+    assert totals.answered > totals.statements / 2
+    assert totals.compared > 3 * totals.answered / 2
+    assert len({shape.split()[0] for shape in totals.shapes}) > 8
+
+
+@pytest.mark.parametrize("shape", REACHED)
+def test_claims_are_reached_by_some_entity(shape: str, totals: Totals) -> None:
+    _, most = totals.shapes[shape]
+    assert most >= 0.5
+
+
+def test_a_world_follows_from_its_number() -> None:
+    assert world_of(5) == world_of(5) != world_of(6)
+
+
+@pytest.mark.parametrize("fault", CLAIMED, ids=lambda fault: fault.what.replace(" ", "_"))
+def test_a_claim_that_is_too_small_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.plant(monkeypatch)
+    assert any(claims_too_little(seen) for seen in totals.kept)
+
+
+def claims_too_little(seen: Seen) -> bool:
+    """Whether what was read moves further than is claimed now, where the request is not refused."""
+    try:
+        request = anew(seen.request.request)
+        certificates = seen.family.kernels[None]._certificates(request)
+        again = Seen(Asked(request, certificates), seen.family, seen.readings)
+        return any(move.broken for _, _, move, _ in moved(again, certificates))
+    except (ValueError, LookupError):
+        return False
+
+
+@pytest.mark.parametrize("fault", EXECUTED, ids=lambda fault: fault.what.replace(" ", "_"))
+def test_what_is_executed_wrongly_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
+    concerned = [seen for seen in totals.kept if f"{fault.within}(" in repr(seen.request.request)]
+    fault.plant(monkeypatch)
+    for family in {id(seen.family): seen.family for seen in concerned}.values():
+        family.forget()
+    assert any(move.broken for seen in concerned for _, _, move, _ in moved(
+        everywhere(seen.request, seen.family), seen.request.certificates))
