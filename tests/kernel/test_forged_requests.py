@@ -147,7 +147,8 @@ def test_what_is_wrong_has_no_cost(make: Callable[[], Any], rows: int) -> None:
         make().cost(replace(certificate(), below=Stability(rows=rows)))
 
 
-@pytest.mark.parametrize("values", [(1, 1), (NAN, NAN), ZEROS, ("a", "a"), (None, None), ([1],), (object(),)], ids=str)
+@pytest.mark.parametrize("values", [(1, 1), (NAN, NAN), ZEROS, ("a", "a"), (None, None), ([1],), (object(),)],
+                         ids=["ones", "nans", "zeros", "texts", "nulls", "list", "object"])
 def test_an_axis_is_not_made_of_equal_values(values: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError):
         Numbered(column="a0", values=values, numbers=tuple(range(len(values))))
