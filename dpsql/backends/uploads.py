@@ -13,6 +13,8 @@ from pathlib import Path
 
 from dpsql.errors import OperationalError
 
+CHUNK = 2**20  # bytes that are copied at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploads:
@@ -62,8 +64,12 @@ class Uploads:
                 here = os.fstat(descriptor)
                 if not stat.S_ISREG(here.st_mode) or (here.st_dev, here.st_ino) in self._inodes() or self._place(found) != found:
                     return False
+                if not _lies_at(descriptor, here, found) or here.st_size > shutil.disk_usage(copy.parent).free // 2:
+                    return False
                 with copy.open("xb") as target:
-                    shutil.copyfileobj(source, target)
+                    left = here.st_size  # and no more, however it grows
+                    while left > 0 and (read := source.read(min(left, CHUNK))):
+                        left -= target.write(read)
             return True
         return False
 
@@ -75,3 +81,12 @@ class Uploads:
                 here = own.stat()
                 found.add((here.st_dev, here.st_ino))
         return found
+
+
+def _lies_at(descriptor: int, here: os.stat_result, found: Path) -> bool:
+    """Whether an open file is the one of this place: a folder on the way may have been a link just while it was opened. Where the
+    system says what was opened, that decides."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{descriptor}") == str(found)
+    there = os.lstat(found)
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
