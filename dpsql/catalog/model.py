@@ -170,12 +170,16 @@ class OwnerPath:
     `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are of
     several kinds, the name is carried together with the number of the kind, so that no two entities have one name: as
     name * `kinds` + `kind` where all names are whole numbers of half a word, and as the text 'kind:name' elsewhere.
+
+    `beside` are columns that stand beside the name in a foreign key of the row where it is read. A key of which one is NULL
+    references no row: what it names does not take the row along, so the row belongs to nobody and is not read.
     """
 
     steps: tuple[OwnerStep, ...]
     column: str
     type: Type
     not_null: bool = False
+    beside: tuple[str, ...] = ()
     kind: int = 0
     kinds: int = 1
 
