@@ -287,7 +287,8 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed where a summary reads what is not there."""
+    """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
+    require(not isinstance(plan, Tally) or plan.in_engine is False)
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -367,7 +368,7 @@ PARTS = _as_known({
     Over: "id name function column grid frame number otherwise", Term: "column descending nulls_first",
     Merged: "id name left right", Field: "id name facts"})
 SUMMARIES = _as_known({
-    Tally: "input keys summands", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
+    Tally: "input keys summands in_engine", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
     Arcs: "input tail head mutual", JoinSum: "input summand", Multiplicities: "input keys column when",
     Largest: "input summand sign most"})
 RELATIONS = _as_known({
