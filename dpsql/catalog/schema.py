@@ -146,7 +146,8 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
     """Whether no two rows agree on a key of the database: none may be NULL or missing, nor become equal by being carried."""
     types = dict(schema.columns)
-    return key <= schema.not_null and all(carried_exactly(types[column]) and types[column].upper() not in _MISSING for column in key)
+    return key <= schema.not_null and all(
+        carried_exactly(types[column]) and types[column].upper() not in _MISSING for column in key)
 
 
 def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, tuple[OwnerPath, ...]],
@@ -229,8 +230,9 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
 
 
 def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:
-    """One way for each name. Where several foreign keys hold it, a row is read where all of them reference a row; or where it has a
-    name at all, if one of them is the name alone."""
+    """One way for each name. Where several foreign keys hold it, a row is read where none of them holds a NULL; or wherever there
+    is a name, if one of them is the name alone: then the row leaves with the entity, whatever the others reference.
+    """
     found: dict[OwnerPath, list[frozenset[str]]] = {}
     for way in ways:
         found.setdefault(replace(way, beside=()), []).append(frozenset(way.beside))
