@@ -299,6 +299,7 @@ def check_summary(plan: Node, below: Columns) -> None:
                 ends_of(part)
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
+    require(getattr(plan, "in_engine", False) is False)  # what is fetched has no key that no client could read
 
 
 # -- small things

@@ -19,26 +19,33 @@ _MOMENT = re.compile(_DATE.pattern + r"[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})
 
 
 def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> Literal:
-    """A Python value as a typed constant. Raises DataError for what cannot be one."""
+    """A Python value as a typed constant. Raises DataError for what cannot be one.
+
+    A subclass may say of itself what it likes, so what is kept, and printed, is a value of the plain type.
+    """
     match value:
         case None:
             return Literal(value=None, type=Type.VARCHAR, span=span)
         case bool():
             return Literal(value=value, type=Type.BOOLEAN, span=span)
         case int():
-            if not INT64.low <= value <= INT64.high:
+            number = int.__int__(value)
+            if not INT64.low <= number <= INT64.high:
                 raise DataError("a parameter does not fit into 64 bits", span=span, try_="a float")
-            return Literal(value=int(value), type=Type.BIGINT, span=span)
+            return Literal(value=number, type=Type.BIGINT, span=span)
         case np.bool_() | np.integer():
             return constant(value.item(), span)
-        case float() | np.floating():
+        case float():
+            return Literal(value=float.__float__(value), type=Type.DOUBLE, span=span)
+        case np.floating():
             return Literal(value=float(value), type=Type.DOUBLE, span=span)
         case Decimal() if not value.is_snan():
             return Literal(value=float(value), type=Type.DOUBLE, span=span)
         case str():
-            if not is_text(value):
+            text = str.__str__(value)
+            if not is_text(text):
                 raise DataError("a parameter contains a character that no text can hold", span=span, try_="the text without it")
-            return Literal(value=str(value), type=Type.VARCHAR, span=span)
+            return Literal(value=text, type=Type.VARCHAR, span=span)
         case dt.datetime():
             if value != value:  # pandas' NaT
                 return constant(None, span)
@@ -47,7 +54,7 @@ def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> L
                                 try_="moment.astimezone(zone).replace(tzinfo=None)")
             return Literal(value=dt.datetime.combine(value.date(), value.time()), type=Type.TIMESTAMP, span=span)
         case dt.date():
-            return Literal(value=value, type=Type.DATE, span=span)
+            return Literal(value=dt.date(value.year, value.month, value.day), type=Type.DATE, span=span)
         case other:
             raise DataError(f"a parameter cannot be of type {type(other).__name__}", span=span,
                             try_="None, or a bool, int, float, Decimal, str, date or datetime")
@@ -56,6 +63,14 @@ def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> L
 def is_text(value: str) -> bool:
     """Whether a string can be sent to an engine: no NUL, no half of a pair of code units."""
     return "\x00" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def whole_number(text: str) -> int | None:
+    """The number that digits stand for, None for other texts. Beyond 64 bits any number will do: Python reads no long ones."""
+    if re.fullmatch("[0-9]+", text) is None:
+        return None
+    digits = text.lstrip("0")
+    return int(digits or "0") if len(digits) <= len(str(INT64.high)) else 10 ** len(str(INT64.high))
 
 
 def read_text(text: str, wanted: Type) -> Value:

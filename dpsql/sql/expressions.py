@@ -14,7 +14,7 @@ from dpsql.plan.expr.nodes import Expr, Literal, Value
 from dpsql.sql import typing
 from dpsql.sql.border import parameter_of
 from dpsql.sql.casts import cast, sql_type
-from dpsql.sql.constants import constant
+from dpsql.sql.constants import constant, whole_number
 from dpsql.sql.places import span_of
 from dpsql.sql.refusals import NAMES, OTHERS
 from dpsql.sql.scope import closest
@@ -154,9 +154,9 @@ class Binder:
         text = str(node.this)
         if node.args.get("is_string"):
             return Literal(value=text, type=Type.VARCHAR, span=span)
-        whole = text.isdigit()
-        if whole and int(text) <= INT64.high:
-            return Literal(value=int(text), type=Type.BIGINT, span=span)
+        number = whole_number(text)
+        if number is not None and number <= INT64.high:
+            return Literal(value=number, type=Type.BIGINT, span=span)
         try:
             return Literal(value=float(text), type=Type.DOUBLE, span=span)
         except ValueError:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.border import parameter_of
+from dpsql.sql.constants import whole_number
 from dpsql.sql.places import span_of
 from dpsql.sql.syntax import AGGREGATES
 
@@ -79,10 +80,11 @@ def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:
     """The index of the item of a SELECT list that a number stands for."""
     text = str(part.this)
-    if not text.isdigit() or not 1 <= int(text) <= len(items):
+    number = whole_number(text)
+    if number is None or not 1 <= number <= len(items):
         raise SqlError(f"there is no item {text} in the SELECT list", code="position", span=span_of(part),
                        try_=f"a number from 1 to {len(items)}" if len(items) > 1 else "1")
-    return int(text) - 1
+    return number - 1
 
 
 def inner_of(item: exp.Expr) -> exp.Expr:
