@@ -143,7 +143,8 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
 def _read(node: Scan) -> Iterator[tuple[str, Column]]:
     """The declared columns, and the owners that are none of them; a declared column that is an owner is the owner's."""
     table, read = node.table, dict(node.columns)
-    require({name for _, name in node.columns} <= table.columns.keys() and len(set(node.owners)) == len(node.owners) == len(table.owners))
+    require({name for _, name in node.columns} <= table.columns.keys())
+    require(len(set(node.owners)) == len(node.owners) == len(table.owners))
     require(is_flag(table.public) and bool(table.owners) is not table.public)
     for column, name in node.columns:
         declared = table.columns[name]
