@@ -11,7 +11,7 @@ import pytest
 from audits import Pair, audit, person, visit
 from sessions import session_of
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.engine import answer
 from dpsql.errors import Incident
 from dpsql.kernel.looks.content import Learned
