@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.accounting.filter import purses
+from dpsql.accounting.purse import purses
 from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit

@@ -138,6 +138,20 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
+
+    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    unique: tuple[frozenset[str], ...] = ()
+    not_null: frozenset[str] = field(default_factory=frozenset)
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A declared column with the type the database gives it. `sql_type` is the database's own name of the type."""
 

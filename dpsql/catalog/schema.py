@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,7 @@ from dpsql.catalog.model import (
     Scalar,
     Table,
     TablePolicy,
+    TableSchema,
 )
 from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.catalog.writing import value as written
@@ -35,20 +36,6 @@ from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to
 MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSchema:
-    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
-
-    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
-    """
-
-    columns: tuple[tuple[str, str], ...]
-    unique: tuple[frozenset[str], ...] = ()
-    not_null: frozenset[str] = field(default_factory=frozenset)
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    view: bool = False
 
 
 Values = Callable[[str, str], Sequence[Scalar | None]]
