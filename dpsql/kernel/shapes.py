@@ -367,7 +367,7 @@ PARTS = _as_known({
     Over: "id name function column grid frame number otherwise", Term: "column descending nulls_first",
     Merged: "id name left right", Field: "id name facts"})
 SUMMARIES = _as_known({
-    Tally: "input keys summands", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
+    Tally: "input keys summands in_engine", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
     Arcs: "input tail head mutual", JoinSum: "input summand", Multiplicities: "input keys column when",
     Largest: "input summand sign most"})
 RELATIONS = _as_known({
