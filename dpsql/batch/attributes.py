@@ -70,9 +70,9 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Colu
     if known.type is Type.BOOLEAN:
         return Column(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
     if known.type.numeric:
-        cuts = sorted({cut for expr in exprs for cut in _cuts(expr)})
+        cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
-            return _cut(name, ref, [cut for cut in cuts if ref.type is not Type.BIGINT or INT64.low <= cut <= INT64.high], missing)
+            return _cut(name, ref, cuts, missing)
     raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
                       span=exprs[0].span, subject=name, try_=f"values = [...] or range = [...] for {name} in the policy, or "
                       "comparisons with constants")
@@ -112,14 +112,18 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
     stands: list[Value] = []
     for before, cut, end in zip([-math.inf, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
-    stands.append(_between(max(cuts, default=-math.inf), math.inf, ref.type))
+    stands.append(_between(cuts[-1], math.inf, ref.type))
     return Column(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
+
+
+def _held(cut: float, kind: Type) -> float:
+    """A constant as one that a column of a type can hold: beyond the last whole number there is none to tell apart."""
+    return min(max(cut, INT64.low), INT64.high) if kind is Type.BIGINT else cut
 
 
 def _between(low: float, high: float, kind: Type) -> Value:
     """A number between two cuts; where none lies there, no row does, and any number will do."""
     if kind is Type.BIGINT:
-        found = math.floor(low) + 1 if math.isfinite(low) else math.ceil(high) - 1 if math.isfinite(high) else 0
-        return int(min(max(found, INT64.low), INT64.high))
-    middle = low / 2 + high / 2
-    return middle if math.isfinite(middle) and low < middle < high else math.nextafter(low, high)
+        return int(_held(math.floor(low) + 1 if math.isfinite(low) else math.ceil(high) - 1, kind))
+    middle, least = low / 2 + high / 2, math.nextafter(low, high)
+    return middle if math.isfinite(middle) and low < middle < high else least if least < high or high == math.inf else low
