@@ -44,8 +44,8 @@ class Shares(Summary):
             raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
-        if set(self.owners) & {*self.summand.columns, *self._cells}:
-            raise InvalidPlan("a summand reads a name that is printed in another column")
+        if set(self.owners) & {*self._cells}:
+            raise InvalidPlan("a name is printed in another column, and is no cell")
         for cell in self._cells:
             if self.input.field(cell).facts.type is not Type.BIGINT or self.input.field(cell).facts.nullable:
                 raise InvalidPlan("cells are whole numbers")
