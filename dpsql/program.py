@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.accounting.filter import purses
+from dpsql.accounting.purse import purses
 from dpsql.bound import PUBLIC, Decided, decided, told
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
@@ -25,6 +25,7 @@ from dpsql.options import Options
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
@@ -382,6 +383,9 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         if bound.name == "clip":
             limit = Clipping(owner=program.owner, order=program.order, bound=size)
         else:
+            if size > MOST_STEPS:
+                raise OptionError("clip is too large for the grid that values are summed on", code="bound", subject="clip",
+                                  span=options.span.get("clip"), try_=f"clip = {float(options.clip or 0) * MOST_STEPS / size:.3g} at most")
             limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
     return task_of(at, part, view, program.keys, public, limit=limit)
 

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
-from dpsql.cells import Cells, kept_keys, levels_of, sort_key
+from dpsql.cells import Cells, sort_key
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate, constant
+from dpsql.groups import kept_keys, levels_of
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.statistics import Statistics

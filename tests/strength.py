@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.convert import epsilon_of
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.rho import least_rho
 

@@ -15,17 +15,16 @@ that process is rho-zCDP under fully adaptive choice (Feldman and Zrnic 2021; Wh
 question are complete transcripts of it with the same loss, and the summand is never negative; so they add at most what rho-zCDP
 allows, delta / 2. Together the releases are (epsilon, delta)-DP.
 
-Stopping when an exact privacy loss curve is crossed is *not* valid under adaptive choice; see `convert.tight_epsilon`.
+Stopping when an exact privacy loss curve is crossed is *not* valid under adaptive choice; see `reports.tight_epsilon`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import ATTO, NANO, Charge, Cost, pure
+from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.catalog.price import Price
 
 
@@ -50,35 +49,10 @@ def limit(total: Price) -> Limit:
     """The limit that a declared total stands for."""
     if total.rho is not None:
         return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
-    assert total.epsilon is not None
+    if total.epsilon is None:
+        raise ValueError("a budget is given in epsilon or in rho")
     epsilon = math.floor(total.epsilon * NANO)
     if not total.delta:
         return Limit(epsilon=epsilon, rho=None, delta=0)
     rho = rho_of(total.epsilon, total.delta / 2)
     return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * ATTO / 2))
-
-
-def purse(price: Price, *, concentrated: bool) -> Cost:
-    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
-
-    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget:
-    both are rounded down to what the ledger can count.
-    """
-    if price.rho is not None:
-        return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
-    assert price.epsilon is not None
-    delta = _down(price.delta / 2, ATTO)
-    if concentrated:
-        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta / 2), NANO), delta=delta)
-    return pure(_down(price.epsilon, NANO), delta)
-
-
-def purses(price: Price) -> list[Cost]:
-    """What a statement of this price may spend in each account that it can be held in, a pure epsilon first. None is nothing."""
-    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    found = [purse(price, concentrated=account) for account in accounts]
-    return [given for given in found if given.epsilon or given.rho]
-
-
-def _down(number: Fraction, grain: int) -> Fraction:
-    return Fraction(math.floor(number * grain), grain)

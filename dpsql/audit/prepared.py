@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpsql.answer import Answer
 from dpsql.backends.reader import Reader
 from dpsql.bounding import limited_view
-from dpsql.catalog.schema import TableSchema
+from dpsql.catalog.model import TableSchema
 from dpsql.engine import Parameters, Session
 from dpsql.engine.single import bound_to, compiled, program_steps
 from dpsql.kernel.noise.source import Secure

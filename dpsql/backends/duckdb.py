@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
-from dpsql.catalog.model import ForeignKey
-from dpsql.catalog.schema import TableSchema
+from dpsql.catalog.model import ForeignKey, TableSchema
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote
 

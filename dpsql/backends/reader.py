@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.catalog.schema import TableSchema
+from dpsql.catalog.model import TableSchema
 
 
 class ReaderFault(Exception):

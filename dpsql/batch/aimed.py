@@ -21,7 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure, root
-from dpsql.accounting.filter import Limit, purse
+from dpsql.accounting.filter import Limit
+from dpsql.accounting.purse import purse
 from dpsql.batch.combine import WRITTEN, Cells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
 from dpsql.batch.group import Group, Kind, Plan, Told

@@ -17,7 +17,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate, walk, whole
 from dpsql.plan.node import Node
 from dpsql.sql.domains import Scratch
-from dpsql.types import Type
+from dpsql.types import INT64, Type
 
 MOST_VALUES = 100_000
 AT_ONCE = 100  # expressions that are evaluated by one statement
@@ -70,7 +70,7 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Colu
     if known.type is Type.BOOLEAN:
         return Column(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
     if known.type.numeric:
-        cuts = sorted({cut for expr in exprs for cut in _cuts(expr)})
+        cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts, missing)
     raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
@@ -110,12 +110,20 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
     code = Case(branches=((predicate("is null", ref), Literal(value=None, type=Type.BIGINT)),), otherwise=halved(0, len(cuts)),
                 type=Type.BIGINT)
     stands: list[Value] = []
-    for before, cut, end in zip([cuts[0] - 2, *cuts], cuts, ends, strict=False):
+    for before, cut, end in zip([-math.inf, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
-    stands.append(_between(cuts[-1], cuts[-1] + 2, ref.type))
+    stands.append(_between(cuts[-1], math.inf, ref.type))
     return Column(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
 
 
+def _held(cut: float, kind: Type) -> float:
+    """A constant as one that a column of a type can hold: beyond the last whole number there is none to tell apart."""
+    return min(max(cut, INT64.low), INT64.high) if kind is Type.BIGINT else cut
+
+
 def _between(low: float, high: float, kind: Type) -> Value:
-    """A number between two cuts; where no whole number lies there, no row does, and any number will do."""
-    return (int(low) + 1 if low + 1 < high else int(low)) if kind is Type.BIGINT else (low + high) / 2
+    """A number between two cuts; where none lies there, no row does, and any number will do."""
+    if kind is Type.BIGINT:
+        return int(_held(math.floor(low) + 1 if math.isfinite(low) else math.ceil(high) - 1, kind))
+    middle, least = low / 2 + high / 2, math.nextafter(low, high)
+    return middle if math.isfinite(middle) and low < middle < high else least if least < high or high == math.inf else low

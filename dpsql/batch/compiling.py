@@ -12,8 +12,8 @@ from dpsql.batch.attributes import Column, attributes
 from dpsql.batch.group import Group
 from dpsql.batch.linear import Linear, Sum, column_of
 from dpsql.batch.matrices import Keyed, factor
-from dpsql.cells import kept_keys
 from dpsql.errors import Unsupported
+from dpsql.groups import kept_keys
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Expr, Value
 from dpsql.plan.node import Node, PublicFacts

@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.accounting.filter import purses
+from dpsql.accounting.purse import purses
 from dpsql.batch.compiling import Asked, group_of
 from dpsql.batch.consistency import made_consistent
 from dpsql.batch.group import Group, Plan, Told
 from dpsql.batch.linear import Linear, Recipe
 from dpsql.batch.matrices import frame_sizes
 from dpsql.batch.plans import planned, takes
-from dpsql.cells import Cells, cells_over, kept_keys
+from dpsql.cells import Cells
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
+from dpsql.groups import cells_over, kept_keys
 from dpsql.options import Options
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import Over, Question

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.catalog import writing
-from dpsql.catalog.model import Entity, ForeignKey, Scalar
+from dpsql.catalog.model import Entity, ForeignKey, Scalar, TableSchema
 from dpsql.catalog.policy import NAME, parse_policy, written_reference
-from dpsql.catalog.schema import TableSchema, carried_as, carried_exactly, fit
+from dpsql.catalog.schema import carried_as, carried_exactly, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
 from dpsql.types import Type

@@ -138,6 +138,20 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
+
+    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    unique: tuple[frozenset[str], ...] = ()
+    not_null: frozenset[str] = field(default_factory=frozenset)
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A declared column with the type the database gives it. `sql_type` is the database's own name of the type."""
 
@@ -170,12 +184,16 @@ class OwnerPath:
     `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are of
     several kinds, the name is carried together with the number of the kind, so that no two entities have one name: as
     name * `kinds` + `kind` where all names are whole numbers of half a word, and as the text 'kind:name' elsewhere.
+
+    `beside` are columns that stand beside the name in a foreign key of the row where it is read. A key of which one is NULL
+    references no row: what it names does not take the row along, so the row belongs to nobody and is not read.
     """
 
     steps: tuple[OwnerStep, ...]
     column: str
     type: Type
     not_null: bool = False
+    beside: tuple[str, ...] = ()
     kind: int = 0
     kinds: int = 1
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,7 @@ from dpsql.catalog.model import (
     Scalar,
     Table,
     TablePolicy,
+    TableSchema,
 )
 from dpsql.catalog.policy import MOST_VALUES, locate, suggest
 from dpsql.catalog.writing import value as written
@@ -35,20 +36,6 @@ from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to
 MOST_IMPLIED_VALUES = 100_000  # a whole-number range no longer than this is a domain as well as a bound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSchema:
-    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
-
-    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
-    """
-
-    columns: tuple[tuple[str, str], ...]
-    unique: tuple[frozenset[str], ...] = ()
-    not_null: frozenset[str] = field(default_factory=frozenset)
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    view: bool = False
 
 
 Values = Callable[[str, str], Sequence[Scalar | None]]
@@ -144,9 +131,10 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
 
 
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
-    """Whether no two rows agree on a key of the database: none may be NULL, nor become equal by being carried."""
+    """Whether no two rows agree on a key of the database: none may be NULL or missing, nor become equal by being carried."""
     types = dict(schema.columns)
-    return key <= schema.not_null and all(carried_exactly(types[column]) for column in key)
+    return key <= schema.not_null and all(
+        carried_exactly(types[column]) and types[column].upper() not in _MISSING for column in key)
 
 
 def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, tuple[OwnerPath, ...]],
@@ -195,14 +183,15 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
     """For every table the ways to the entities of one kind."""
     ways: dict[str, set[OwnerPath]] = {}
 
-    def ending(steps: tuple[OwnerStep, ...], first: str, column: str) -> OwnerPath:
+    def ending(steps: tuple[OwnerStep, ...], first: str, column: str, beside: Iterable[str] = ()) -> OwnerPath:
         last = schema[steps[-1].table if steps else first]
         carried = carried_as(dict(last.columns).get(column, ""))
         if carried is None or carried[0] is Type.DOUBLE or carried[0].temporal:  # of these, different values are grouped as one
             raise _fault(policy, ("entities", entity.name, "key"),
                          f"a column of type {dict(last.columns).get(column)} cannot name an entity",
                          try_="a column of whole numbers or texts")
-        return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null)
+        return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null,
+                         beside=tuple(sorted(set(beside) - last.not_null - {column})))
 
     def paths(name: str, seen: tuple[str, ...]) -> set[OwnerPath]:
         if name in ways:
@@ -216,15 +205,25 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
             above = paths(key.table, (*seen, name))  # of the entity's own table too: its rows must not hang on other entities
             types = _joined_types(policy, name, key, schema) if above else ()
             for way in above:
-                if not way.steps and way.column in key.references:
-                    found.add(ending((), name, key.columns[key.references.index(way.column)]))
+                if not way.steps and {way.column, *way.beside} <= set(key.references):
+                    found.add(ending((), name, key.columns[key.references.index(way.column)], key.columns))
                 else:
                     step = OwnerStep(columns=key.columns, table=key.table, references=key.references, types=types)
-                    found.add(ending((step, *way.steps), name, way.column))
-        ways[name] = found
-        return found
+                    found.add(ending((step, *way.steps), name, way.column, way.beside))
+        ways[name] = _once(found)
+        return ways[name]
 
     return {name: paths(name, ()) for name, table in policy.tables.items() if not table.public}
+
+
+def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:
+    """One way for each name. Where several foreign keys hold it, a row is read where none of them holds a NULL; or wherever there
+    is a name, if one of them is the name alone: then the row leaves with the entity, whatever the others reference.
+    """
+    found: dict[OwnerPath, list[frozenset[str]]] = {}
+    for way in ways:
+        found.setdefault(replace(way, beside=()), []).append(frozenset(way.beside))
+    return {replace(way, beside=tuple(sorted(frozenset().union(*keys) if all(keys) else ()))) for way, keys in found.items()}
 
 
 def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[str, TableSchema]) -> tuple[Type, ...]:

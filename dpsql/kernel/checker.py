@@ -53,6 +53,7 @@ from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Over, Window
 from dpsql.types import Type
 
+FLOATING = ("FLOAT", "DOUBLE")
 Some: TypeAlias = frozenset[str]
 Number: TypeAlias = int | None
 Meets: TypeAlias = Callable[[Node, tuple[str, ...], Some], int]
@@ -158,10 +159,12 @@ def known(node: Node, meets: Meets, found: dict[int, Known]) -> Known:
 
 def _scan(node: Scan, columns: Columns) -> Known:
     """With an entity go the rows whose owner is its name; owners are not NULL. No two rows agree on a key of the database of
-    which no column is ever NULL."""
+    which no column is ever NULL. (A floating column is called nullable for its NaN, which is a value of a key as any other:
+    the catalog tells keys by what the database says of NULL.)"""
     names, found = {name: column for column, name in node.columns}, {}
+    absent = {name for name, column in node.table.columns.items() if column.nullable and column.sql_type.upper() not in FLOATING}
     for key in node.table.unique:
-        if key <= names.keys() and not any(node.table.columns[name].nullable and names[name] not in node.owners for name in key):
+        if key <= names.keys() and not any(name in absent and names[name] not in node.owners for name in key):
             found[frozenset(names[name] for name in key)] = 1
     for owner, way in zip(node.owners, node.table.owners, strict=True):
         if not way.steps and {way.column} in node.table.unique:

@@ -1,27 +1,16 @@
-"""The durable record of everything that was spent and answered.
+"""The durable record of everything that was spent and answered: the file of a `chain` of events.
+
+What may be recorded is decided in `chain`, by rules that know no file. What they rest on is kept here: *turns* (`_turn`: an
+exclusive transaction that starts by accepting what others wrote), *durable* events and *locks* (`running`).
 
 One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
 head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks what its
 anchor has seen was rolled back and is refused, as is one that is missing, damaged or not the one it was. Keep the anchor on
 another volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load.
-
-*Incidents.* A statement that fails after its charge tells its analyst that it failed, which no proof covers, so an account (a
-budget and an analyst) is closed after a few. A charge is *failed* once its incident is recorded, and also where it has neither an
-answer nor an incident and nobody runs it any more (`running`): its process was killed, and that is seen as well. It is *running*
-while it has neither and its lock is held. Nothing else of it counts: not what went wrong, not how long it took.
-
-Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge is recorded only where
-failed + running < incidents, in the same exclusive transaction that records it, holding its lock already; so failed + running <=
-incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which leaves the sum as it
-is, as no lock is taken again; only another charge makes it grow. One that finds the sum full because of statements that run waits
-for them, and is refused, uncharged, where that takes too long: an account is never closed by what still runs. So many statements
-are also the most that an account runs at a time.
-
-A `reopened` event names the failed charges that the owner forgives, never one that runs, so that it cannot make the sum wrong.
-
-*Names.* An account is known by the normal form of its analyst's name (`catalog.names`), in whatever form an event holds it.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A statement
+that finds no room because of others of its account that run waits for them, and is refused, uncharged, where that takes too
+long: an account is never closed by what still runs.
 
 *Versions.* A ledger that was made before there were `reopened` events gets room for them when the first is written, in the same
 transaction: rows, hashes and the head of the chain stay as they are, so the chain and the anchor hold before and after.
@@ -30,9 +19,7 @@ transaction: rows, hashes and the head of the chain stay as they are, so the cha
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import hashlib
-import json
 import os
 import random
 import re
@@ -40,14 +27,20 @@ import secrets
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.accounting.cost import Charge
+from dpsql.accounting.filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError
+from dpsql.kernel.chain import Account as Account
+from dpsql.kernel.chain import Broken, Chain, Event, genesis
+from dpsql.kernel.chain import Busy as Busy
+from dpsql.kernel.chain import Closed as Closed
+from dpsql.kernel.chain import Refused as Refused
 from dpsql.kernel.running import Running
 
 EVENTS = """
@@ -61,19 +54,11 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
 MAKE_ROOM = ("DROP INDEX asked", "ALTER TABLE events RENAME TO older", *EVENTS.strip().rstrip(";").split(";"),
              "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
-COLUMNS = ("seq", "kind", "at", "budget", "analyst", "digest", "data", "sql", "epsilon", "rho", "delta", "answers", "body")
+COLUMNS = ", ".join(Event._fields)
 PATIENCE = 60.0  # seconds a writer waits for its turn, or a statement for others of its account, before it gives up
 HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
 CUT_OFF = re.compile(r"\d*( [0-9a-f]{0,63})?\x00*")  # what a crash can leave of a record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """Whose spending a charge is: an analyst's, within a budget."""
-
-    budget: str
-    analyst: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +116,7 @@ class Ledger:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.executescript(SCHEMA)
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            _append(anchor, f"0 {_genesis(meta)}", create=True)
+            _append(anchor, f"0 {genesis(meta)}", create=True)
         except (OSError, sqlite3.Error):
             if made:  # half of one, which nobody could open, would stand in the way of another attempt
                 for name in ("", "-wal", "-shm"):
@@ -150,12 +135,12 @@ class Ledger:
     @property
     def identity(self) -> str:
         """What tells this ledger from any other, wherever it lies. It is no secret."""
-        return hashlib.sha256(f"identity {self._hashes[0]}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"identity {self._chain.hashes[0]}".encode()).hexdigest()[:32]
 
     @property
     def budgets(self) -> list[str]:
         """The budgets that were charged, up to the newest event this process has verified."""
-        return sorted({budget for budget, analyst in self._spent if analyst is None})
+        return self._chain.budgets
 
     @property
     def salt(self) -> int:
@@ -163,17 +148,18 @@ class Ledger:
         return self._salt
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
-               allows: Mapping[str | None, Any], incidents: int | None = None) -> int:
+               allows: Mapping[str | None, Limit], incidents: int | None = None) -> int:
         """Record a charge durably, if the limits allow it. Returns the number of the event.
 
-        `allows` maps an analyst's name, and None for the total, to the `filter.Limit` that binds; `incidents` is how many charges
+        `allows` maps an analyst's name, and None for the total, to the limit that binds; `incidents` is how many charges
         of the account may fail, None for any number. Raises, having recorded nothing, Refused where a limit would be passed,
         Closed where so many failed, Busy where too many of the account run for too long.
         """
         self._check_anchor()
         self._ready()
         self._running.end_all()  # a ledger serves one statement after another, so the last one is over
-        seq = self._in_turn(lambda: self._charge(account, charge, digest, data, sql, allows, incidents))
+        seq = self._in_turn(lambda: self._charge(lambda: self._chain.charge(
+            account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents)))
         try:
             self._publish()
         except LedgerError:
@@ -191,9 +177,7 @@ class Ledger:
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
-        key = _key(account)
-        lost = [seq for seq in self._pending.get(key, ()) if not self._running.is_running(seq)]
-        return sorted({*self._failed.get(key, ()), *lost})
+        return self._chain.failed(account)
 
     def failures(self, budget: str) -> list[Failure]:
         """Every charge of a budget that failed, oldest first: for the owner."""
@@ -202,35 +186,34 @@ class Ledger:
         accounts = {who: Account(budget=budget, analyst=who) for _, _, who, _ in charged}
         failed = {seq for account in accounts.values() for seq in self.failed(account)}
         return [Failure(seq=seq, at=at, account=accounts[who], sql=sql, forgiven=seq not in failed)
-                for seq, at, who, sql in charged if seq in failed or seq in self._forgiven]
+                for seq, at, who, sql in charged if seq in failed or seq in self._chain.forgiven]
 
     def reopen(self, account: Account) -> int:
         """Forgive the charges of an account that have failed: an explicit act of the owner. Returns how many they were."""
         self._check_anchor()
         with self._turn() as connection:
-            forgiven = self.failed(account)
-            if forgiven:
+            before = len(self._chain.forgiven)
+            if self.failed(account):
                 self._make_room(connection)
-                self._insert(connection, kind="reopened", account=account, digest="", data="", sql="", charge=NOTHING,
-                             body=json.dumps(forgiven))
+                self._insert(connection, self._chain.reopened(account))
         self._publish()
-        return len(forgiven)
+        return len(self._chain.forgiven) - before
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The answer of the same statement, on the same data, for the same account; None where there is none."""
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND normal(analyst) = ? "
-                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, *_key(account), data)
+                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.named.analyst, data)
         return rows[0][0] if rows else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         """The answers of an account on the same data whose text contains a mark, oldest first."""
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
-                          "AND instr(body, ?) > 0 ORDER BY seq", *_key(account), data, mark)
+                          "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.named.analyst, data, mark)
         return [body for body, in rows]
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
-        return self._spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
+        return self._chain.spent(budget, analyst)
 
     def refresh(self) -> None:
         """Read what other processes have written."""
@@ -273,7 +256,7 @@ class Ledger:
             raise self._damaged()
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
-        self._forget(_genesis(meta))
+        self._chain = Chain(genesis(meta), self._running.is_running)
         seen = self._anchored()  # read before the chain: what it has seen was committed by then
         self._catch_up(connection)
         self._compare(seen)
@@ -312,13 +295,13 @@ class Ledger:
             before = None
             try:
                 self._catch_up(connection)
-                before = self._head
+                before = self._chain.head
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                if self._head != before:
+                if self._chain.head != before:
                     self._forget_uncommitted(connection)
                 raise
         except sqlite3.Error:
@@ -349,33 +332,17 @@ class Ledger:
             time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - a pause, not a secret
             pause = min(1.5 * pause, 0.25)
 
-    def _charge(self, account: Account, charge: Charge, digest: str, data: str, sql: str, allows: Mapping[str | None, Any],
-                incidents: int | None) -> int:
-        seq: int = 0
+    def _charge(self, allowed: Callable[[], Event]) -> int:
+        seq = 0
         try:
             with self._turn() as connection:
-                if incidents is not None:
-                    self._check_open(account, incidents)
-                for analyst, limit in allows.items():
-                    spent = self.spent(account.budget, analyst)
-                    if not limit.allows(spent + charge):
-                        raise Refused(analyst, spent)
-                self._begin(seq := self._head[0] + 1)
-                self._insert(connection, kind="charge", account=account, digest=digest, data=data, sql=sql, charge=charge)
+                event = allowed()
+                self._begin(seq := event.seq)
+                self._insert(connection, event)
         except BaseException:
             self._running.abandon(seq)
             raise
         return seq
-
-    def _check_open(self, account: Account, incidents: int) -> None:
-        """Raise where the account has failed too often, or would have if all that runs fails."""
-        pending = self._pending.get(_key(account), set())
-        failed = self.failed(account)
-        if len(failed) >= incidents:
-            raise Closed(failed)
-        running = len(pending.difference(failed))
-        if len(failed) + running >= incidents:
-            raise Busy(running)
 
     def _begin(self, seq: int) -> None:
         try:
@@ -391,24 +358,18 @@ class Ledger:
             for step in MAKE_ROOM:
                 connection.execute(step)
 
-    def _insert(self, connection: sqlite3.Connection, *, kind: str, account: Account, digest: str, data: str, sql: str,
-                charge: Charge, answers: int | None = None, body: str | None = None) -> int:
-        seq: int = self._head[0] + 1
-        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        row = (seq, kind, at, *_key(account), digest, data, sql, charge.epsilon, charge.rho, charge.delta, answers, body)
-        link = _link(self._head[1], row)
-        connection.execute(f"INSERT INTO events ({', '.join(COLUMNS)}, hash) VALUES ({', '.join('?' * 14)})", (*row, link))
-        self._accept(row, link)
-        return seq
+    def _insert(self, connection: sqlite3.Connection, event: Event) -> None:
+        event = event._replace(analyst=normal(event.analyst))
+        link = event.link(self._chain.head[1])
+        connection.execute(f"INSERT INTO events ({COLUMNS}, hash) VALUES ({', '.join('?' * 14)})", (*event, link))
+        self._chain.accept(event, link)
 
     def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
         try:
             with self._turn() as connection:
-                budget, analyst, digest, data, sql = connection.execute(
-                    "SELECT budget, analyst, digest, data, sql FROM events WHERE seq = ? AND kind = 'charge'",
-                    (charged,)).fetchone()
-                self._insert(connection, kind=kind, account=Account(budget=budget, analyst=analyst), digest=digest, data=data,
-                             sql=sql, charge=NOTHING, answers=charged, body=body)
+                charge = Event(*connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq = ? AND kind = 'charge'",
+                                                   (charged,)).fetchone())
+                self._insert(connection, self._chain.following(charge, kind, body))
         finally:
             self._running.end(charged)
         self._publish()
@@ -431,63 +392,26 @@ class Ledger:
             raise self._damaged() from None
 
     def _read_on(self, connection: sqlite3.Connection) -> None:
-        top = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
-        if top < self._head[0]:
+        seq, link = self._chain.head
+        if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:
             raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
-        if self._head[0]:
-            row = connection.execute("SELECT hash FROM events WHERE seq = ?", (self._head[0],)).fetchone()
-            if row is None or row[0] != self._head[1]:
-                raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
-        for *row, link in connection.execute(
-                f"SELECT {', '.join(COLUMNS)}, hash FROM events WHERE seq > ? ORDER BY seq", (self._head[0],)):
-            if row[0] != self._head[0] + 1 or _link(self._head[1], tuple(row)) != link:
-                raise self._damaged(f" at event {row[0]}")
-            self._accept(tuple(row), link)
-
-    def _accept(self, row: tuple[Any, ...], link: str) -> None:
-        event = dict(zip(COLUMNS, row, strict=True))
-        charge = Charge(epsilon=event["epsilon"], rho=event["rho"], delta=event["delta"])
-        mine = _key(Account(budget=event["budget"], analyst=event["analyst"]))
-        for key in ((event["budget"], None), mine):
-            self._spent[key] = self._spent.get(key, NOTHING) + charge
-        self._follow(event, mine)
-        self._head = (event["seq"], link)
-        self._hashes[event["seq"]] = link
-
-    def _follow(self, event: Mapping[str, Any], account: tuple[str, str]) -> None:
-        """Keep which charges of an account have no answer yet, and which have failed."""
-        pending, failed = self._pending.setdefault(account, set()), self._failed.setdefault(account, set())
-        match event["kind"]:
-            case "charge":
-                pending.add(event["seq"])
-            case "answer":
-                pending.discard(event["answers"])
-            case "incident":
-                pending.discard(event["answers"])
-                failed.add(event["answers"])
-            case "reopened":
-                forgiven = json.loads(event["body"])
-                pending.difference_update(forgiven)
-                failed.difference_update(forgiven)
-                self._forgiven.update(forgiven)
-
-    def _forget(self, genesis: str) -> None:
-        """As if no event had been read."""
-        self._head, self._hashes = (0, genesis), {0: genesis}
-        self._spent: dict[tuple[str, str | None], Charge] = {}
-        self._pending: dict[tuple[str, str], set[int]] = {}
-        self._failed: dict[tuple[str, str], set[int]] = {}
-        self._forgiven: set[int] = set()
+        if seq and connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone() != (link,):
+            raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
+        for *row, link in connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq > ? ORDER BY seq", (seq,)):
+            try:
+                self._chain.accept(Event(*row), link)
+            except Broken:
+                raise self._damaged(f" at event {row[0]}") from None
 
     def _forget_uncommitted(self, connection: sqlite3.Connection) -> None:
         """After a rollback, take the sums again from what is in the file."""
-        self._forget(self._hashes[0])
+        self._chain = Chain(self._chain.hashes[0], self._running.is_running)
         self._catch_up(connection)
 
     def _publish(self) -> None:
         """Tell the anchor the newest event, before anything is released."""
         try:
-            _append(self.anchor, f"{self._head[0]} {self._head[1]}")
+            _append(self.anchor, " ".join(map(str, self._chain.head)))
         except OSError:
             raise LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
                               try_="the right to write it, and room on its disk") from None
@@ -520,10 +444,10 @@ class Ledger:
 
     def _compare(self, seen: list[tuple[int, str]]) -> None:
         for seq, link in seen:
-            if seq > self._head[0]:
+            if seq > self._chain.head[0]:
                 raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
                                   code="ledger-rolled-back", try_=PUT_BACK)
-            if self._hashes[seq] != link:
+            if self._chain.hashes[seq] != link:
                 raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back",
                                   try_=PUT_BACK)
 
@@ -534,41 +458,8 @@ def _is_refusal(fault: Exception) -> bool:
     return isinstance(fault, PermissionError) or name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
 
 
-class Refused(Exception):
-    """A charge would pass the limit of `analyst` (None: of the total). `spent` is what was charged before."""
-
-    def __init__(self, analyst: str | None, spent: Charge) -> None:
-        super().__init__("limit")
-        self.analyst, self.spent = analyst, spent
-
-
-class Closed(Exception):
-    """So many charges of an account failed that it gets no other. `failed` are their numbers."""
-
-    def __init__(self, failed: Sequence[int]) -> None:
-        super().__init__("closed")
-        self.failed = tuple(failed)
-
-
-class Busy(Exception):
-    """So many statements of an account run that, if they all failed, it would be closed."""
-
-    def __init__(self, running: int) -> None:
-        super().__init__("busy")
-        self.running = running
-
-
-def _key(account: Account) -> tuple[str, str]:
-    return account.budget, normal(account.analyst)
-
-
 def anchor_beside(path: Path) -> Path:
     return path.with_name(path.name + ".anchor")
-
-
-def _genesis(meta: Mapping[str, str]) -> str:
-    """The head of an empty chain: it binds the identity, the salt and the version."""
-    return hashlib.sha256(f"dpsql ledger {json.dumps(dict(meta), sort_keys=True)}".encode()).hexdigest()
 
 
 _OPENED: weakref.WeakSet[Ledger] = weakref.WeakSet()
@@ -583,10 +474,6 @@ def _let_go_of_inherited() -> None:
     for ledger in list(_OPENED):
         if ledger._connection is not None and ledger._pid != os.getpid():
             ledger._connection.close()
-
-
-def _link(previous: str, row: tuple[Any, ...]) -> str:
-    return hashlib.sha256((previous + json.dumps(row, ensure_ascii=True, separators=(",", ":"))).encode()).hexdigest()
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

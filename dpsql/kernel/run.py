@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from types import ModuleType
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
@@ -21,26 +20,9 @@ from dpsql.catalog.model import INCIDENTS
 from dpsql.errors import Error, Incident
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks import (
-    above,
-    balance,
-    blocks,
-    degrees,
-    join_sum,
-    keys,
-    measure,
-    partition,
-    race,
-    removals,
-    select,
-    slack,
-    smooth,
-    threshold,
-    tree,
-    vote,
-)
 from dpsql.kernel.looks.content import Content
 from dpsql.kernel.looks.context import Context
+from dpsql.kernel.looks.table import executed, look
 from dpsql.kernel.noise.source import Secure, Source
 from dpsql.kernel.publics import Publics
 from dpsql.plan.apart import taken_apart
@@ -51,37 +33,9 @@ from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import (
-    Above,
-    Balance,
-    Blocks,
-    Degrees,
-    Failing,
-    Keys,
-    Level,
-    Measure,
-    Partition,
-    Race,
-    Recursive,
-    Release,
-    Removed,
-    Request,
-    Select,
-    Slack,
-    Smooth,
-    SmoothSum,
-    Threshold,
-    Tree,
-    Vote,
-)
+from dpsql.requests import Release, Request
 
 Script: TypeAlias = Generator[Request, Any, Any]
-
-# Where requests are looked at that need to know no more than what they ask.
-LOOKS: Mapping[type, ModuleType] = {
-    Measure: measure, Select: select, Threshold: threshold, Keys: keys, Race: race, Balance: balance, Level: balance,
-    Degrees: degrees, Removed: removals, Recursive: removals, Blocks: blocks, Partition: partition, Tree: tree}
-
 
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
@@ -170,7 +124,7 @@ class Kernel:
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
-        plans = _executed(request)
+        plans = executed(request)
         known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 
@@ -193,21 +147,7 @@ class Kernel:
         return Certificate(below=below, summands=())
 
     def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Release:
-        match request:
-            case Smooth():
-                return smooth.look(request, certificates[0].rows, context)
-            case Slack():
-                return slack.look(request, certificates, context)
-            case Failing():
-                return slack.failing(request, certificates, context)
-            case Above():
-                return above.look(request, certificates[0], context)
-            case Vote():
-                return vote.look(request, certificates[0], context)
-            case SmoothSum():
-                return join_sum.look(request, taken_apart(request.plan.input, self), context)
-        found: Release = LOOKS[type(request)].look(request, context)
-        return found
+        return look(request, certificates, context, self)
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
@@ -217,17 +157,6 @@ class Kernel:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq)
-
-
-def _executed(request: Request) -> list[Summary]:
-    """The plans that a request reads, one for each of its certificates."""
-    match request:
-        case Slack() | Failing():
-            return [test.plan for test in request.tests]
-        case Blocks() | Partition() | Tree():
-            return [request.cells]
-        case _:
-            return [request.plan]
 
 
 def _resumed(script: Script, begun: Request | Exception) -> Script:

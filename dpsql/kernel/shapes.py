@@ -111,7 +111,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
         case UnionAll() | SetOperation():
             require(all(len(side) == len(node.columns) for side in sides) and len(sides) > 1 and len(node.columns) > 0)
             require(isinstance(node, UnionAll) or (node.kind in ("intersect", "except") and is_flag(node.all)))
-            for (name, _), *parts in zip(node.columns, *(side.values() for side in sides), strict=True):
+            for (name, _), *parts in zip(node.columns, *([side[name] for name in side] for side in sides), strict=True):
                 hull = _hull(parts)
                 yield name, hull if isinstance(node, UnionAll) else parts[0]
         case Truncate() | TruncateKeys():
@@ -143,7 +143,8 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
 def _read(node: Scan) -> Iterator[tuple[str, Column]]:
     """The declared columns, and the owners that are none of them; a declared column that is an owner is the owner's."""
     table, read = node.table, dict(node.columns)
-    require(set(read.values()) <= table.columns.keys() and len(set(node.owners)) == len(node.owners) == len(table.owners))
+    require({name for _, name in node.columns} <= table.columns.keys())
+    require(len(set(node.owners)) == len(node.owners) == len(table.owners))
     require(is_flag(table.public) and bool(table.owners) is not table.public)
     for column, name in node.columns:
         declared = table.columns[name]
@@ -287,7 +288,8 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed where a summary reads what is not there."""
+    """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
+    require(not isinstance(plan, Tally) or plan.in_engine is False)
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -296,6 +298,7 @@ def check_summary(plan: Node, below: Columns) -> None:
                 size(part, below)
             if isinstance(part, Quantizer):
                 ends_of(part)
+    require(not isinstance(plan, Tally) or is_flag(plan.in_engine))
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
     require(getattr(plan, "in_engine", False) is False)  # what is fetched has no key that no client could read

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, conjuncts, predicate, rewrite
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, all_of, columns, conjuncts, predicate, rewrite
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -20,7 +20,6 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.plan.rules.push_equalities import all_of
 
 MOST_RELATIONS = 6  # as there are up to two to this power of residual joins
 Some = frozenset[int]

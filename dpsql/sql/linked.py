@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, columns, conjuncts, rewrite
+from dpsql.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import without_null
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.push_equalities import TRUE, all_of
 from dpsql.sql.grouping import Grouping
 from dpsql.sql.inner_groups import grouped
 from dpsql.sql.owners import say_owners

@@ -14,13 +14,12 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, columns, conjuncts
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql import typing
 from dpsql.sql.owners import same_owner
 from dpsql.sql.places import span_of

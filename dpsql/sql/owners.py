@@ -11,11 +11,10 @@ from dataclasses import replace
 from itertools import product
 
 from dpsql.catalog.model import Catalog, ForeignKey, Table
-from dpsql.plan.expr.nodes import Call, Ref
+from dpsql.plan.expr.nodes import Call, Ref, all_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.rules.push_equalities import all_of
 from dpsql.sql.scope import Origin
 from dpsql.sql.world import World
 from dpsql.types import Type

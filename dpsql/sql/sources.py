@@ -10,12 +10,11 @@ from sqlglot import exp
 from dpsql.catalog.model import Catalog, Table
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr
+from dpsql.plan.expr.nodes import TRUE, Expr, all_of
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.rules.push_equalities import TRUE, all_of
 from dpsql.sql import typing
 from dpsql.sql.body import Body
 from dpsql.sql.lists import half_join

@@ -19,7 +19,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimal import optimal
 from dpsql.workload.domain import Domain
 from dpsql.workload.factors import Array, Dense, Factor, Total
-from dpsql.workload.workload import Workload, joined
+from dpsql.workload.workload import Workload, joined, product_of
 
 
 def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4, total: float = 0.0) -> Strategy | Refusal:
@@ -109,4 +109,4 @@ def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e
 
 def _only_block(strategy: Strategy) -> tuple[Factor, ...]:
     (block,) = strategy.blocks
-    return block.product(strategy.domain).factors
+    return product_of(block, strategy.domain).factors

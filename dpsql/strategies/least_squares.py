@@ -14,7 +14,7 @@ from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity
-from dpsql.workload.workload import Product, Workload, joined
+from dpsql.workload.workload import Product, Workload, joined, product_of
 
 UNEVEN = 2**12  # times, at most, that a column of a p-Identity strategy is as long as its own entry
 WORST = 1e8  # condition of a matrix that is inverted
@@ -65,7 +65,7 @@ class LeastSquares(Strategy):
 
     @cached_property
     def _products(self) -> tuple[Product, ...]:
-        return tuple(block.product(self.domain) for block in self.measured)
+        return tuple(product_of(block, self.domain) for block in self.measured)
 
     @cached_property
     def _solved(self) -> tuple[Solvable, ...]:
@@ -74,7 +74,7 @@ class LeastSquares(Strategy):
     @cached_property
     def _normal(self) -> Array:
         self.domain.small("least squares with variances over several blocks")
-        return np.asarray(sum(block.product(self.domain).gram() / block.scale**2 for block in self.measured))
+        return np.asarray(sum(product_of(block, self.domain).gram() / block.scale**2 for block in self.measured))
 
     @cached_property
     def _covariance(self) -> Array:

@@ -31,7 +31,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
 from dpsql.workload.factors import Array, Factor, Identity
 from dpsql.workload.implicit import PIdentity as PIdentity
-from dpsql.workload.workload import Workload, joined
+from dpsql.workload.workload import Workload, joined, product_of
 
 LONG = 1024  # cells, or values of an attribute, that descent is tried for
 ENDED = 4096  # of them, where the Gram matrix has two ends, as that of prefix sums and of all ranges
@@ -117,7 +117,7 @@ def tables(workload: Workload) -> list[Array]:
     own = max(made.weights.get(axes, 0.0), LEAST_OWN)
     for block, weight in zip(made.blocks, made.weights.values(), strict=True):
         if block.axes != axes:
-            rows.append(block.product(made.domain).dense() * (weight / own))
+            rows.append(product_of(block, made.domain).dense() * (weight / own))
     start = np.vstack(rows) if rows else np.zeros((0, workload.domain.size))
     return [start * (1 + 0.05 * _scattered(start.shape))] if 0 < len(start) <= MOST_TABLES else []
 

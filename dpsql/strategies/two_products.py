@@ -20,7 +20,7 @@ import scipy
 
 from dpsql.strategies.base import Block, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
-from dpsql.workload.workload import Product, Workload
+from dpsql.workload.workload import Product, Workload, product_of
 
 NOTHING = 1e-10  # of an attribute's share
 UNSEEN = 1e-8  # of a query's squared norm, where nothing is measured
@@ -67,7 +67,7 @@ class TwoProducts(Strategy):
     @cached_property
     def _products(self) -> tuple[Product, Product]:
         one, other = self.measured
-        return one.product(self.domain), other.product(self.domain)
+        return product_of(one, self.domain), product_of(other, self.domain)
 
     @cached_property
     def _common(self) -> list[Common]:

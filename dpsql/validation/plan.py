@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost, amount
-from dpsql.accounting.filter import purses
+from dpsql.accounting.purse import purses
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported

@@ -18,11 +18,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from dpsql.workload.domain import Domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
 from dpsql.workload.matrices import Exact, Matrix
-from dpsql.workload.workload import Product
 
 Noise: TypeAlias = Literal["gaussian", "laplace"]
 
@@ -53,13 +51,6 @@ class Block:
     @property
     def rows(self) -> int:
         return math.prod(self.shape)
-
-    def product(self, domain: Domain) -> Product:
-        """The same queries over all attributes."""
-        factors: list[Factor] = [Total(size) for size in domain.shape]
-        for axis, factor in zip(self.axes, self.factors, strict=True):
-            factors[axis] = factor
-        return Product(tuple(factors))
 
     def measure(self, marginal: Exact) -> Exact:
         """The exact answers over a marginal of integers."""

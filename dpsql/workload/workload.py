@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.workload.blocks import Block
 from dpsql.workload.domain import Attribute, Domain, room
 from dpsql.workload.factors import Array, Exact, Factor, Total
 
@@ -81,6 +82,14 @@ class Product:
         for factor in self.factors:
             norms = np.asarray(np.kron(norms, factor.row_norms2()), dtype=float)
         return norms
+
+
+def product_of(block: Block, domain: Domain) -> Product:
+    """The queries of a block over all attributes."""
+    factors: list[Factor] = [Total(size) for size in domain.shape]
+    for axis, factor in zip(block.axes, block.factors, strict=True):
+        factors[axis] = factor
+    return Product(tuple(factors))
 
 
 @dataclass(frozen=True)

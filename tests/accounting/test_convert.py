@@ -12,8 +12,9 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
-from dpsql.accounting.convert import delta_of, epsilon_of, rho_of, tight_epsilon
+from dpsql.accounting.convert import delta_of, rho_of
 from dpsql.accounting.cost import Charge, concentrated, pure
+from dpsql.accounting.reports import epsilon_of, tight_epsilon
 
 pytest.importorskip("dp_accounting", reason="the oracle of these tests")
 

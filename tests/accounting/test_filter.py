@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dpsql.accounting.convert import delta_of, rho_of
 from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.filter import Limit, limit, purse
+from dpsql.accounting.filter import Limit, limit
+from dpsql.accounting.purse import purse
 from dpsql.catalog.price import Price, price
 
 MILLIONTH = Fraction(1, 10**6)

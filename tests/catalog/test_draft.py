@@ -12,9 +12,9 @@ from worlds import world
 
 from dpsql.backends.duckdb import DuckReader, open_files
 from dpsql.catalog.draft import draft
-from dpsql.catalog.model import Catalog, Domain, Entity, ForeignKey
+from dpsql.catalog.model import Catalog, Domain, Entity, ForeignKey, TableSchema
 from dpsql.catalog.policy import parse_policy
-from dpsql.catalog.schema import TableSchema, fit
+from dpsql.catalog.schema import fit
 from dpsql.errors import OperationalError, PolicyError
 
 

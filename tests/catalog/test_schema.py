@@ -13,9 +13,9 @@ import pytest
 from worlds import POLICY, SCHEMA, world
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep
+from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep, TableSchema
 from dpsql.catalog.policy import parse_policy
-from dpsql.catalog.schema import TableSchema, carried_as, fit
+from dpsql.catalog.schema import carried_as, fit
 from dpsql.errors import PolicyError
 from dpsql.types import Interval, Type
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from dpsql.catalog.model import ColumnPolicy, Entity, ForeignKey
+from dpsql.catalog.model import ColumnPolicy, Entity, ForeignKey, TableSchema
 from dpsql.catalog.policy import parse_policy
-from dpsql.catalog.schema import TableSchema, fit
+from dpsql.catalog.schema import fit
 from dpsql.catalog.smartnoise import FLAGS, OPTIONS, imported
 from dpsql.errors import OperationalError, PolicyError
 

@@ -16,7 +16,7 @@ from oracle.statements import KINDS, Asked, Writer
 from oracle.worlds import world_of
 
 from dpsql.engine import Session, answer, workload
-from dpsql.errors import Error, Incident
+from dpsql.errors import Error, Incident, InternalError
 from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
@@ -177,6 +177,8 @@ def outcome_of(asked: Asked, session: Session) -> str:
                 answer(text, session, {name: value for name, value in asked.parameters.items() if f"${name}" in text})
     except Incident:
         return "Incident"
+    except InternalError as fault:  # a fault of planning, or a claim that is not borne out
+        return f"!{fault.code}: {fault}"[:200]
     except Error as fault:
         return f"{type(fault).__name__} {fault.code}"
     except Exception as fault:

@@ -94,17 +94,40 @@ class Loud:
         return weight > 0 and self._draw.random() < 0.8
 
 
+class Cursor:
+    """The one cursor of a database, as a connection from which it is taken for each query. A text is parsed once for a family."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any]) -> None:
+        self._cursor, self._parsed = cursor, parsed
+
+    def cursor(self) -> Cursor:
+        return self
+
+    @property
+    def description(self) -> Any:
+        return self._cursor.description
+
+    def execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        if sql not in self._parsed:
+            self._parsed[sql], = self._cursor.extract_statements(sql)
+        return self._cursor.execute(self._parsed[sql])
+
+    def close(self) -> None:
+        pass
+
+
 class Reader:
-    """A database in memory. Every statement is executed once, and remembered until `forget`."""
+    """A database in memory. Every statement is executed once, and remembered until `forget`.
+
+    `like` is the reader of a database that differs from it in some tables alone: what reads none of these is read there.
+    """
 
     version = "v1"
 
-    def __init__(self, world: World) -> None:
-        connection = duckdb.connect(":memory:", config={"threads": 1})
-        for statement in world.statements:
-            connection.execute(statement)
-        lock_down(connection)
-        self._below = DuckReader(connection, "v1")
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], like: Reader | None = None,
+                 other: Sequence[str] = ()) -> None:
+        self._below = DuckReader(Cursor(cursor, parsed), "v1")  # type: ignore[arg-type]
+        self._like, self._other = like, [f'"{name}"' for name in other]
         self.seen: dict[tuple[str, str], Any] = {}
         self.planned: dict[tuple[str, str], None] = {}
         self.serving = False
@@ -116,14 +139,19 @@ class Reader:
         if not self.serving:
             self.planned[how, sql] = None
         if (how, sql) not in self.seen:
-            try:
-                self.seen[how, sql] = getattr(self._below, how)(sql)
-            except Exception as fault:
-                self.seen[how, sql] = fault
+            self.seen[how, sql] = self._found(how, sql)
         found = self.seen[how, sql]
         if isinstance(found, Exception):
             raise found
         return found
+
+    def _found(self, how: str, sql: str) -> Any:
+        try:
+            if self._like is not None and not any(name in sql for name in self._other):
+                return self._like._once(how, sql)
+            return getattr(self._below, how)(sql)
+        except Exception as fault:
+            return fault
 
     def rows(self, sql: str) -> Any:
         return list(self._once("rows", sql))
@@ -136,9 +164,6 @@ class Reader:
 
     def schema(self) -> Mapping[str, TableSchema]:
         return self._below.schema()
-
-    def close(self) -> None:
-        self._below.close()
 
 
 @dataclass(frozen=True)
@@ -181,14 +206,29 @@ class Family:
     kernels: dict[str | None, Kernel] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.readers = {None: Reader(self.world)}
-        self.readers |= {name: Reader(without) for name, without in self.world.neighbours()}
+        self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()
+        worlds = {None: self.world, **dict(self.world.neighbours())}
+        cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
+        lock_down(self._engine)
+        self.readers = {None: Reader(cursors.pop(None), self._parsed)}
+        for name, cursor in cursors.items():
+            other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
+            self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
         self.kernels = {name: Kernel(reader, Book()) for name, reader in self.readers.items()}  # type: ignore[arg-type]
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,
                             lambda table, column: [row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
         self.entity = self._catalog.entity
+
+    def _database(self, name: str, world: World) -> duckdb.DuckDBPyConnection:
+        """One of the worlds, as a database of the same engine. Statements read no other."""
+        self._engine.execute(f"ATTACH ':memory:' AS {name}")
+        cursor = self._engine.cursor()
+        cursor.execute(f"USE {name}")
+        for statement in world.statements:
+            cursor.execute(statement)
+        return cursor
 
     def session(self, seed: int, name: str | None = None) -> Session:
         """A connection to one of the worlds that records what it asks."""
@@ -198,12 +238,12 @@ class Family:
                        scratch=SCRATCH, price=price(epsilon=1), policy="p")
 
     def forget(self) -> None:
+        self._parsed.clear()
         for reader in self.readers.values():
             reader.forget()
 
     def close(self) -> None:
-        for reader in self.readers.values():
-            reader.close()
+        self._engine.close()
 
 
 def differing(family: Family) -> Iterator[tuple[str, str]]:

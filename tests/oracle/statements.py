@@ -29,7 +29,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
-KINDS = {"select": 34, "layers": 26, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
+KINDS = {"select": 30, "plain": 8, "layers": 26, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
 """Kinds of statements, and how often they are drawn."""
 
 
@@ -106,6 +106,14 @@ class Writer:
         options = self.options(source)
         limited = any(option.startswith(("bound", "clip")) for option in options)
         return self.asked("select", self.query(source, options=options, simple=limited and self.chance(0.9)))
+
+    def plain(self) -> Asked:
+        """Sums over the rows of one table, of which an entity has several."""
+        source = self.table(self.draw.choice(["visits", "visits", "notes" if "notes" in self.world.tables else "visits"]), self.fresh("t"))
+        keys = self.keys(source)[:1] if self.chance(0.3) else []
+        shown = ", ".join([*(f"{key} AS {self.fresh('k')}" for key in keys), *self.sums(source)])
+        text = f"{self.opened([self.price(), f'max_rows = {self.draw.choice([2, 3, 4])}'])}{shown} FROM {source.text}"
+        return self.asked("plain", f"{text}{self.where(source, share=0.2)}{f' GROUP BY {keys[0]}' if keys else ''}")
 
     def asked(self, kind: str, *texts: str, **options: Any) -> Asked:
         used = {name: value for name, value in self.parameters.items() if any(f"${name}" in text for text in texts)}

@@ -23,7 +23,7 @@ from strength import Strength, stacked, strengths
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.laws import Kind, Law
 from dpsql.audit.looked import Looked, requests_of
-from dpsql.kernel.noise import gaussian, laplace
+from dpsql.kernel.noise import samplers
 from dpsql.kernel.noise.source import Secure
 from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure
 
@@ -176,33 +176,33 @@ def exact_of(asked: Asked, folder: Path) -> list[Numbers]:
 
 def scaled(part: float) -> Plant:
     def less(patch: pytest.MonkeyPatch) -> None:
-        for module in (laplace, gaussian):
-            add = module.add
-            patch.setattr(module, "add", lambda numbers, scale, add=add: add(numbers, scale * part))
+        for name in ("laplace", "gaussian"):
+            add = getattr(samplers, name)
+            patch.setattr(samplers, name, lambda numbers, scale, add=add: add(numbers, scale * part))
 
     return less
 
 
 def a_sigma_taken_for_a_variance(patch: pytest.MonkeyPatch) -> None:
-    add = gaussian.add
-    patch.setattr(gaussian, "add", lambda numbers, sigma: add(numbers, math.sqrt(sigma)))
+    add = samplers.gaussian
+    patch.setattr(samplers, "gaussian", lambda numbers, sigma: add(numbers, math.sqrt(sigma)))
 
 
 def a_deviation_taken_for_a_scale(patch: pytest.MonkeyPatch) -> None:
-    add = laplace.add
-    patch.setattr(laplace, "add", lambda numbers, scale: add(numbers, scale / math.sqrt(2)))
+    add = samplers.laplace
+    patch.setattr(samplers, "laplace", lambda numbers, scale: add(numbers, scale / math.sqrt(2)))
 
 
 def twice_in_a_row(patch: pytest.MonkeyPatch) -> None:
     """Two neighbouring groups share their noise, so that their difference is exact."""
-    for module in (laplace, gaussian):
-        add = module.add
+    for name in ("laplace", "gaussian"):
+        add = getattr(samplers, name)
 
         def again(numbers: Any, scale: float, add: Any = add) -> list[int]:
             pieces = add([0] * (-(-len(numbers) // 2)), scale)
             return [number + pieces[i // 2] for i, number in enumerate(numbers)]
 
-        patch.setattr(module, "add", again)
+        patch.setattr(samplers, name, again)
 
 
 @pytest.mark.parametrize("plant, name, times", [

@@ -86,7 +86,7 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
             return vote.Voted(yes=context.noise.coin(1, 1) if np.isinf(weights).all() else bool(np.isinf(weights[0])))
         return vote.Voted(yes=context.noise.coin(int(weights[0] / weights.sum() * 2**50), 50))
 
-    patch.setattr("dpsql.kernel.run.vote.look", look)
+    patch.setattr("dpsql.kernel.looks.vote.look", look)
 
 
 def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from audits import Pair, audit, person, prepared, visit
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.kernel.extensions.degrees import Arcs, projected
 from dpsql.kernel.looks import degrees as look

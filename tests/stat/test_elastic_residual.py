@@ -19,7 +19,7 @@ from audits import outcome
 from joined_worlds import POLICY, Small
 from sessions import session_of
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, Prepared, Remembering
 from dpsql.catalog.price import exact

@@ -11,11 +11,11 @@ import pytest
 from audits import Pair, audit, person, visit
 from sessions import session_of
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.engine import answer
 from dpsql.errors import Incident
 from dpsql.kernel.looks.content import Learned
-from dpsql.kernel.noise import gaussian, laplace
+from dpsql.kernel.noise import samplers
 from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
@@ -53,13 +53,13 @@ def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
 
 
 def halved_laplace(patch: pytest.MonkeyPatch) -> None:
-    add = laplace.add
-    patch.setattr(laplace, "add", lambda values, scale: add(values, scale / 2))
+    add = samplers.laplace
+    patch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 2))
 
 
 def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
-    add = gaussian.add
-    patch.setattr(gaussian, "add", lambda values, sigma: add(values, sigma / 2))
+    add = samplers.gaussian
+    patch.setattr(samplers, "gaussian", lambda values, sigma: add(values, sigma / 2))
 
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from audits import Pair, audit, person, visit
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.kernel.extensions import removals
 from dpsql.kernel.looks import removals as look

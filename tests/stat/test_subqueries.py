@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from audits import Numbers, Pair, person, prepared, visit
 
-from dpsql.accounting.convert import epsilon_of
+from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import Finding, lower_bound
 from dpsql.audit.prepared import Prepared
 from dpsql.catalog.price import exact

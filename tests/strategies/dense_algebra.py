@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.strategies.base import Strategy
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Factor, Total
-from dpsql.workload.workload import Product, Workload, joined
+from dpsql.workload.workload import Product, Workload, joined, product_of
 
 
 def line(*factors: Factor) -> Workload:
@@ -27,7 +27,7 @@ def products(factors: Sequence[Factor], sizes: Sequence[int]) -> Workload:
 
 def measured(strategy: Strategy) -> np.ndarray:
     """All measured queries over their noise."""
-    return np.concatenate([block.product(strategy.domain).dense().astype(float) / block.scale for block in strategy.blocks])
+    return np.concatenate([product_of(block, strategy.domain).dense().astype(float) / block.scale for block in strategy.blocks])
 
 
 def cost(strategy: Strategy) -> float:
@@ -63,7 +63,7 @@ def variances(strategy: Strategy, workload: Workload) -> np.ndarray:
 
 def by_definition(strategy: Strategy, workload: Workload, table: np.ndarray, noise: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The strategy's answers for a table and given noise, and those of weighted least squares over all that was measured."""
-    exact = [block.product(strategy.domain).apply(table.reshape(strategy.domain.shape)).reshape(-1) for block in strategy.blocks]
+    exact = [product_of(block, strategy.domain).apply(table.reshape(strategy.domain.shape)).reshape(-1) for block in strategy.blocks]
     answers = [y + z for y, z in zip(exact, noise, strict=True)]
     weighted = np.concatenate([y / block.scale for y, block in zip(answers, strategy.blocks, strict=True)])
     cells = np.linalg.lstsq(measured(strategy), weighted, rcond=1e-13)[0]

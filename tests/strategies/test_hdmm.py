@@ -19,7 +19,7 @@ from dpsql.strategies.two_products import TwoProducts
 from dpsql.strategies.union import Union
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Total
-from dpsql.workload.workload import Product, Workload, reduced
+from dpsql.workload.workload import Product, Workload, product_of, reduced
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 from workload_cases import ADULT8, sf1  # noqa: E402
@@ -52,7 +52,7 @@ def test_the_census_workload_is_answered_by_a_union() -> None:
     assert isinstance(made, TwoProducts) and made.sensitivity.exact
     assert made.sensitivity.value <= 1 + 1e-9
     table = RANDOM.integers(0, 5, small.domain.shape)
-    exact = [block.product(small.domain).apply(table).reshape(-1) for block in made.blocks]
+    exact = [product_of(block, small.domain).apply(table).reshape(-1) for block in made.blocks]
     assert np.allclose(made.reconstruct(exact, small), small.apply(table), atol=1e-3)
 
 
@@ -161,7 +161,7 @@ def test_two_groups_gain_from_each_other_and_agree() -> None:
     assert isinstance(made, TwoProducts)
     assert rmse(made, asked) < 10.6  # published: union 11.268, marginals 11.328, product 18.56
     table = RANDOM.integers(0, 9, asked.domain.size)
-    ours = made.reconstruct([block.product(asked.domain).apply(table.reshape(64, 64)).reshape(-1) + RANDOM.normal(size=block.rows) * 1e6
+    ours = made.reconstruct([product_of(block, asked.domain).apply(table.reshape(64, 64)).reshape(-1) + RANDOM.normal(size=block.rows) * 1e6
                              for block in made.blocks], asked)
     rows, columns = ours[:2080], ours[2080:]
     assert rows[63] == pytest.approx(columns[63])  # the range over all values, asked along both attributes

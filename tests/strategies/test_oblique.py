@@ -16,7 +16,7 @@ from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Oblique, Residuals
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
-from dpsql.workload.workload import Product, Workload, joined
+from dpsql.workload.workload import Product, Workload, joined, product_of
 
 RANDOM = np.random.default_rng(19)
 
@@ -92,7 +92,7 @@ def test_answers_are_those_of_least_squares() -> None:
     workload = several()
     made = planned(plan(workload))
     table = RANDOM.integers(0, 100, workload.domain.size)
-    exact = [block.product(made.domain).apply(table.reshape(made.domain.shape)).reshape(-1) for block in made.blocks]
+    exact = [product_of(block, made.domain).apply(table.reshape(made.domain.shape)).reshape(-1) for block in made.blocks]
     assert np.allclose(made.reconstruct(exact, workload), workload.apply(table), atol=1e-6)
     noise = [RANDOM.normal(size=block.rows) * block.scale for block in made.blocks]
     ours, theirs = by_definition(made, workload, table, noise)

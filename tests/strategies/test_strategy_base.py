@@ -13,7 +13,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.plain import AsAsked, plan_cells, plan_queries
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Total
-from dpsql.workload.workload import Product, Workload
+from dpsql.workload.workload import Product, Workload, product_of
 
 RANDOM = np.random.default_rng(5)
 
@@ -28,7 +28,7 @@ def blocks() -> tuple[Block, ...]:
 
 
 def dense(blocks: tuple[Block, ...], shape: tuple[int, ...]) -> np.ndarray:
-    return np.concatenate([block.product(domain(*shape)).dense() / block.scale for block in blocks])
+    return np.concatenate([product_of(block, domain(*shape)).dense() / block.scale for block in blocks])
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -85,7 +85,7 @@ def test_variances_and_answers_of_least_squares(strategy: LeastSquares) -> None:
     assert np.allclose(strategy.variances(workload, price=2.0), most / 4 * np.diag(queries @ covariance @ queries.T))
     table = RANDOM.integers(0, 100, size=(3, 2, 5))
     noise = [RANDOM.normal(size=block.rows) * block.scale for block in strategy.measured]
-    given = [block.product(strategy.domain).apply(table).reshape(-1) + z for block, z in zip(strategy.measured, noise, strict=True)]
+    given = [product_of(block, strategy.domain).apply(table).reshape(-1) + z for block, z in zip(strategy.measured, noise, strict=True)]
     weighted = np.concatenate([y / block.scale for y, block in zip(given, strategy.measured, strict=True)])
     expected = queries @ np.linalg.lstsq(matrix, weighted, rcond=None)[0]
     assert np.allclose(strategy.reconstruct(given, workload), expected)

@@ -62,9 +62,9 @@ class Listed:
 
     def _weight(self) -> str:
         """What one row adds: its value, or 1 where it counts."""
-        if not self.plan.values:
+        if not self.plan.summed:
             return "CAST(1 AS BIGINT)"
-        value, = (f"t1.{quote(value)}" for value in self.plan.values)
+        value, = (f"t1.{quote(value)}" for value in self.plan.summed)
         if isinstance(self.plan.summand, Count):
             return f"CAST((CASE WHEN {value} IS NOT NULL THEN 1 ELSE 0 END) AS BIGINT)"
         return f"COALESCE({value}, CAST(0 AS BIGINT))"

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Protocol
 
-from dpsql.kernel.noise import coin, gaussian, laplace, selection, student
+from dpsql.kernel.noise import samplers, student
 
 
 class Source(Protocol):
@@ -50,22 +51,22 @@ class Secure:
     """
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
-        return laplace.add(values, scale)
+        return samplers.laplace(values, scale)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
-        return gaussian.add(values, sigma)
+        return samplers.gaussian(values, sigma)
 
     def student(self, values: Sequence[int], scale: float) -> list[int]:
         return student.add(values, scale)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
-        return selection.exponential(scores, scale)
+        return samplers.exponential(scores, scale)
 
     def flip(self, scores: Sequence[int], scale: float) -> int:
-        return selection.permute_and_flip(scores, scale)
+        return samplers.permute_and_flip(scores, scale)
 
     def below(self, end: int) -> int:
-        return coin.below(end)
+        return secrets.randbelow(end)
 
     def coin(self, weight: int, bits: int) -> bool:
-        return coin.flip(weight, bits)
+        return secrets.randbits(bits) < weight

@@ -160,6 +160,9 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
             return expr
 
 
+TRUE = Literal(value=True, type=Type.BOOLEAN)
+
+
 def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
     """The parts of a condition that AND joins; none for no condition."""
     if condition is None:
@@ -167,3 +170,11 @@ def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
     if isinstance(condition, Call) and condition.function == "and":
         return tuple(part for arg in condition.args for part in conjuncts(arg))
     return (condition,)
+
+
+def all_of(parts: list[Expr]) -> Expr | None:
+    """The conjunction of conditions; None for none."""
+    result: Expr | None = None
+    for part in parts:
+        result = part if result is None else Call(function="and", args=(result, part), type=Type.BOOLEAN)
+    return result

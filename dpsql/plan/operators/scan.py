@@ -24,10 +24,12 @@ class Scan(Node):
     Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
     rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
     row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
-    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped. Where the
-    owner alone is a key, an entity has one row; otherwise their number is not bounded here: `Truncate` does that. Where entities
-    are of several kinds, the name is carried with the number of its kind, and different entities have different names: n * k + i
-    with 0 <= i < k tells n and i, and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped; and, where a foreign key of
+    the row holds the name, those with a NULL beside it, as they reference no row and stay when the entity leaves. (That a key
+    without a NULL references a row that is there is the policy's word.) Where the owner alone is a key, an entity has one row;
+    otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is carried
+    with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i, and so
+    does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
 
     Widening never raises: whole numbers and numbers fit into their wide types, and moments of another unit that do not are NULL.
     Caps are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly and
@@ -128,6 +130,7 @@ class Scan(Node):
             named = f"t{at}.{quote(way.column)}"
             carried.setdefault(owner, _named(named, way))
             tests += [] if way.not_null else [f"{named} IS NOT NULL"]
+            tests += [f"t{at}.{quote(column)} IS NOT NULL" for column in way.beside]
         tests += [to_sql(condition, carried)] if condition is not None else []
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         return f"SELECT {', '.join(f'{printed} AS {quote(column)}' for column, printed in carried.items())} FROM {source}{where}"

@@ -44,8 +44,8 @@ class Shares(Summary):
             raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
-        if set(self.owners) & {*self.summand.columns, *self._cells}:
-            raise InvalidPlan("a summand reads a name that is printed in another column")
+        if set(self.owners) & {*self._cells}:
+            raise InvalidPlan("a name is printed in another column, and is no cell")
         for cell in self._cells:
             if self.input.field(cell).facts.type is not Type.BIGINT or self.input.field(cell).facts.nullable:
                 raise InvalidPlan("cells are whole numbers")
@@ -70,28 +70,28 @@ class Shares(Summary):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.owners))
-        total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in self.values))
+        total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in self.summed))
         return (f"SELECT {keys}, {saturated(total, LARGEST)} AS {quote(WEIGHT)} FROM ({self.listed(below[0])}) AS t1 "
                 f"GROUP BY {keys}")
 
     @property
-    def values(self) -> list[str]:
+    def summed(self) -> list[str]:
         """The columns of `listed` that the summand adds up."""
         return [f"#{i}" for i in range(len(self.summand.cells(columns_of("t0", self.input), dict(self.input.env))))]
 
     def listed(self, below: str) -> str:
-        """The rows before those of a set are added up: their names in rising order, their cell, and `values`."""
+        """The rows before those of a set are added up: their names in rising order, their cell, and `summed`."""
         names = columns_of("t0", self.input)
         cells = self.summand.cells(names, dict(self.input.env))
         printed = {owner: self._name(names[owner], self.input.env[owner]) for owner in self.owners}
         parts = [f"{self._present(owner, printed)} AS {quote(owner)}" for owner in self.owners]
         parts += [f"{names[cell]} AS {quote(cell)}" for cell in self._cells]
-        parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, self.values, strict=True)]
+        parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, self.summed, strict=True)]
         source = f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
         if all(self.input.env[owner].nullable for owner in self.owners):
             source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
         for low, high in network(self.owners):
-            source = self._compared(source, low, high, [*self._cells, *self.values])
+            source = self._compared(source, low, high, [*self._cells, *self.summed])
         return source
 
     @staticmethod

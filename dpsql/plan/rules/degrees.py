@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Ref, columns, rewrite
+from dpsql.plan.expr.nodes import Expr, Ref, all_of, columns, rewrite
 from dpsql.plan.node import Field, Node, PublicFacts, fold
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.constants import Constants
@@ -22,7 +22,6 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.rules.push_equalities import all_of
 from dpsql.types import Interval, Span, Type
 
 TAIL, HEAD, DEGREE = "tail", "head", "degree"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.plan.expr.nodes import Expr, Ref, conjuncts, rewrite
+from dpsql.plan.expr.nodes import Expr, Ref, all_of, conjuncts, rewrite
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
@@ -14,7 +14,6 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.rules.limit_rows import row_order
-from dpsql.plan.rules.push_equalities import all_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

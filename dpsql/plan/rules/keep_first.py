@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.expr.limits import limit_of
-from dpsql.plan.expr.nodes import Ref, conjuncts
+from dpsql.plan.expr.nodes import Ref, all_of, conjuncts
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
@@ -13,7 +13,6 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
-from dpsql.plan.rules.push_equalities import all_of
 
 
 def keep_first(plan: Node) -> Node:

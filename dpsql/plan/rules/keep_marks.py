@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
+from dpsql.plan.expr.nodes import Call, Expr, Ref, all_of, conjuncts
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.rules.push_equalities import all_of
 
 
 def keep_marks(plan: Node) -> Node:

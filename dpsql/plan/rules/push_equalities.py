@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.plan.expr.nodes import Call, Expr, Literal, columns, conjuncts
+from dpsql.plan.expr.nodes import TRUE, Call, Expr, all_of, columns, conjuncts
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.types import Type
-
-TRUE = Literal(value=True, type=Type.BOOLEAN)
 
 
 def push_equalities(plan: Node) -> Node:
@@ -34,14 +31,6 @@ def push_equalities(plan: Node) -> Node:
         return below if condition is None else Filter(input=below, condition=condition)
 
     return rebuild(plan, change)
-
-
-def all_of(parts: list[Expr]) -> Expr | None:
-    """The conjunction of conditions; None for none."""
-    result: Expr | None = None
-    for part in parts:
-        result = part if result is None else Call(function="and", args=(result, part), type=Type.BOOLEAN)
-    return result
 
 
 def _push(node: Node, part: Expr) -> Node | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.plan.expr.nodes import Expr, Ref, columns, conjuncts, rewrite
+from dpsql.plan.expr.nodes import Expr, Ref, all_of, columns, conjuncts, rewrite
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.push_equalities import all_of
 
 
 def push_filters(plan: Node) -> Node:

@@ -16,7 +16,7 @@ from laws.texts import HOUSEHOLD, TEXTS
 
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, conjuncts
+from dpsql.plan.expr.nodes import TRUE, Call, Expr, Literal, Ref, all_of, conjuncts
 from dpsql.plan.node import InvalidPlan, Node, fold
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -30,7 +30,7 @@ from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.limit_keys import limit_keys
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.push_equalities import TRUE, all_of, push_equalities
+from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.plan.rules.push_filters import push_filters
 from dpsql.types import Type
 

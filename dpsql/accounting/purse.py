@@ -1,0 +1,36 @@
+"""What one statement may spend, by the price that it is given."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpsql.accounting.convert import rho_of
+from dpsql.accounting.cost import ATTO, NANO, Cost, pure
+from dpsql.catalog.price import Price
+
+
+def purse(price: Price, *, concentrated: bool) -> Cost:
+    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+
+    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget:
+    both are rounded down to what the ledger can count.
+    """
+    if price.rho is not None:
+        return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
+    assert price.epsilon is not None
+    delta = _down(price.delta / 2, ATTO)
+    if concentrated:
+        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta / 2), NANO), delta=delta)
+    return pure(_down(price.epsilon, NANO), delta)
+
+
+def purses(price: Price) -> list[Cost]:
+    """What a statement of this price may spend in each account that it can be held in, a pure epsilon first. None is nothing."""
+    accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
+    found = [purse(price, concentrated=account) for account in accounts]
+    return [given for given in found if given.epsilon or given.rho]
+
+
+def _down(number: Fraction, grain: int) -> Fraction:
+    return Fraction(math.floor(number * grain), grain)

@@ -1,0 +1,138 @@
+"""What has to be right for the promise to hold: derived from the imports, named in the README, and kept small."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted((ROOT / "dpsql").rglob("*.py"))}
+DOORS = "dpsql.backends.duckdb", "dpsql.catalog.policy", "dpsql.catalog.schema"
+"""What the kernel is handed and cannot check: the reader of the rows, and the declarations."""
+FORBIDDEN = ("sql", "mechanisms", "strategies", "batch", "engine", "validation", "explain", "cli", "dbapi", "audit", "demo")
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """The modules of ours that a module imports, in functions too. Imports for type checkers alone count as well."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, f"{module}: imports are by full names"
+            found |= {f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in MODULES else node.module for alias in node.names}
+    return frozenset(found & MODULES.keys())
+
+
+def closure(*roots: str) -> frozenset[str]:
+    """The modules and all that they import. A package whose own file holds nothing but a docstring is none."""
+    found, new = set[str](), list(roots)
+    while new:
+        if (module := new.pop()) not in found:
+            found.add(module)
+            new += imported(module)
+    return frozenset(module for module in found if lines_of(MODULES[module]))
+
+
+def lines_of(path: Path) -> int:
+    """Lines of code: without docstrings, comments and blank lines."""
+    text = path.read_text(encoding="utf-8")
+    told = {line for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str) for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    return len({line for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in skipped
+                for line in range(token.start[0], token.end[0] + 1)} - told)
+
+
+def size(modules: Iterable[str]) -> int:
+    return sum(lines_of(MODULES[module]) for module in modules)
+
+
+def below(*rooms: str) -> list[str]:
+    return [module for module in MODULES if any(module == room or module.startswith(f"{room}.") for room in rooms)]
+
+
+KERNEL = closure("dpsql.kernel.run")
+HANDED = closure("dpsql.kernel.run", *DOORS) - KERNEL
+
+
+def test_a_lazy_import_counts() -> None:
+    assert "dpsql.kernel.extensions.portable" in imported("dpsql.kernel.extensions.linear"), "imported in a function only"
+    assert "dpsql.kernel.looks.measure" in KERNEL and "dpsql.kernel.noise.samplers" in KERNEL
+
+
+# -- the README
+
+
+def listed(paragraph: str) -> Iterator[str]:
+    """The modules that a paragraph names: `room/` is all of a room, `room/` (but `a`) all but one, `room/{a, b}` these."""
+    for room, but, some in re.findall(r"`([\w/]*/|)(?:` \(but `(\w+)`\)|\{([\w, ]+)\}`|`)", paragraph):
+        base = ".".join(["dpsql", *room.strip("/").split("/")] if room else ["dpsql"])
+        if some:
+            yield from (f"{base}.{name}" for name in some.split(", "))
+        elif room:
+            yield from (module for module in below(base) if module != f"{base}.{but}" and lines_of(MODULES[module]))
+
+
+@pytest.mark.parametrize(("begins", "modules"), [("Trusted for privacy", KERNEL), ("Handed to the kernel", HANDED)])
+def test_the_readme_names_what_is_trusted(begins: str, modules: frozenset[str]) -> None:
+    """An import into a trusted module makes this fail. Is it needed? Then what it brings is read as closely as the rest."""
+    paragraph = README.split(f"\n{begins}")[1].split("\n\n")[0]
+    named = [*listed(paragraph)]
+    assert len(named) == len(set(named))
+    assert set(named) - modules == set(), "named in the README, and not imported"
+    assert modules - set(named) == set(), "imported, and not named in the README"
+
+
+def test_what_is_trusted_knows_nothing_that_is_not() -> None:
+    for module in KERNEL | HANDED:
+        assert module.split(".")[1] not in FORBIDDEN, module
+
+
+# -- sizes, so that growth is noticed
+
+
+INNERMOST = {
+    "run": ["dpsql.kernel.run"],
+    "what the ledger decides": ["dpsql.kernel.chain"],
+    "noise": below("dpsql.kernel.noise"),
+    "accounting": sorted(module for module in KERNEL if module.startswith("dpsql.accounting.")),
+    "checker": ["dpsql.kernel.checker"],
+    "shapes and claims": ["dpsql.kernel.shapes", "dpsql.kernel.claims"],
+}
+ROOMS = {
+    **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
+        INNERMOST.items(), (125, 125, 95, 120, 255, 390), strict=True)},
+    "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running"], 425),
+    "measurements": (below("dpsql.requests", "dpsql.kernel.looks"), 2120),
+    "extensions": (below("dpsql.kernel.extensions"), 1120),
+    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2260),
+    "expressions": (below("dpsql.plan.expr"), 700),
+    "all that the kernel can run": (sorted(KERNEL), 9480),
+    "what it is handed": (sorted(HANDED), 1010),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_is_trusted_stays_small(room: str) -> None:
+    """Shown by `pytest -s`. A bound that is raised is a decision: it is more to read for whoever wants to trust."""
+    modules, most = ROOMS[room]
+    found = size(modules)
+    print(f"{room:35} {len(modules):4} modules {found:6} lines of code, at most {most}")
+    assert 0.95 * most - 10 <= found <= most, "lower the bound where a room has shrunk"

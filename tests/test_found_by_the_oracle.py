@@ -1,0 +1,138 @@
+"""Statements that the oracle of `tests/oracle` found to fail on every database alike: each is answered, or refused with a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sessions import open_ledger
+
+from dpsql.audit.exact import Exact
+from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.price import price
+from dpsql.catalog.schema import fit
+from dpsql.engine import Session, answer
+from dpsql.errors import OptionError, Unsupported
+from dpsql.kernel.run import Kernel
+from dpsql.validation.result import Validation
+
+POLICY = """
+version = 1
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+key = "id"
+[tables.people.columns]
+id = {}
+[tables.visits]
+rows_per_entity = 3
+foreign_keys = [{ columns = ["id"], references = "people(id)" }]
+[tables.visits.columns]
+id = {}
+n = {}
+g = { values = ["a", "b"] }
+x = { bounds = [-1e6, 1e6], power_of_two = -12 }
+[tables.weights]
+rows_per_entity = 2
+foreign_keys = [{ columns = ["id"], references = "people(id)" }]
+[tables.weights.columns]
+id = {}
+x = { bounds = [0, 4] }
+[tables.trips]
+foreign_keys = [{ columns = ["id"], references = "people(id)" }]
+[tables.trips.columns]
+id = {}
+n = {}
+[tables.visits_syn]
+public = true
+[tables.visits_syn.columns]
+id = {}
+n = {}
+[budgets.main]
+entity = "person"
+epsilon = 1000
+"""
+TABLES = """
+CREATE TABLE people (id INTEGER PRIMARY KEY);
+CREATE TABLE visits (id INTEGER, n BIGINT, g VARCHAR, x DOUBLE);
+CREATE TABLE weights (id INTEGER, x {kind}, PRIMARY KEY (id, x));
+CREATE TABLE trips (id INTEGER, n INTEGER);
+CREATE TABLE visits_syn (id INTEGER, n BIGINT);
+INSERT INTO people SELECT range FROM range(9);
+INSERT INTO visits SELECT id, n, CASE WHEN n % 2 = 0 THEN 'a' ELSE 'b' END, n / 2 FROM people, (SELECT range AS n FROM range(3));
+INSERT INTO visits VALUES (1, 9223372036854775807, 'a', 1e308), (2, -9223372036854775808, 'b', '-inf'::DOUBLE);
+INSERT INTO weights VALUES (1, 0.5), (1, 'nan'), (2, -0.0), (3, 'inf');
+INSERT INTO trips SELECT id, n FROM visits WHERE n BETWEEN 0 AND 2;
+INSERT INTO visits_syn SELECT id, n FROM visits;
+"""
+EXTREME = ("9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e308", "-1e308", "1.7976931348623157e308", "5e-324",
+           "170141183460469231731687303715884105727", "1e19", "-9.3e18", "9007199254740993")
+
+
+def connected(folder: Path, kind: str = "DOUBLE") -> Session:
+    """A session without noise."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute(TABLES.format(kind=kind))
+    lock_down(connection)
+    reader, declared, book = DuckReader(connection, "v1"), parse_policy(POLICY), open_ledger(folder)
+    return Session(catalog=fit(declared, "main", reader.schema(), lambda table, column: []), budget=declared.budgets["main"], analyst="ada",
+                   kernel=Kernel(reader, book, Exact()), ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    made = connected(tmp_path_factory.mktemp("oracle"))
+    yield made
+    made.close()
+
+
+def asked(session: Session, text: str) -> Any:
+    return answer(text, session)
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+def test_a_key_with_a_floating_column_is_a_key(kind: str, tmp_path: Path) -> None:
+    """NaN makes such a column one that may lack a value, and does not make its key less of one."""
+    made = connected(tmp_path, kind)
+    assert asked(made, "SELECT COUNT(*) FROM weights").rows == ((4,),)
+    assert asked(made, "SELECT SUM(x) FROM weights JOIN people ON weights.id = people.id").rows == ((4.5,),)
+    made.close()
+
+
+@pytest.mark.parametrize("what", ["COUNT(id)", "COUNT(n)", "SUM(LEAST(GREATEST(id, 0), 9))"])
+def test_the_owner_is_counted_in_suites_of_rows_without_a_limit(what: str, session: Session) -> None:
+    told = asked(session, f"VALIDATE (SELECT COUNT(n) FROM trips WHERE id = 1) WITHIN 100, (SELECT {what} FROM trips WHERE id = 2) "
+                             "WITHIN 100 AGAINST visits_syn FOR trips")
+    assert isinstance(told, Validation)
+
+
+@pytest.mark.parametrize("clip", ["1000000000", "1e12", "1e15"])
+def test_a_clip_beyond_the_grid_is_refused_with_a_place(clip: str, session: Session) -> None:
+    with pytest.raises(OptionError, match="clip is too large") as told:
+        asked(session, f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'reservoir', clip = {clip}, max_groups = 2) "
+                       "SUM(LEAST(GREATEST(x, 0), 1)) FROM visits")
+    assert told.value.span is not None
+
+
+@pytest.mark.parametrize("number", EXTREME)
+@pytest.mark.parametrize("test", ["{c} = {n}", "{c} < {n}", "{c} >= {n} OR {c} = 1", "{c} IN (1, {n})", "{c} BETWEEN -({n}) AND {n}"])
+@pytest.mark.parametrize("column", ["n", "x"])
+def test_extreme_constants_in_workloads_count_as_they_do_elsewhere(column: str, test: str, number: str, session: Session) -> None:
+    where = test.format(c=column, n=number)
+    try:
+        (plain,), = asked(session, f"SELECT COUNT(*) FROM visits WHERE {where}").rows
+    except Unsupported:
+        return
+    try:
+        (made,), = asked(session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'workload') COUNT(*) "
+                                     f"FROM visits WHERE {where}").rows
+    except Unsupported as told:
+        assert told.span is not None
+        return
+    assert plain == made
