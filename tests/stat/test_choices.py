@@ -60,7 +60,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 class Case:
     """A request, what is seen of its release, and how much of the claim `times` samples find. `seen` gives a row for each sample.
 
-    `halved`: by how many samples noise of half the width is found; None where there is none to halve.
+    `halved`: by how many samples noise of half the width is found; None where there is none to halve, or where it is only seen
+    by more than 10^5 of them (rising sums: their loss is met in the rarest outcome; noise that is drawn once for all is found).
     """
 
     name: str
@@ -110,8 +111,8 @@ def ladder(scan: Scan) -> Request:
 
 
 def above(scan: Scan) -> Request:
-    """The person adds to three sums, and not to the fourth, of incomes that are there."""
-    steps = (*(Rising(at=0, threshold=Fraction(1)),) * 3, Rising(at=1, threshold=Fraction(0)))
+    """The person adds to six sums, and not to the seventh, of incomes that are there."""
+    steps = (*(Rising(at=0, threshold=Fraction(1)),) * 6, Rising(at=1, threshold=Fraction(0)))
     return Above(plan=total(scan, Count(), Count(column="i")), steps=steps, scale_limit=1.5 * SUM_GRAIN, scale_query=0.7 * SUM_GRAIN)
 
 
@@ -224,11 +225,13 @@ def numbers(found: Any) -> list[float]:
 GEOMETRIC, GAUSSIAN = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100)), GaussianThreshold(sigma=1.0, threshold=6)
 CASES = [
     Case(name="above-threshold: a ladder", make=over(ONE, ladder), seen=lambda found: [found.rung]),
-    Case(name="above-threshold: rising sums", make=over(ONE, above), seen=lambda found: [-1 if found.step is None else found.step]),
+    Case(name="above-threshold: rising sums", make=over(ONE, above), tight=0.3, halved=None,
+         seen=lambda found: [-1 if found.step is None else found.step]),
     Case(name="above-threshold: failing tests", make=over(ONE, failing), tight=0.6, seen=fails),
     Case(name="above-threshold: failing tests, split", make=over(ONE, failing_split), tight=0.6, seen=fails),
     Case(name="slacks of two tests", make=over(ONE, slacks), seen=lambda found: found.slacks),
-    Case(name="slack of the tightest, Gaussian", make=over(ONE, slack_together), seen=lambda found: found.slacks, tight=0.3),
+    Case(name="slack of the tightest, Gaussian", make=over(ONE, slack_together), seen=lambda found: found.slacks, tight=0.3,
+         halved=30_000),
     Case(name="vote", make=over(ONE, vote), seen=lambda found: [found.yes]),
     Case(name="partition", make=over(STEPS, partition), seen=borders, tight=0.3, halved=16_000),
     Case(name="tree and its leaves", make=over(FULL, tree), seen=leaves, tight=0.4, times=6000, halved=6000),
