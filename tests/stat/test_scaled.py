@@ -22,7 +22,7 @@ from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Prepared, Remembering
 from dpsql.kernel.looks import join_sum, smooth
-from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.plan.operators.shares import UNIT
 from dpsql.requests import DiscreteLaplace, Request, SmoothSum, Student
 
 pytestmark = pytest.mark.stat
