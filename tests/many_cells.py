@@ -6,7 +6,6 @@ on that group alone, so a pair of groups is what neighbours show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ class Alike:
     Only every `step`-th group has the last of them: with 2, neighbours differ in one of every two groups.
     """
 
-    amounts: Sequence[float]
+    amounts: tuple[float, ...]
     cells: int = CELLS
     step: int = 1
 

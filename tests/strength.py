@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
+from dpsql.audit.prepared import Batched
 from dpsql.audit.rho import least_rho
 
 Numbers = NDArray[Any]
@@ -73,9 +74,23 @@ def strengths(name: str, cost: Cost, first: Callable[[], Numbers], second: Calla
     return found
 
 
-def is_caught(cost: Cost, first: Callable[[], Numbers], second: Callable[[], Numbers]) -> bool:
-    """Whether samples refute a cost, but for a chance of 10^-9."""
-    return not all(strength.kept for strength in strengths("", cost, first, second))
+class Halved(Batched):
+    """A planted fault: all noise is half as wide."""
+
+    def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+        return super().laplace(values, scale / 2)
+
+    def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
+        return super().gaussian(values, sigma / 2)
+
+    def student(self, values: Sequence[int], scale: float) -> list[int]:
+        return super().student(values, scale / 2)
+
+    def exponential(self, scores: Sequence[float], scale: float) -> int:
+        return super().exponential(scores, scale / 2)
+
+    def flip(self, scores: Sequence[int], scale: float) -> int:
+        return super().flip(scores, scale / 2)
 
 
 def stacked(draw: Callable[[], Numbers], times: int) -> Numbers:

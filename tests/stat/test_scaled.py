@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from audits import Pair, person, prepared, visit
-from strength import Strength, stacked, strengths
+from joined_worlds import POLICY, Small
+from sessions import session_of
+from strength import Halved, Strength, stacked, strengths
 
-from dpsql.audit.laws import Law
+from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
-from dpsql.audit.prepared import Batched
-from dpsql.kernel.looks import smooth
-from dpsql.plan.operators.shares import NEAR, UNIT
-from dpsql.requests import DiscreteLaplace, Request
+from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.kernel.looks import join_sum, smooth
+from dpsql.plan.operators.shares import UNIT
+from dpsql.requests import DiscreteLaplace, Request, SmoothSum, Student
 
 pytestmark = pytest.mark.stat
 Pairs = Callable[[Path, Any], list[Looked]]
@@ -34,23 +36,13 @@ def meetings(*pairs: tuple[int, int]) -> list[tuple[Any, ...]]:
     return [visit(2 * i + side, who, note=f"meeting {i}") for i, pair in enumerate(pairs) for side, who in enumerate(pair)]
 
 
+SEVERAL = Pair(people=[person(i) for i in range(3)], visits=[
+    *(visit(i, 0, cost=500.0) for i in range(3)), *(visit(3 + i, 1, cost=0.0) for i in range(3)),
+    *(visit(6 + i, 2, cost=500.0) for i in range(3))])
 RISE = Pair(people=[person(i) for i in range(9)], visits=meetings((0, 1), (0, 3), (1, 2), (3, 4), (5, 6), (7, 8)))
 JOIN = "FROM visits a JOIN visits b ON a.note = b.note AND a.person_id < b.person_id"
 DEGREES = (f"degree, COUNT(*) FROM (SELECT who, COUNT(*) AS degree FROM (SELECT a.person_id AS who {JOIN} UNION ALL "
            f"SELECT b.person_id {JOIN}) AS m GROUP BY who) AS t GROUP BY degree")
-
-
-class Halved(Batched):
-    """A planted fault: all noise is half as wide."""
-
-    def laplace(self, values: Any, scale: float) -> list[int]:
-        return super().laplace(values, scale / 2)
-
-    def student(self, values: Any, scale: float) -> list[int]:
-        return super().student(values, scale / 2)
-
-    def exponential(self, scores: Any, scale: float) -> int:
-        return super().exponential(scores, scale / 2)
 
 
 def asked(kind: str, text: str, pair: Pair, options: str, change: Callable[[Any], Request] = lambda request: request) -> Pairs:
@@ -75,26 +67,28 @@ def totals(found: Any) -> list[float]:
 
 
 SCORES = "COUNT(*) FROM scores"
+# The statement's first request of a kind with other levels and scales, what is seen of it, how many samples are drawn, and the
+# least of the claim that they find. Each price is near epsilon = 2, where few samples find noise of half the width.
 CASES: dict[str, tuple[Pairs, Callable[[Any], list[float]], int, float]] = {
     "race to the top": (asked("Race", SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
-        request, levels=(1, 2), noises=laplace(0.5, 1, 2), penalties=(0, 0))), totals, 15_000, 0.6),
+        request, levels=(1, 2), noises=laplace(1, 1, 2), penalties=(0, 0))), totals, 4000, 0.4),
     "balance": (asked("Balance", SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
-        request, levels=(1, 2), handicaps=(0, 32), scale=64.0, noises=laplace(0.5, 1, 2))), totals, 10_000, 0.2),
+        request, levels=(1, 64), handicaps=(0, 63), scale=63.0, noises=laplace(1, 1, 64))), totals, 4000, 0.2),
     "level": (asked("Level", SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 126), scale=63.0)), totals, 10_000, 0.2),
+        request, levels=(1, 64), handicaps=(0, 70), scale=31.5)), totals, 4000, 0.3),
     "removals, by noisy maximum": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 2 * UNIT), scale=float(UNIT + 2 * NEAR), noises=laplace(0.01, 1, 64))), totals, 10_000, 0.2),
+        request, levels=(1, 64), handicaps=(0, UNIT), scale=34.0, noises=laplace(0.01, 1, 64))), totals, 4000, 0.5),
     "removals, by exponential mechanism": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 2 * UNIT), scale=float(UNIT + 2 * NEAR), noises=laplace(0.01, 1, 64), flip=False)),
-        totals, 6000, 0.2),
+        request, levels=(1, 64), handicaps=(0, 75), scale=34.0, noises=laplace(0.01, 1, 64), flip=False)), totals, 4000, 0.3),
     "recursive": (asked("Recursive", SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
-        request, levels=(1, 2, 4, 64), scale=1.0, shift=0, noises=laplace(0.01, 1, 2, 4, 64))), totals, 10_000, 0.2),
-    "degrees": (asked("Degrees", DEGREES, RISE, "epsilon = 1, max_rows = 2, bound = 'projection'"),
-                lambda found: [float(count) for count in found.counts], 30_000, 0.2),
+        request, levels=(1, 2, 4, 64), scale=0.5, shift=0, noises=laplace(0.01, 1, 2, 4, 64))), totals, 3000, 0.5),
+    "degrees": (asked("Degrees", DEGREES, RISE, "epsilon = 2, max_rows = 2, bound = 'projection'"),
+                lambda found: [float(count) for count in found.counts], 10_000, 0.3),
     "smooth sensitivity of a quantile": (asked("Smooth", "MEDIAN(age) FROM people", THREE,
                                                "epsilon = 2, delta = 0.1, mechanism = 'smooth_sensitivity'"),
-                                         lambda found: [float(found.values[0]), float(found.sizes[0])], 15_000, 0.1),
+                                         lambda found: [float(found.values[0]), float(found.sizes[0])], 8000, 0.1),
 }
+LOOSE = {"smooth sensitivity of a quantile"}  # a smooth bound pays for tails that no samples see; see its law below
 
 
 def strength(name: str, folder: Path, times: int, noise: Callable[[], Any] = Batched) -> list[Strength]:
@@ -112,41 +106,129 @@ def test_neighbours_are_told_apart_no_better_than_the_price_allows(name: str, tm
     assert max(found.ratio for found in told) > tight or effort < 1, told
 
 
-@pytest.mark.parametrize("name", ["race to the top"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in LOOSE])
 def test_half_of_the_noise_is_found(name: str, tmp_path: Path) -> None:
     found = strength(name, tmp_path, CASES[name][2], Halved)
     assert not all(one.kept for one in found), found
 
 
 # -- noise that is scaled to the rows, against the scale that the proof asks for
+#
+# What is claimed of it holds in tails that no number of samples reaches: of 10^5 on either side, half of the noise is not
+# refuted. So its law is tested, as wide as a smooth bound that is worked out here by its definition.
+
+MOST = 7.5
+DRAWN = 3000
+MEDIANS = {
+    "one row": ("MEDIAN(age) FROM people", THREE, 1),
+    "three rows": ("MEDIAN(cost) FROM visits", SEVERAL, 3),
+}
 
 
-def quantiles(folder: Path, text: str, pair: Pair, noise: Callable[[], Any]) -> list[tuple[np.ndarray[Any, Any], Law]]:
-    """Noise of many looks on both databases, and its law: of 2 S / epsilon, S from the certificate's number of rows."""
+def values_of(text: str, world: Any, top: int) -> list[int]:
+    """The column in whole numbers, where it has its ends only."""
+    rows, column, most = (world.rows["people"], 3, 100) if "age" in text else (world.rows["visits"], 4, 500)
+    return sorted(top if row[column] == most else 0 for row in rows)
+
+
+def smooth_bound_of(values: list[int], rows: int, top: int, beta: float) -> float:
+    """The largest of exp(-beta (w / rows - 1)) (x[h] - x[i]) for all windows around the median."""
+    def at(position: int) -> int:
+        return 0 if position <= 0 else top if position > len(values) else values[position - 1]
+
+    middle = smooth.quantile_index(len(values), Fraction(1, 2))
+    return float(max(np.exp(-beta * ((h - i) / rows - 1)) * (at(h) - at(i))
+                     for i in range(middle + 1) for h in range(max(middle, i + 1), len(values) + 2)))
+
+
+def medians(folder: Path, name: str, noise: Callable[[], Any]) -> list[Departure]:
+    """How far the noise of either database is from Laplace noise of scale 2 S / epsilon, S the smooth bound for so many rows."""
+    text, pair, rows = MEDIANS[name]
+    options = f"epsilon = 2, delta = 0.1, mechanism = 'smooth_sensitivity'{f', max_rows = {rows}' if rows > 1 else ''}"
     found = []
-    for looked, world in zip(asked("Smooth", text, pair, "epsilon = 2, delta = 0.1, mechanism = 'smooth_sensitivity'")(folder, noise),
-                             pair.worlds(), strict=True):
-        request, rows = looked.request, looked._certificates[0].below.rows or 1
-        assert type(request).__name__ == "Smooth"
-        column = "ages" if "age" in text else "costs"
-        values = sorted([row[3] for row in world.rows["people"]] if column == "ages" else [
-            request.plan.grid.most if row[4] > 400 else 0 for row in world.rows["visits"]])  # type: ignore[union-attr]
-        spread, top = np.array(values, dtype=np.int64), request.plan.grid.most  # type: ignore[union-attr]
-        middle = smooth.quantile_index(len(values), Fraction(1, 2))
-        bound = max(np.exp(-request.beta * ((h - i) / rows - 1)) * (place(values, h, top) - place(values, i, top))  # type: ignore[union-attr]
-                    for i in range(middle + 1) for h in range(max(middle, i + 1), len(values) + 2))
-        exact = place(values, middle, top)
-        drawn = np.array([looked.look().values[0] for _ in range(8000)]) - exact  # type: ignore[union-attr]
-        assert len(spread) == len(values)
-        found.append((drawn, Law("laplace", 2 * float(bound) / float(request.epsilon))))  # type: ignore[union-attr]
+    for looked, world in zip(asked("Smooth", text, pair, options)(folder, noise), pair.worlds(), strict=True):
+        request: Any = looked.request
+        top = request.plan.grid.most
+        values = values_of(text, world, top)
+        exact = values[smooth.quantile_index(len(values), Fraction(1, 2)) - 1]
+        drawn = np.array([looked.look().values[0] for _ in range(DRAWN)]) - exact  # type: ignore[union-attr]
+        law = Law("laplace", 2 * smooth_bound_of(values, rows, top, request.beta) / float(request.epsilon))
+        found.append(law.departure(drawn))
     return found
 
 
-def place(values: list[int], position: int, top: int) -> int:
-    return 0 if position <= 0 else top if position > len(values) else values[position - 1]
+def one_row_for_many(patch: pytest.MonkeyPatch) -> None:
+    bound = smooth.smooth_sensitivity
+    patch.setattr(smooth, "smooth_sensitivity", lambda spread, middle, top, rows, beta: bound(spread, middle, top, 1, beta))
 
 
-def test_the_noise_of_a_quantile_is_as_wide_as_its_smooth_sensitivity(tmp_path: Path) -> None:
-    for drawn, law in quantiles(tmp_path, "MEDIAN(age) FROM people", THREE, Batched):
-        assert not law.departure(drawn).beyond(7.5)
-    assert all(law.departure(drawn).beyond(7.5) for drawn, law in quantiles(tmp_path / "half", "MEDIAN(age) FROM people", THREE, Halved))
+@pytest.mark.parametrize("name", MEDIANS)
+def test_the_noise_of_a_quantile_is_as_wide_as_its_smooth_sensitivity(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(found.beyond(MOST) for found in medians(tmp_path / "right", name, Batched))
+    assert all(found.beyond(MOST) for found in medians(tmp_path / "half", name, Halved))
+    if name != "one row":
+        one_row_for_many(monkeypatch)
+        assert any(found.beyond(MOST) for found in medians(tmp_path / "one", name, Batched))
+
+
+BUSY = Small({"people": [(0, 0, 0), (1, 0, 0)], "likes": [(0, 1, 1)] * 3 + [(1, 1, 1)]})
+LIKES = ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, bound = 'elastic') COUNT(*) "
+         "FROM likes a JOIN likes b ON a.thing = b.thing")
+
+
+class Heard(Batched):
+    """The scale that a look asks for; the noise itself is drawn all at once."""
+
+    scale = 0.0
+
+    def student(self, values: Any, scale: float) -> list[int]:
+        self.scale = scale
+        return super().student(values, scale)
+
+
+def likes(folder: Path, times: int) -> Departure:
+    """How far the noise of a count of pairs is from Student's with the elastic bound of an entity of two rows.
+
+    Three likes of one thing are left, two of one entity and one of another, so 9 pairs. At distance k an entity's two rows of
+    either side meet 3 + 2 k of the other, and each other: 2 * 2 (3 + 2 k) + 4.
+    """
+    heard = Heard()
+    statement = Prepared(LIKES, session_of(folder, reader=BUSY.reader(), around=Remembering, noise=heard, policy=POLICY))
+    request: Any
+    request, = (found for found in requests_of(statement) if isinstance(found, SmoothSum))
+    beta, epsilon = request.noise.beta, float(request.noise.epsilon)
+    bound = max(np.exp(-beta * k) * (4 * (3 + 2 * k) + 4) for k in range(1000))
+    looked, law = Looked(request, statement.session.kernel), Law("student", 2 * bound / (epsilon - 4 * beta))
+    few = np.array([looked.look().values[0] for _ in range(DRAWN // 3)]) - 9  # type: ignore[union-attr]
+    found = law.departure(few)
+    return found if found.beyond(MOST) else law.departure(heard.student([0] * times, heard.scale))
+
+
+def one_row_moves(patch: pytest.MonkeyPatch) -> None:
+    bound = join_sum.smooth_bound
+
+    def less(apart: Any, *others: Any) -> float:
+        return bound(replace(apart, relations=tuple(replace(relation, moved=1) for relation in apart.relations)), *others)
+
+    patch.setattr(join_sum, "smooth_bound", less)
+
+
+def five_percent_less(patch: pytest.MonkeyPatch) -> None:
+    scale = Student.scale
+    patch.setattr(Student, "scale", lambda self, sensitivity: 0.95 * scale(self, sensitivity))
+
+
+def half(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Heard, "student", lambda self, values, scale: Batched.student(self, values, scale / 2))
+
+
+def test_the_noise_of_a_sum_over_a_join_is_as_wide_as_its_elastic_sensitivity(tmp_path: Path) -> None:
+    found = likes(tmp_path, 50_000)
+    assert not found.beyond(MOST), found
+
+
+@pytest.mark.parametrize("plant", [half, one_row_moves, five_percent_less])
+def test_noise_of_a_sum_over_a_join_that_is_too_narrow_is_found(plant: Callable[[pytest.MonkeyPatch], None], tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert likes(tmp_path, 100_000).beyond(MOST)
