@@ -131,8 +131,9 @@ class Writer:
         """One row of each entity and day, far ones too, which meet themselves by both."""
         table = self.world.tables["visits"]
         source = self.table("visits", self.fresh("t"))
-        made, keyed = self.day(source), [column for column in table.key if TYPES.get(table.columns[column]) in (DAY, TIME)]
-        kept = [column.name for column in self.draw.sample([*source.columns], min(2, len(source.columns)))]
+        told = [column for column in source.columns if not column.owner]
+        made, keyed = self.day(Relation("", tuple(told))), [column for column in table.key if TYPES.get(table.columns[column]) in (DAY, TIME)]
+        kept = [column.name for column in self.draw.sample(told, min(2, len(told)))]
         other = ", ".join(f"{name} AS o{i}" for i, name in enumerate(kept))
         rows = f"(SELECT {source.owners[0].name} AS e, {keyed[0] if keyed else made or 'NULL'} AS d, {other} FROM {source.text})"
         if not keyed:
