@@ -29,7 +29,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
-KINDS = {"select": 30, "plain": 8, "layers": 26, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
+KINDS = {"select": 30, "plain": 8, "nulls": 3, "days": 3, "ranges": 3, "layers": 20, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
 """Kinds of statements, and how often they are drawn."""
 
 
@@ -114,6 +114,52 @@ class Writer:
         shown = ", ".join([*(f"{key} AS {self.fresh('k')}" for key in keys), *self.sums(source)])
         text = f"{self.opened([self.price(), f'max_rows = {self.draw.choice([2, 3, 4])}'])}{shown} FROM {source.text}"
         return self.asked("plain", f"{text}{self.where(source, share=0.2)}{f' GROUP BY {keys[0]}' if keys else ''}")
+
+    def nulls(self) -> Asked:
+        """Rows that meet constants, of which NULL is repeated most, by an equality that NULL keeps to, or does not."""
+        source = self.table(self.draw.choice(["visits", "visits", "people"]), self.fresh("t"))
+        column = self.pick([column for column in source.columns if not column.owner])
+        kind = BY_NAME.get(column.name.split(".")[1])
+        values = list(dict.fromkeys(kind.common if kind is not None else ("1", "2")))
+        alias, rows = self.fresh("t"), [*values[:2], *[NULL] * self.draw.choice([2, 3, 6])]
+        public = f"(VALUES {', '.join(f'({row}, {i})' for i, row in enumerate(rows))}) AS {alias}(v, w)"
+        test = f"{column.name} {self.draw.choice(['IS NOT DISTINCT FROM', 'IS NOT DISTINCT FROM', '='])} {alias}.v"
+        join = self.draw.choice([f"{source.text} JOIN {public}", f"{public} JOIN {source.text}", f"{source.text} LEFT JOIN {public}"])
+        return self.asked("nulls", f"{self.opened(self.terms())}COUNT(*) FROM {join} ON {test}")
+
+    def days(self) -> Asked:
+        """One row of each entity and day, far ones too, which meet themselves by both."""
+        table = self.world.tables["visits"]
+        source = self.table("visits", self.fresh("t"))
+        told = [column for column in source.columns if not column.owner]
+        made, keyed = self.day(Relation("", tuple(told))), [column for column in table.key if TYPES.get(table.columns[column]) in (DAY, TIME)]
+        kept = [column.name for column in self.draw.sample(told, min(2, len(told)))]
+        other = ", ".join(f"{name} AS o{i}" for i, name in enumerate(kept))
+        rows = f"(SELECT {source.owners[0].name} AS e, {keyed[0] if keyed else made or 'NULL'} AS d, {other} FROM {source.text})"
+        if not keyed:
+            if not made:
+                return self.layers()
+            over = f"OVER (PARTITION BY e, d ORDER BY {self.draw.choice(['o0', f'o{len(kept) - 1}'])})"
+            shown, test = self.draw.choice([("ROW_NUMBER()", "r = 1"), ("LAG(o0)", "r IS NULL"), ("ROW_NUMBER()", "r <= 1")])
+            rows = f"(SELECT * FROM (SELECT q.*, ROW_NUMBER() {over} AS rn, {shown} {over} AS r FROM {rows} AS q) AS u WHERE rn = 1 AND {test})"
+        once = f"(SELECT DISTINCT e, d, o0 FROM {rows} AS w)" if self.chance(0.8) else rows
+        return self.asked("days", f"{self.opened(self.terms())}COUNT(*) FROM {once} AS a JOIN {once} AS b ON a.e = b.e AND a.d = b.d")
+
+    def ranges(self) -> Asked:
+        """Whole numbers that a window shows, are held in a range, and are then calculated with."""
+        source = self.table(self.draw.choice(["visits", "visits", "people"]), self.fresh("t"))
+        name = self.pick([column for column in source.columns if column.whole]).name
+        if self.chance(0.3):
+            name = f"CASE WHEN {self.condition(source)} THEN 4000000000000000000 ELSE 1 END"
+        function = self.draw.choice(["MAX", "MIN", "SUM", "FIRST_VALUE", "LAG"])
+        order = f" ORDER BY {self.pick(source.columns).name}" if function in ("FIRST_VALUE", "LAG") or self.chance(0.3) else ""
+        shown = f"{function}({name}) OVER (PARTITION BY {source.owners[0].name}{order})" if self.chance(0.8) else name
+        below = f"(SELECT {source.owners[0].name} AS e, {shown} AS a FROM {source.text}) AS q"
+        held = self.draw.choice(["a <= 100 AND a >= -100", "a BETWEEN 0 AND 1000", "a IN (1, 2, 5)", "abs(a) < 9"])
+        made = self.draw.choice(["a * a * a", "a * a", "a + a", "-a", "a * 3037000500", "a - 1", "abs(a)", "9 // a"])
+        test = self.draw.choice(["b > 0", "b <> 1", "b IS NOT NULL", "b + b > 1"])
+        return self.asked("ranges", f"{self.opened(self.terms())}COUNT(*) FROM (SELECT e, {made} AS b FROM {below} WHERE {held}) AS x "
+                                    f"WHERE {test}")
 
     def asked(self, kind: str, *texts: str, **options: Any) -> Asked:
         used = {name: value for name, value in self.parameters.items() if any(f"${name}" in text for text in texts)}

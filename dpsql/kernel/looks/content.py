@@ -30,8 +30,8 @@ from typing import TypeAlias
 
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import OwnerPath, Table
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import columns
+from dpsql.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
@@ -70,7 +70,8 @@ class Learned:
                 return self.reach(node.input, wanted)
             case Project():
                 below = Printing(reach=self.reach(node.input, _read(node, wanted))).seen(node.input)
-                return {column: facts(expr, below).physical for column, _, expr in node.columns if column in wanted}
+                found = ((column, _range(expr, below)) for column, _, expr in node.columns if column in wanted)
+                return {column: ends for column, ends in found if ends is not None}
         return {}
 
 
@@ -150,6 +151,14 @@ def _limited(node: Truncate) -> Scan | None:
     """The private table whose rows a truncation limits by their owner, right above its scan."""
     scan = node.input
     return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
+
+
+def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
+    """The range of an expression; None where what was seen of the rows shows none, which is no fault, whatever they are."""
+    try:
+        return facts(expr, below).physical
+    except NotTotal:
+        return None
 
 
 def _in_steps(node: Tally | Contributions) -> bool:

@@ -131,8 +131,10 @@ def power(a: Interval, exponent: Interval) -> Interval:
 
 
 def held(a: Interval, low: Interval, high: Interval) -> Interval:
-    """What is left of a range between two constants; if nothing is, there is no value, and any range will do."""
-    return a.within(Interval(min(low.low, high.high), max(low.low, high.high)))
+    """What is left of a range between two constants. If nothing is, there is no value; it is told as one between them, so that
+    what was proved of a range is proved of every part of it."""
+    ends = Interval(min(low.low, high.high), max(low.low, high.high))
+    return a.within(ends) if a.low <= ends.high and ends.low <= a.high else ends
 
 
 def least(parts: tuple[Interval, ...], nullable: tuple[bool, ...]) -> Interval:
