@@ -1,6 +1,8 @@
-"""The oracle without limit: `python -m oracle --seconds 600 --seed 1`, in `tests`, with the package on the path.
+"""The oracle without limit, from a checkout: `PYTHONPATH=.:tests python -m oracle --seconds 600 --seed 1`.
 
-Every world and every statement follows from its numbers: `--seed 17 --statement 4` asks one again, and shows the world.
+Every world and every statement follows from its numbers: `--seed 17 --statement 4` asks one again, and shows the world; name the
+`--kinds` of the run where it had any. `--planted null` (days, filter, suite) plants a hole that there once was, and ends when it
+is found. A small part of it is in the suite: `python -m pytest tests/oracle`.
 """
 
 from __future__ import annotations
