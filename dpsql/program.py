@@ -384,9 +384,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
             limit = Clipping(owner=program.owner, order=program.order, bound=size)
         else:
             if size > MOST_STEPS:
-                most = float(options.clip or 0) * MOST_STEPS / size
                 raise OptionError("clip is too large for the grid that values are summed on", code="bound", subject="clip",
-                                  span=options.span.get("clip"), try_=f"clip = {most:.3g} at most")
+                                  span=options.span.get("clip"), try_="bound = 'reservoir', clip = 1000, or coarser values")
             limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
     return task_of(at, part, view, program.keys, public, limit=limit)
 
