@@ -73,8 +73,9 @@ def test_interactive_sessions_see_no_bar_of_progress(tmp_path: Path) -> None:
         "import duckdb, sys\n"
         "from dpsql.backends.brought import open_brought\n"
         "from dpsql.backends.duckdb import open_database, open_files, scratch\n"
+        "from dpsql.backends.uploads import Uploads\n"
         "made = duckdb.connect(), scratch(), open_database(sys.argv[1])._connection, open_files({}, {})._connection, "
-        "open_brought({})[0]._connection\n"
+        "open_brought({}, Uploads())[0]._connection\n"
         "print(*[one.execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0] for one in made])\n")
     found = subprocess.run([sys.executable, "-c", program, str(tmp_path / "d.duckdb")], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "False", "False", "False", "False"]

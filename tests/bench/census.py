@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import tempfile
 import time
@@ -100,17 +101,18 @@ def measured(action: Callable[[int], np.ndarray], case: Case, runs: int) -> tupl
 
 def ours(folder: Path, case: Case, price: str, amount: float, runs: int) -> list[str]:
     budget = "pure" if price == "epsilon" else "concentrated"
+    who = re.sub("[^a-z0-9]+", "-", case.name.lower())
 
     def last(rows: Any) -> np.ndarray:
         return np.array([row[-1] for row in rows], dtype=float)
 
     def together(run: int) -> np.ndarray:
-        with dpsql.connect(policy=folder / "dpsql.toml", budget=budget, analyst=f"{case.name} {run}") as con:
+        with dpsql.connect(policy=folder / "dpsql.toml", budget=budget, analyst=f"{who}-{run}") as con:
             made = con.workload(case.together, **{price: amount})
             return np.concatenate([last(answer.rows) for answer in made])
 
     def alone(run: int) -> np.ndarray:
-        with dpsql.connect(policy=folder / "dpsql.toml", budget=budget, analyst=f"{case.name} alone {run}",
+        with dpsql.connect(policy=folder / "dpsql.toml", budget=budget, analyst=f"{who}-alone-{run}",
                            **{price: amount / len(case.alone)}) as con:
             return case.gathered([last(con.execute(text).fetchall()) for text, _ in case.alone])
 

@@ -120,7 +120,7 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (125, 125, 95, 120, 255, 390), strict=True)},
     "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running"], 425),
-    "measurements": (below("dpsql.requests", "dpsql.kernel.looks"), 2120),
+    "measurements": (below("dpsql.requests", "dpsql.kernel.looks"), 2130),
     "extensions": (below("dpsql.kernel.extensions"), 1120),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2260),
     "expressions": (below("dpsql.plan.expr"), 700),
