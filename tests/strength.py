@@ -98,3 +98,9 @@ def stacked(draw: Callable[[], Numbers], times: int) -> Numbers:
     found = [draw()]
     found += [draw() for _ in range(-(-times // len(found[0])) - 1)]
     return np.concatenate(found)
+
+
+def refuted(samples: Callable[[int], Sequence[Strength]], attempts: int = 3) -> bool:
+    """Whether one of a few samples shows that more is told than is claimed. Without a fault each is so seldom mistaken that one is
+    enough, and with it no single one has to succeed."""
+    return any(not all(one.kept for one in samples(i)) for i in range(attempts))
