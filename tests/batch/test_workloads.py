@@ -230,7 +230,7 @@ def test_errors_name_the_statement(connection: Connection) -> None:
 
 @pytest.mark.parametrize(("options", "reason", "try_"), [
     ({"strategy": "p-identiti"}, "there is no strategy 'p-identiti'", "'p-identity'"),
-    ({"strategy": 3}, "there is no strategy 3", "one of 'auto'"),
+    ({"strategy": 3}, "strategy must be a text, not int", "one of 'auto'"),
     ({"strategy": "residual-planner"}, "the strategy 'residual-planner' is for rho", "delta"),
     ({"strategy": "p-identity", "epsilon": None, "rho": 0.1}, "the strategy 'p-identity' is for a pure epsilon", "epsilon"),
     ({"strategy": "residual-planner", "epsilon": None, "rho": 0.1}, "the strategy 'residual-planner' does not take this", "auto"),
