@@ -46,7 +46,7 @@ WEIGHT = 't."#w"'
 
 @dataclass(frozen=True)
 class Listed:
-    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in rising order, and a weight "#w" > 0."""
+    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in rising order, a weight "#w" > 0."""
 
     plan: Shares
     cell: int | None
