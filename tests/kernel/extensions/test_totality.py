@@ -438,7 +438,6 @@ def test_more_sets_than_are_held_are_found_before_they_are_told_apart(told: str 
     rows = of_sets([(at, at + 1) for at in range(6)])
     plan = replace(shares(2), cell=told)
     context: Any = Told(rows, range(6), None) if told else Stub(rows, None)
-    assert columns_of(plan, context)
+    assert columns_of(plan, context) is not None
     monkeypatch.setattr("dpsql.kernel.looks.sets.MOST_ROWS", 5)
-    with pytest.raises(MemoryError):
-        columns_of(plan, context)
+    assert columns_of(plan, context) is None
