@@ -2,7 +2,7 @@
 
 The outer query reads nothing private but degrees, and these are numbers from 1 to a limit. So it is run over these numbers,
 each once, as over a public table; then each of its aggregates is a sum over degrees of how many entities have one, times what
-one of them adds (`requests.Degrees`).
+one of them adds (`measurements.Degrees`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from dpsql.choose import Choice, choose, shares, weight_of
 from dpsql.degrees import Degreed, degreed, way_of
 from dpsql.errors import OptionError, Unsupported
 from dpsql.limits import unknown_limits
+from dpsql.measurements import Failing, Slack
 from dpsql.mechanisms.base import Linear, No, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.bounds import Bound
 from dpsql.mechanisms.catalogue import MECHANISMS
@@ -34,7 +35,6 @@ from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.degrees import degrees_of
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.settle import settle
-from dpsql.requests import Failing, Slack
 from dpsql.sql.world import PublicTables
 from dpsql.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.types import Interval, Span, Type

@@ -16,6 +16,7 @@ from dpsql.cells import Cells, sort_key
 from dpsql.choose import Choice
 from dpsql.estimates import Estimate
 from dpsql.limits import with_limits
+from dpsql.measurements import Request
 from dpsql.mechanisms.base import Estimates, Setting
 from dpsql.mechanisms.select.bounds import found_bounds
 from dpsql.mechanisms.select.keys import found_keys
@@ -32,7 +33,6 @@ from dpsql.plan.question import Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.public import exact
-from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
 from dpsql.sql.world import PublicTables
 from dpsql.tasks import base_of, contributions

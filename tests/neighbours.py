@@ -18,10 +18,10 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine import Session
 from dpsql.engine.validating import validation
-from dpsql.kernel.looks.slack import read
 from dpsql.kernel.run import Kernel
+from dpsql.measurements import Slack, moved, slack_of
+from dpsql.measurements.slack import read
 from dpsql.plan.certificate import Sensitivity
-from dpsql.requests import Slack, moved, slack_of
 from dpsql.validation.calls import statement_of
 from dpsql.validation.plan import Plan
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class Exact:
-    """The `kernel.noise.source.Source` that adds nothing: sums as they are, the best candidate, every key that somebody has."""
+    """The `noise.source.Source` that adds nothing: sums as they are, the best candidate, every key that somebody has."""
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         return list(values)

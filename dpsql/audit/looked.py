@@ -13,10 +13,10 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.audit.prepared import Prepared
-from dpsql.kernel.looks.context import Context
 from dpsql.kernel.run import Kernel
+from dpsql.measurements import Release, Request
+from dpsql.measurements.reading.context import Context
 from dpsql.plan.node import Node
-from dpsql.requests import Release, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,8 @@ class Looked:
 
     def __init__(self, request: Request, kernel: Kernel) -> None:
         at_hand = kernel._context()
-        self._context = Printed(reader=at_hand.reader, noise=at_hand.noise, printing=at_hand.printing, content=at_hand.content)
+        self._context = Printed(reader=at_hand.reader, noise=at_hand.noise, printing=at_hand.printing, content=at_hand.content,
+                                public=at_hand.public)
         self._certificates, self._kernel = kernel._certificates(request), kernel
         self.request = request
         self.cost: Cost = request.cost(*self._certificates)

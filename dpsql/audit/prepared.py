@@ -19,7 +19,7 @@ from dpsql.bounding import limited_view
 from dpsql.catalog.model import TableSchema
 from dpsql.engine import Parameters, Session
 from dpsql.engine.single import bound_to, compiled, program_steps
-from dpsql.kernel.noise.source import Secure
+from dpsql.noise.source import Secure
 from dpsql.program import Program
 from dpsql.script import Released, script
 from dpsql.sql.parse import parse

@@ -31,7 +31,7 @@ from dpsql.batch.plan import Batch
 from dpsql.batch.records import Asked, Record, about, asked_of
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.requests import Blocked, Blocks
+from dpsql.measurements import Blocked, Blocks
 from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.catalogue import Plan as Search
 from dpsql.strategies.certificate import Noise

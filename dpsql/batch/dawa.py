@@ -1,11 +1,11 @@
 """DAWA: counts over one column by buckets that follow the data.
 
-A part of the price finds buckets of neighbouring values with about the same counts (`requests.Partition`); the rest measures the
-buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets mean
-little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy where
-counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
+A part of the price finds buckets of neighbouring values with about the same counts (`measurements.Partition`); the rest measures
+the buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets
+mean little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy
+where counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
 
-Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `requests.partition`.
+Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.partition`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
+from dpsql.measurements import WIDEST, Buckets, Numbered, Partition, Request
+from dpsql.measurements.partition import height
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.requests import WIDEST, Buckets, Numbered, Partition, Request
-from dpsql.requests.partition import height
 from dpsql.strategies import ca, hierarchy, p_identity
 from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.catalogue import Verdict

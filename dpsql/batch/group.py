@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import Column
 from dpsql.errors import OptionError
+from dpsql.measurements import Axis, Request
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.requests import Axis, Request
 from dpsql.strategies.catalogue import Verdict
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Reduced, Workload, reduced

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
+from dpsql.measurements import WIDEST, Blocked, Blocks
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.requests import WIDEST, Blocked, Blocks
 from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.catalogue import NoStrategy, Verdict, best
 from dpsql.strategies.catalogue import Plan as Search

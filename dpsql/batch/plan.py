@@ -24,10 +24,10 @@ from dpsql.cells import Cells
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Error, Estimate
 from dpsql.groups import cells_over, kept_keys
+from dpsql.measurements import Request
 from dpsql.options import Options
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import Over, Question
-from dpsql.requests import Request
 from dpsql.sql.domains import Scratch
 from dpsql.types import Span
 from dpsql.workload.factors import Array

@@ -1,10 +1,10 @@
 """PrivTree: counts over two numeric columns by boxes that are fine where rows are.
 
-A half of the price grows a tree of boxes (`requests.Tree`), the other half buys the counts of its leaves; a range that cuts a
+A half of the price grows a tree of boxes (`measurements.Tree`), the other half buys the counts of its leaves; a range that cuts a
 leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth. How
 uneven rows lie within a leaf is a bias that nobody knows.
 
-Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `requests.tree`.
+Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `measurements.tree`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
+from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
 from dpsql.strategies.base import Refusal
 from dpsql.strategies.catalogue import Verdict
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total

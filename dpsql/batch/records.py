@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from dpsql.canonical import digest
+from dpsql.measurements import Axis, Blocked, Blocks, Request
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.requests import Axis, Blocked, Blocks, Request
 from dpsql.strategies.base import Block
 from dpsql.strategies.certificate import Noise
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total

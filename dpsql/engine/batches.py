@@ -20,10 +20,10 @@ from dpsql.engine.charging import finished, located, paid
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.measurements import Request
 from dpsql.options import Options, read_options
 from dpsql.plan.question import Question
 from dpsql.program import priced
-from dpsql.requests import Request
 from dpsql.script import Released
 from dpsql.sql.bind import bind
 from dpsql.sql.places import span_of

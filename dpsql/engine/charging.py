@@ -14,11 +14,11 @@ from dpsql.engine.accounts import budget_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
+from dpsql.measurements import Request
 from dpsql.options import Options
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node
 from dpsql.plan.question import Question
-from dpsql.requests import Request
 from dpsql.script import Released
 from dpsql.spending import busy, closed, exhausted
 from dpsql.types import Span

@@ -12,13 +12,13 @@ from dpsql.canonical import digest
 from dpsql.engine.charging import finished, paid
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
+from dpsql.measurements import Request
 from dpsql.mechanisms.catalogue import NAMES
 from dpsql.mechanisms.select.keys import RULES
 from dpsql.options import Options, read_options
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.program import Program, compile_question
-from dpsql.requests import Request
 from dpsql.script import Released, declared_cells, script
 from dpsql.sql.bind import bind
 from dpsql.sql.statement import Query

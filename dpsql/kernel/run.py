@@ -20,11 +20,11 @@ from dpsql.catalog.model import INCIDENTS
 from dpsql.errors import Error, Incident
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.looks.content import Content
-from dpsql.kernel.looks.context import Context
-from dpsql.kernel.looks.table import executed, look
-from dpsql.kernel.noise.source import Secure, Source
 from dpsql.kernel.publics import Publics
+from dpsql.measurements import Release, Request, plans_of
+from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.context import Context
+from dpsql.noise.source import Secure, Source
 from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.node import Node, Printing
@@ -33,7 +33,6 @@ from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Release, Request
 
 Script: TypeAlias = Generator[Request, Any, Any]
 
@@ -124,7 +123,7 @@ class Kernel:
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
-        plans = executed(request)
+        plans = plans_of(request)
         known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 
@@ -147,11 +146,11 @@ class Kernel:
         return Certificate(below=below, summands=())
 
     def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Release:
-        return look(request, certificates, context, self)
+        return request.release(context, *certificates)
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       content=self._content)
+                       content=self._content, public=self)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""

@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeAlias
 from dpsql.accounting.cost import Cost
 from dpsql.cells import Cells
 from dpsql.estimates import Estimate
+from dpsql.measurements import Request
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.parts import Quantiles
-from dpsql.requests import Request
 
 Estimates: TypeAlias = tuple[Estimate, ...]
 Script: TypeAlias = Generator[Request, Any, list[Estimates]]

@@ -7,8 +7,8 @@ An aggregate lies strictly between l and r where two sums over the rows of its g
     AVG         sum(A - l) and sum(r - A): no division, and no noise in a denominator
     quantile p  sum(p - [A <= l]) and sum([A < r] - p), the latter 0 or more: the ceil(p n)-th smallest value lies between
 
-All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `requests.Slack` has the rest. The number
-of different values is no such sum, but how many rows must go until it has fallen is known too: `requests.Scarce`.
+All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `Slack` has the rest. The number
+of different values is no such sum, but how many rows must go until it has fallen is known too: `measurements.Scarce`.
 The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never said of an average outside.
 """
 
@@ -22,6 +22,8 @@ from fractions import Fraction
 
 from dpsql.cells import Cells
 from dpsql.errors import Unsupported
+from dpsql.measurements import Form, Joined, Scarce, Test, Within
+from dpsql.measurements.slack import FARTHEST_END
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.multiplicities import Multiplicities
@@ -32,8 +34,6 @@ from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import AggregateCall
-from dpsql.requests import Form, Joined, Scarce, Test, Within
-from dpsql.requests.slack import FARTHEST_END
 from dpsql.tasks import clip_of, distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range

@@ -12,9 +12,9 @@ from dpsql.accounting.purse import purses
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
+from dpsql.measurements import Request
 from dpsql.plan.node import PublicFacts
 from dpsql.program import priced
-from dpsql.requests import Request
 from dpsql.sql.places import span_of
 from dpsql.validation.deciders.base import Decider
 from dpsql.validation.deciders.catalogue import DECIDERS

@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
+from dpsql.measurements.slack import touched
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.certificate import Certificate, stability
@@ -24,8 +26,6 @@ from dpsql.plan.node import InvalidPlan, Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.rules.flatten import Flat, flattened, gathered
-from dpsql.requests import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
-from dpsql.requests.slack import touched
 from dpsql.validation.deciders.base import Case, Decider, Outcome
 from dpsql.validation.deciders.flip import FlipDistance, outcome
 from dpsql.validation.forms import within
@@ -119,7 +119,7 @@ WIDER = 3  # how often noise is doubled, to tell clear failures for a part of th
 
 @dataclass(frozen=True, kw_only=True)
 class Sparse:
-    """How a sparse suite compares slacks; see `requests.Failing`.
+    """How a sparse suite compares slacks; see `measurements.Failing`.
 
     A check with a slack s is told as a failure where n - z >= s - limit, n and z being the noise of the check and of the limit.
     So the ends of n - z, beyond which it is with a chance of `rare` each, say how far from the border decisions are reliable;

@@ -14,7 +14,7 @@ from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, Prepared, Remembering
 from dpsql.engine import answer
 from dpsql.errors import Unsupported
-from dpsql.kernel.noise.source import Secure
+from dpsql.noise.source import Secure
 
 
 def test_exact_adds_nothing_and_takes_the_best() -> None:

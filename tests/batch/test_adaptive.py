@@ -22,7 +22,7 @@ from dpsql.batch.measured import widened
 from dpsql.dbapi import Connection
 from dpsql.engine import Session
 from dpsql.errors import OptionError
-from dpsql.requests import Buckets, Leaves
+from dpsql.measurements import Buckets, Leaves
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
@@ -222,7 +222,7 @@ def test_the_promise_is_kept(texts: list[str], strategy: str, neighbours: tuple[
 @pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
 def test_noise_that_is_too_small_is_found(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.kernel.noise import samplers
+    from dpsql.noise import samplers
 
     add = samplers.laplace
     monkeypatch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 20))

@@ -265,7 +265,7 @@ def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
 
 
 def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
-    from dpsql.kernel.noise import samplers
+    from dpsql.noise import samplers
 
     add = samplers.laplace
     monkeypatch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 6))

@@ -10,19 +10,16 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import Column
 from dpsql.batch.group import Group, Told
-from dpsql.kernel.looks import blocks, partition, tree
-from dpsql.kernel.noise.source import Secure
+from dpsql.measurements import Request
+from dpsql.noise.source import Secure
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import Blocks, Partition, Request, Tree
 from dpsql.types import Type
 from dpsql.workload.workload import Workload
 
 VIEW = Constants(columns=(), rows=())
-LOOKS: dict[type, Any] = {Blocks: blocks.look, Partition: partition.look, Tree: tree.look}
-
 
 class Cells:
     """A context whose database holds these counts."""
@@ -54,6 +51,6 @@ def told(plan: Any, price: Cost, cells: Cells, spend: Callable[[Request], None] 
     while True:
         spend(request)
         try:
-            request = steps.send(LOOKS[type(request)](request, cells))
+            request = steps.send(request.release(cells, None))
         except StopIteration as done:
             return done.value

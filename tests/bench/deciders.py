@@ -169,9 +169,9 @@ def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
 
     from dpsql.accounting.cost import pure
     from dpsql.audit.prepared import Batched
-    from dpsql.kernel.looks.context import Context
-    from dpsql.kernel.looks.slack import told
-    from dpsql.requests import Failing
+    from dpsql.measurements import Failing
+    from dpsql.measurements.reading.context import Context
+    from dpsql.measurements.slack import told
     from dpsql.validation.suites import WIDER, Sparse
 
     noise = Batched()

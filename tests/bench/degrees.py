@@ -24,7 +24,7 @@ from bench_clock import table
 
 from dpsql.audit.prepared import Prepared, Remembering
 from dpsql.engine import Session
-from dpsql.kernel.extensions.degrees import Arcs, extended, projected
+from dpsql.extensions.degrees import Arcs, extended, projected
 from dpsql.kernel.ledger import Ledger
 from dpsql.opening import Terms, open_session
 from dpsql.script import Released

@@ -19,10 +19,10 @@ from bench_clock import ratio, table
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.kernel.looks.cells import read
-from dpsql.kernel.looks.content import Content
-from dpsql.kernel.looks.context import Context
-from dpsql.kernel.noise.source import Secure
+from dpsql.measurements.reading.cells import read
+from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.context import Context
+from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count

@@ -34,19 +34,19 @@ from bench_clock import table
 
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.kernel.extensions.owned import Owned, owned
-from dpsql.kernel.extensions.removals import Removals, Sets, sets_of
-from dpsql.kernel.extensions.value import Extension
-from dpsql.kernel.looks import balance, race, removals
-from dpsql.kernel.noise.source import Secure
+from dpsql.extensions.owned import Owned, owned
+from dpsql.extensions.removals import Removals, Sets, sets_of
+from dpsql.extensions.value import Extension
+from dpsql.measurements import Balance, Held, Race
+from dpsql.measurements.several import balance, race, removals
 from dpsql.mechanisms.base import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals as ByRemovals
+from dpsql.noise.source import Secure
 from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import Balance, Held, Race
 
 WEDGES = "SELECT x.v AS a, x.u AS b, y.v AS c FROM d AS x JOIN d AS y ON x.u = y.u AND x.v < y.v"
 PATTERNS = {

@@ -37,8 +37,8 @@ from dpsql.catalog.price import price
 from dpsql.engine import Session, answer
 from dpsql.errors import Error
 from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.looks import balance, race, sets
 from dpsql.kernel.run import Kernel
+from dpsql.measurements.several import balance, race, sets
 from dpsql.opening import fitted
 
 SOURCES = {  # the columns that are asked about, and keys that the database guarantees

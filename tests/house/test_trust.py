@@ -73,8 +73,8 @@ HANDED = closure("dpsql.kernel.run", *DOORS) - KERNEL
 
 
 def test_a_lazy_import_counts() -> None:
-    assert "dpsql.kernel.extensions.portable" in imported("dpsql.kernel.extensions.linear"), "imported in a function only"
-    assert "dpsql.kernel.looks.measure" in KERNEL and "dpsql.kernel.noise.samplers" in KERNEL
+    assert "dpsql.extensions.portable" in imported("dpsql.extensions.linear"), "imported in a function only"
+    assert "dpsql.measurements.measure" in KERNEL and "dpsql.noise.samplers" in KERNEL
 
 
 # -- the README
@@ -111,7 +111,7 @@ def test_what_is_trusted_knows_nothing_that_is_not() -> None:
 INNERMOST = {
     "run": ["dpsql.kernel.run"],
     "what the ledger decides": ["dpsql.kernel.chain"],
-    "noise": below("dpsql.kernel.noise"),
+    "noise": below("dpsql.noise"),
     "accounting": sorted(module for module in KERNEL if module.startswith("dpsql.accounting.")),
     "checker": ["dpsql.kernel.checker"],
     "shapes and claims": ["dpsql.kernel.shapes", "dpsql.kernel.claims"],
@@ -121,7 +121,7 @@ ROOMS = {
         INNERMOST.items(), (125, 125, 95, 120, 255, 390), strict=True)},
     "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running"], 425),
     "measurements": (below("dpsql.requests", "dpsql.kernel.looks"), 2130),
-    "extensions": (below("dpsql.kernel.extensions"), 1120),
+    "extensions": (below("dpsql.extensions"), 1120),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2260),
     "expressions": (below("dpsql.plan.expr"), 700),
     "all that the kernel can run": (sorted(KERNEL), 9480),

@@ -30,6 +30,7 @@ from dpsql.kernel import checker, claims, shapes
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
+from dpsql.measurements import DiscreteLaplace, Level, Measure
 from dpsql.plan import certificate as certificates
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
 from dpsql.plan.expr import printing
@@ -62,7 +63,6 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Over, Window
-from dpsql.requests import DiscreteLaplace, Level, Measure
 from dpsql.sql.split import split
 from dpsql.types import Type
 

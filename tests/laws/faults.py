@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.kernel.looks.content import Content
+from dpsql.measurements.reading.content import Content
 from dpsql.plan.expr.limits import limit_of
 from dpsql.plan.expr.nodes import Ref, conjuncts
 from dpsql.plan.node import Field, Node, Norm, Stability

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from dpsql.extensions.value import Extension
 from dpsql.kernel import run
-from dpsql.kernel.extensions.value import Extension
 from dpsql.kernel.publics import Publics
+from dpsql.measurements import DiscreteGaussian, Keys, Select, blocks, slack
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.facts import Facts
@@ -33,7 +34,6 @@ from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.union import UnionAll
-from dpsql.requests import DiscreteGaussian, Keys, Select, blocks, slack
 from dpsql.types import Type
 
 
@@ -180,7 +180,7 @@ def anew(value: Any) -> Any:
     """The same request, with nothing remembered of what its plans claim."""
     if isinstance(value, tuple):
         return tuple(anew(part) for part in value)
-    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.requests")):
+    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.measurements")):
         given = {item.name: anew(getattr(value, item.name)) for item in dataclasses.fields(value) if item.init}  # type: ignore[arg-type]
         return type(value)(**given)
     return value

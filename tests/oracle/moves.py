@@ -19,13 +19,9 @@ import numpy as np
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.cells import cell_of
-from dpsql.kernel.extensions.removals import Removals
-from dpsql.kernel.looks import cells, measure, ranks, removals, select, sets, slack
-from dpsql.kernel.looks.context import Context
+from dpsql.extensions.removals import Removals
 from dpsql.kernel.run import Kernel
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.shares import pull
-from dpsql.requests import (
+from dpsql.measurements import (
     SUM_GRAIN,
     Above,
     Balance,
@@ -48,10 +44,18 @@ from dpsql.requests import (
     Tree,
     TruncatedGeometric,
     Vote,
+    measure,
     moved,
+    select,
+    slack,
     slack_of,
     tree,
 )
+from dpsql.measurements.reading import cells, ranks
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several import removals, sets
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.shares import pull
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine import Session
-from dpsql.kernel.looks.context import Context
 from dpsql.kernel.run import Kernel
+from dpsql.measurements import Request
+from dpsql.measurements.reading.context import Context
 from dpsql.plan.certificate import Certificate
-from dpsql.requests import Request
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()

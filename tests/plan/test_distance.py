@@ -19,8 +19,8 @@ import pytest
 from joined_worlds import Small, context_of, neighbours, planned
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel.looks.join_sum import Counts
 from dpsql.kernel.publics import Publics
+from dpsql.measurements.several.join_sum import Counts
 from dpsql.plan import distance
 from dpsql.plan.apart import Apart, Relation, taken_apart
 from dpsql.plan.distance import Reals, farthest, local_bounds, smooth_bound

@@ -26,8 +26,8 @@ from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.audit.laws import Kind, Law
 from dpsql.audit.looked import Looked, requests_of
-from dpsql.kernel.noise import samplers
-from dpsql.kernel.noise.source import Secure
+from dpsql.noise import samplers
+from dpsql.noise.source import Secure
 from dpsql.plan.operators.quantizer import Quantizer
 
 pytestmark = pytest.mark.stat

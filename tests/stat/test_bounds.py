@@ -15,9 +15,9 @@ import pytest
 from audits import Pair, person, prepared, sample, visit
 
 from dpsql.audit.epsilon import Finding, lower_bound
-from dpsql.kernel.extensions import owned
-from dpsql.kernel.extensions.value import Extension
-from dpsql.kernel.looks import sets
+from dpsql.extensions import owned
+from dpsql.extensions.value import Extension
+from dpsql.measurements.several import sets
 from dpsql.mechanisms.bounds import BOUNDS
 from dpsql.plan.operators import shares
 from dpsql.plan.operators.clip import Clip

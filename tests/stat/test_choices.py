@@ -21,12 +21,8 @@ from strength import Halved, Numbers, Strength, refuted, stacked, strengths
 
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Remembering
-from dpsql.kernel.looks import keys as keys_look
 from dpsql.kernel.run import Kernel
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
-from dpsql.requests import (
+from dpsql.measurements import (
     SUM_GRAIN,
     Above,
     Axis,
@@ -49,6 +45,10 @@ from dpsql.requests import (
     Vote,
     Within,
 )
+from dpsql.measurements import keys as keys_look
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
 from dpsql.strategies.base import Block
 from dpsql.workload.factors import Identity, Total
 
@@ -278,15 +278,15 @@ def doubled_epsilon(patch: pytest.MonkeyPatch) -> None:
 
 def a_lower_threshold(patch: pytest.MonkeyPatch) -> None:
     """The key of one entity is shown at 3 and more, which has far more than the chance that is paid for."""
-    look = keys_look.look
+    release = Keys.release
 
-    def eager(request: Any, context: Any) -> Any:
+    def eager(request: Any, context: Any, certificate: Any) -> Any:
         rule = request.rule
         if isinstance(rule, GaussianThreshold):
             request = Keys(plan=request.plan, rule=GaussianThreshold(sigma=rule.sigma, threshold=rule.threshold - 3))
-        return look(request, context)
+        return release(request, context, certificate)
 
-    patch.setattr(keys_look, "look", eager)
+    patch.setattr(Keys, "release", eager)
 
 
 ALONE = {rule: Case(name="a key that one has", make=keyed(rule, 1), seen=shown) for rule in (GEOMETRIC, GAUSSIAN)}

@@ -15,7 +15,7 @@ from validations import session_over, synthetic, validated
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched
-from dpsql.kernel.looks import vote
+from dpsql.measurements import vote
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 
@@ -88,7 +88,7 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
             return vote.Voted(yes=context.noise.coin(1, 1) if np.isinf(weights).all() else bool(np.isinf(weights[0])))
         return vote.Voted(yes=context.noise.coin(int(weights[0] / weights.sum() * 2**50), 50))
 
-    patch.setattr("dpsql.kernel.looks.vote.look", look)
+    patch.setattr("dpsql.measurements.vote.look", look)
 
 
 def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
@@ -96,18 +96,18 @@ def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
     from dpsql.validation.deciders import ordered
 
     patch.setattr(ordered, "scale_of", lambda exact: 1e-3)
-    patch.setattr("dpsql.requests.noise.DiscreteLaplace.cost", lambda self, sensitivity: FREE)
+    patch.setattr("dpsql.noise.integer.DiscreteLaplace.cost", lambda self, sensitivity: FREE)
 
 
 def counted_twice(patch: pytest.MonkeyPatch) -> None:
     """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
     from fractions import Fraction
 
+    from dpsql.measurements import Slack, Slackened, Within
+    from dpsql.measurements.slack import Form
     from dpsql.mechanisms.additive.bought import bought
     from dpsql.plan.operators.summands import Count
     from dpsql.plan.operators.tally import Tally
-    from dpsql.requests import Slack, Slackened, Within
-    from dpsql.requests.slack import Form
     from dpsql.validation.deciders import ordered
     from dpsql.validation.deciders.base import Outcome
 
@@ -120,12 +120,12 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)
-    patch.setattr("dpsql.requests.Slack.cost", lambda self, *certificates: pure(Fraction(1, 2)))
+    patch.setattr("dpsql.measurements.Slack.cost", lambda self, *certificates: pure(Fraction(1, 2)))
 
 
 def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
     """A slack in rows is made one in entities by rounding what is outside up, and what is inside down, twice as far."""
-    from dpsql.kernel.looks import slack
+    from dpsql.measurements import slack
 
     patch.setattr(slack, "slack_of", lambda sides, rows: 3 * min(side[0] for side in sides) // max(1, rows))
 
@@ -176,7 +176,7 @@ def test_a_suite_keeps_its_promise(suite: str, queries: list[str], tmp_path: Pat
 
 
 def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.requests import Failing
+    from dpsql.measurements import Failing
     from dpsql.validation.suites import Sparse
 
     monkeypatch.setattr(Failing, "cost", lambda self, *certificates: FREE)
@@ -216,7 +216,7 @@ def test_held_counts_keep_their_promise(tmp_path: Path, effort: float) -> None:
 def test_counts_that_are_not_held_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     from audits import Pair, person
 
-    from dpsql.requests import slack
+    from dpsql.measurements import slack
 
     monkeypatch.setattr(slack, "pull", lambda level, owners: 64)
     pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)

@@ -12,9 +12,9 @@ from audits import Pair, audit, person, prepared, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.kernel.extensions.degrees import Arcs, projected
-from dpsql.kernel.looks import degrees as look
-from dpsql.requests import Degrees, Histogram
+from dpsql.extensions.degrees import Arcs, projected
+from dpsql.measurements import Degrees, Histogram
+from dpsql.measurements.several import degrees as look
 
 pytestmark = pytest.mark.stat
 
@@ -92,7 +92,7 @@ def an_order_that_others_decide(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_sensitivity_of_one(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.requests.degrees", "dpsql.mechanisms.truncation.degrees"):
+    for module in ("dpsql.measurements.several.degrees", "dpsql.mechanisms.truncation.degrees"):
         patch.setattr(f"{module}.moves", lambda most, *, mutual: 1)
 
 

@@ -23,10 +23,10 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, Prepared, Remembering
 from dpsql.catalog.price import exact
-from dpsql.kernel.looks import join_sum
+from dpsql.measurements import Student
+from dpsql.measurements.several import join_sum
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.requests import Student
 
 pytestmark = pytest.mark.stat
 

@@ -15,13 +15,13 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.engine import answer
 from dpsql.errors import Incident
 from dpsql.kernel.claims import Claims
-from dpsql.kernel.looks.content import Learned
-from dpsql.kernel.noise import samplers
+from dpsql.measurements import DiscreteLaplace, reach
+from dpsql.measurements.reading.content import Learned
 from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.noise import samplers
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.requests import DiscreteLaplace, reach
 
 pytestmark = pytest.mark.stat
 
@@ -44,7 +44,7 @@ def halved_sensitivity(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_key_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.kernel.looks.keys.selection_weights", lambda epsilon, delta: (0, 1 << 128))
+    patch.setattr("dpsql.measurements.keys.selection_weights", lambda epsilon, delta: (0, 1 << 128))
 
 
 def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.requests.select", "dpsql.mechanisms.select.quantiles"):
+    for module in ("dpsql.measurements.select", "dpsql.mechanisms.select.quantiles"):
         patch.setattr(f"{module}.reach", lambda target: Fraction(reach(target), 2))
     for share, part in {"ERROR_SHARE": 50, "COUNT_SHARE": 100, "AROUND_SHARE": 100}.items():  # nearly all is for the choice itself
         patch.setattr(f"dpsql.mechanisms.select.quantiles.{share}", Fraction(1, part))

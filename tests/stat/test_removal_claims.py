@@ -11,9 +11,9 @@ from audits import Pair, audit, person, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.kernel.extensions import removals
-from dpsql.kernel.looks import removals as look
-from dpsql.kernel.looks.sets import held
+from dpsql.extensions import removals
+from dpsql.measurements.several import removals as look
+from dpsql.measurements.several.sets import held
 
 pytestmark = pytest.mark.stat
 
@@ -67,7 +67,7 @@ def test_at_rho_too(tmp_path: Path, effort: float) -> None:
 
 
 def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.requests.removals", "dpsql.mechanisms.truncation.removals"):
+    for module in ("dpsql.measurements.several.removals", "dpsql.mechanisms.truncation.removals"):
         patch.setattr(f"{module}.UNIT", 0)
     patch.setattr("dpsql.mechanisms.truncation.removals.CAUTION", 0)  # so that levels are as likely where nobody has to leave
 

@@ -21,9 +21,9 @@ from strength import Halved, Strength, refuted, stacked, strengths
 from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Prepared, Remembering
-from dpsql.kernel.looks import join_sum, smooth
+from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth
+from dpsql.measurements.several import join_sum
 from dpsql.plan.operators.shares import UNIT
-from dpsql.requests import DiscreteLaplace, Request, SmoothSum, Student
 
 pytestmark = pytest.mark.stat
 Pairs = Callable[[Path, Any], list[Looked]]

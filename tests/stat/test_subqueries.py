@@ -18,7 +18,7 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import Finding, lower_bound
 from dpsql.audit.prepared import Prepared
 from dpsql.catalog.price import exact
-from dpsql.kernel.noise.source import Secure
+from dpsql.noise.source import Secure
 from dpsql.script import Released
 
 pytestmark = pytest.mark.stat

@@ -20,13 +20,12 @@ from dpsql.bounding import limited_view
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
-from dpsql.kernel.looks.slack import read
 from dpsql.kernel.run import Kernel
+from dpsql.measurements import Form, Within, slack_of
+from dpsql.measurements.slack import LISTED, check_slacks, fewest, read
 from dpsql.options import Options
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
-from dpsql.requests import Form, Within, slack_of
-from dpsql.requests.slack import LISTED, check_slacks, fewest
 from dpsql.sql.bind import bind
 from dpsql.sql.parse import parse
 from dpsql.validation.forms import Asked, within

@@ -12,16 +12,7 @@ from typing import Any
 import pytest
 
 from dpsql.accounting.cost import FREE
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Stability
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import Shares
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
-from dpsql.requests import (
+from dpsql.measurements import (
     Above,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -37,8 +28,17 @@ from dpsql.requests import (
     Within,
     slack_of,
 )
-from dpsql.requests.select import Target
-from dpsql.requests.slack import FARTHEST_END
+from dpsql.measurements.select import Target
+from dpsql.measurements.slack import FARTHEST_END
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field, Stability
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
 
 NOWHERE = Constants(columns=(Field(id="g", name="g", facts=Facts(type=Type.BIGINT)),), rows=((0,),))

@@ -14,14 +14,14 @@ from chances import p_value
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
-from dpsql.kernel.looks.slack import told
+from dpsql.measurements import Failing, Form, Within
+from dpsql.measurements.slack import told
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Failing, Form, Within
 from dpsql.validation.suites import Sparse
 
 Ways = Mapping[int, int]

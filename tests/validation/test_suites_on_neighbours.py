@@ -9,10 +9,10 @@ import pytest
 from neighbours import farthest, friends, pairs, planned, slacks, visits
 
 from dpsql.errors import Unsupported
-from dpsql.kernel.looks.measure import dense
-from dpsql.kernel.looks.slack import read
 from dpsql.kernel.run import Kernel
-from dpsql.requests import SUM_GRAIN, VOTE_GRAIN, Above, Failing, Measure, Slack, Vote, moved, slack_of
+from dpsql.measurements import SUM_GRAIN, VOTE_GRAIN, Above, Failing, Measure, Slack, Vote, moved, slack_of
+from dpsql.measurements.measure import dense
+from dpsql.measurements.slack import read
 from dpsql.validation.deciders.catalogue import NAMES
 
 SUITES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise
 
 
 def bought(moved: int, purse: Cost) -> Noise:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteGaussian
 from dpsql.mechanisms.additive.measure import measured
 from dpsql.mechanisms.base import Linear, No, Script, Setting, Task, Verdict, Yes
-from dpsql.requests import DiscreteGaussian
 
 
 class Gaussian:
-    """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `requests.DiscreteGaussian`."""
+    """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `DiscreteGaussian`."""
 
     name = "gaussian"
 

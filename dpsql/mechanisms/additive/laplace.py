@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteLaplace
 from dpsql.mechanisms.additive.measure import measured
 from dpsql.mechanisms.base import Linear, No, Script, Setting, Task, Verdict, Yes
-from dpsql.requests import DiscreteLaplace
 
 
 class Laplace:
-    """Noise of scale D / epsilon for sums that one entity moves by at most D in l1. Proof: `requests.DiscreteLaplace`."""
+    """Noise of scale D / epsilon for sums that one entity moves by at most D in l1. Proof: `measurements.DiscreteLaplace`."""
 
     name = "laplace"
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsql.estimates import Error, constant, released
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise
 from dpsql.mechanisms.base import Estimates, Linear, Script, Setting
 from dpsql.plan.node import Node
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise
 
 
 def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:

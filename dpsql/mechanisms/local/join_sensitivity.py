@@ -6,7 +6,7 @@ SIZE_SHARE   of the price, for telling how wide the noise was; less makes interv
 SPLITS       shares of epsilon for what neighbours' bounds differ by (4 beta), of which one is taken: the one with the least noise
              if every value occurred USUAL times. Where bounds grow fast with distance, a large beta keeps them small.
 
-Laplace noise, by the proof of `requests.Smooth`, spends half of epsilon on beta and affords epsilon / (2 ln(2 / delta) + epsilon)
+Laplace noise, by the proof of `Smooth`, spends half of epsilon on beta and affords epsilon / (2 ln(2 / delta) + epsilon)
 for it. At delta = 1e-6 and that same beta the median error of Student's t is a quarter less, and no delta is spent.
 """
 
@@ -23,6 +23,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Request, Smoothed, SmoothSum, Student
 from dpsql.mechanisms.base import No, Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, refusal
 from dpsql.plan.apart import Apart, taken_apart
@@ -31,7 +32,6 @@ from dpsql.plan.expr.nodes import Literal, Value, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.requests import Request, Smoothed, SmoothSum, Student
 
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
@@ -41,7 +41,7 @@ NORMAL_95 = 1.959963984540054
 
 
 class JoinSensitivity:
-    """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `requests.Student`, `plan.distance`."""
+    """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `measurements.Student`, `plan.distance`."""
 
     def __init__(self, name: str, *, residual: bool) -> None:
         self.name, self._residual = name, residual

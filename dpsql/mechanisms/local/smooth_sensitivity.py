@@ -11,15 +11,15 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Request, Smooth, Smoothed, Target
 from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.requests import Request, Smooth, Smoothed, Target
 
 SIZE_SHARE = Fraction(1, 10)  # of the price, for telling how wide the noise was
 
 
 class SmoothSensitivity:
-    """Noise scaled to the smooth sensitivity of Nissim, Raskhodnikova and Smith (2007). Proof: `requests.Smooth`."""
+    """Noise scaled to the smooth sensitivity of Nissim, Raskhodnikova and Smith (2007). Proof: `measurements.Smooth`."""
 
     name = "smooth_sensitivity"
 

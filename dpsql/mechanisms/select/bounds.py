@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise, Request
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
@@ -19,7 +20,6 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise, Request
 from dpsql.types import Interval, Type
 
 LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import ROUNDING
 from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import AROUND_SHARE, ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.requests import ROUNDING
 
 
 class Exponential:
-    """A value is drawn with probability proportional to exp(-(distance of its rank) / scale). Proof: `requests.Select`."""
+    """A value is drawn with probability proportional to exp(-(distance of its rank) / scale). Proof: `measurements.Select`."""
 
     name = "exponential"
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import Found, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
@@ -16,7 +17,6 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.requests import Found, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
 
 RULES = ("truncated_geometric", "gaussian_threshold")
 MOST_EPSILON = Fraction(20)  # of a step over all of an entity's rows: more makes delta small, and shows no more keys
@@ -58,7 +58,7 @@ def choices_for_rows(purse: Cost, rows: int) -> tuple[KeyChoice, ...]:
 
 
 def _half_of_geometric(epsilon: float, delta: float) -> float:
-    """p[n] = delta (e^(n eps) - 1) / (e^eps - 1) up to one half; see `requests.TruncatedGeometric`."""
+    """p[n] = delta (e^(n eps) - 1) / (e^eps - 1) up to one half; see `measurements.TruncatedGeometric`."""
     return math.log1p(math.expm1(min(epsilon, 700)) / (2 * delta)) / epsilon
 
 

@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate, constant
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.base import Estimates, Ordered, Setting
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
-from dpsql.requests import (
+from dpsql.measurements import (
     ROUNDING,
     Measure,
     Measured,
@@ -38,6 +33,11 @@ from dpsql.requests import (
     Target,
     reach,
 )
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.base import Estimates, Ordered, Setting
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
 
 Integers = NDArray[np.int64]
 ERROR_SHARE = Fraction(1, 5)  # of the price, for measuring the error:
@@ -85,7 +85,7 @@ class Search:
 
 
 def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
-    """The scale of the exponential mechanism on scores that a row moves by `worst`; see `requests.Select` for the cost."""
+    """The scale of the exponential mechanism on scores that a row moves by `worst`; see `measurements.Select` for the cost."""
 
     def scale(purse: Cost, worst: int) -> float:
         if rows == 0:

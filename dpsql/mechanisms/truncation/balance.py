@@ -1,7 +1,7 @@
 """Sums over rows that may belong to several entities each: held to a level that balances what is cut off and the noise.
 
 A level is drawn by how many entities are above it, one for all cells of a GROUP BY; then the sums held to it are told with
-fresh noise. Proof: `requests.Balance`.
+fresh noise. Proof: `Balance`.
 
 The median error on graphs is about three and a half times that of the best level if it were known, and an eighth of the race's
 (`tests/bench/levels.py`). Settings were chosen there too: half of a pure epsilon goes to drawing the level, less of rho, as
@@ -17,11 +17,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.measurements import Balance, score_range
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Setting
 from dpsql.mechanisms.truncation.chosen import Choosing, Told
 from dpsql.mechanisms.truncation.held import parts, shares
-from dpsql.requests import Balance, score_range
 
 CAUTION = 1.5
 
@@ -41,6 +41,6 @@ class _Balance(Told):
 
 
 class Balanced(Choosing):
-    """A level is chosen by its expected error, then the sum held to it is told with fresh noise. Proof: `requests.Balance`."""
+    """A level is chosen by its expected error, then the sum held to it is told with fresh noise. Proof: `Balance`."""
 
     name, told = "balance", _Balance

@@ -7,7 +7,7 @@ of the bands up to the highest that stands out (`standing`); bands above it hold
 that. Bands below are kept whatever they show, so their noise has mean zero and adds a third to the variance.
 
 Where an entity has rows in several cells, each of its totals there is in a band of its own and the noise is as many times larger.
-The cost is that of `requests.Measure`, on a plan whose certificate says all this; no look of its own is needed.
+The cost is that of `measurements.Measure`, on a plan whose certificate says all this; no look of its own is needed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Measure, Measured, Noise, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, parts, refusal
@@ -33,7 +34,6 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.requests import Measure, Measured, Noise, Request
 from dpsql.types import Type
 
 TOP = 50  # totals of entities are held within 2^50

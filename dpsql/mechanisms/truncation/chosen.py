@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
+from dpsql.measurements import Balance, Held, Noise, Recursive, Removed, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts, refusal
 from dpsql.plan.operators.shares import UNIT, slack
-from dpsql.requests import Balance, Held, Noise, Recursive, Removed, Request
 
 LOWER = 8  # octaves below what one row can add
 

@@ -1,13 +1,13 @@
 """How many entities have how many rows with others: degrees of a graph whose nodes are protected.
 
-No entity may have more than a limit of rows with others; two ways bring a graph there (`kernel.extensions.degrees`).
+No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.degrees`).
 `projection` adds rows in a fixed order while there is room (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of
 rows. `flow` keeps as many as can be, as evenly as can be (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its
 maximum flows take a minute for a million. Both are told with the same noise, in cumulative counts. These do not fall, so they
 are made to rise (isotonic regression): that takes most of the noise off degrees that few entities have
 (`tests/bench/degrees.py`).
 
-The limit is `max_rows`. Left open, it is drawn by how many entities are above it, as in `requests.Balance`; TOLD is how
+The limit is `max_rows`. Left open, it is drawn by how many entities are above it, as in `measurements.Balance`; TOLD is how
 much the noise of a limit weighs against that, so that the expected error in all counts together is nearly least.
 """
 
@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.cells import cell_of
 from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Degrees as Asked
+from dpsql.measurements import Held, Histogram, Level, Noise, Request, Way, score_range
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Degrees, No, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.shares import UNIT, Shares
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import Degrees as Asked
-from dpsql.requests import Held, Histogram, Level, Noise, Request, Way, score_range
 
 TOLD = 100
 LEVELS: tuple[int, ...] = tuple(2**j for j in range(11))
@@ -41,7 +41,7 @@ Reals = NDArray[np.float64]
 
 
 class DegreeCounts:
-    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `requests.Degrees`."""
+    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.Degrees`."""
 
     def __init__(self, way: Way) -> None:
         self._way = way

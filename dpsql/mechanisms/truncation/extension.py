@@ -1,8 +1,8 @@
 """Sums held to a level that the statement gives: a Lipschitz extension, and noise for that level alone.
 
 For every entity the rows that name it add at most the level: the most that can be kept so is worked out (in closed form where
-rows have one owner, as a flow for two, as a linear program for more; `kernel.extensions`). Nothing is paid for a choice.
-Proof: `requests.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013.
+rows have one owner, as a flow for two, as a linear program for more; `extensions`). Nothing is paid for a choice.
+Proof: `measurements.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
+from dpsql.measurements import Balance, Held, Noise, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, estimate, parts, refusal, shares
 from dpsql.plan.operators.shares import UNIT, slack
-from dpsql.requests import Balance, Held, Noise, Request
 
 
 class Extension:

@@ -20,6 +20,7 @@ from collections.abc import Generator
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import Request, Rung, Threshold
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.plan.node import Node
@@ -27,7 +28,6 @@ from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Request, Rung, Threshold
 
 RUNGS = 40  # half octaves of limits that are tried
 

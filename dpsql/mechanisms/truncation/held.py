@@ -9,12 +9,12 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
+from dpsql.measurements import WIDEST, Held, Noise, Request, spread_of
 from dpsql.mechanisms.base import Estimates, No, Script, Setting, Shared, Task
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.shares import UNIT, Shares
-from dpsql.requests import WIDEST, Held, Noise, Request, spread_of
 from dpsql.types import Type
 
 CELL = "cell"

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import COARSEST, Held, Level, Measure, Measured, Noise, Request, score_range
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.balance import CAUTION
@@ -40,7 +41,6 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import COARSEST, Held, Level, Measure, Measured, Noise, Request, score_range
 from dpsql.types import Type
 
 OCTAVES = 50  # totals of entities are held within 2^50

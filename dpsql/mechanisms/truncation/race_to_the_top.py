@@ -16,18 +16,18 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts, refusal, shares
 from dpsql.plan.operators.shares import UNIT, pull
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race, Request
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
 BETA = 0.1  # chance that the answer is above the truth
 
 
 class RaceToTheTop:
-    """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `requests.Race`."""
+    """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `measurements.Race`."""
 
     name = "r2t"
 

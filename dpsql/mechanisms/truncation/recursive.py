@@ -2,7 +2,7 @@
 
 Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. The first level of a
 geometric ladder that asks for no more removals than its place is found, its place is told with noise, and the sum held to
-that level with fresh noise. Proof: `requests.Recursive`. Here for comparison, and for those who want a pure epsilon by that
+that level with fresh noise. Proof: `measurements.Recursive`. Here for comparison, and for those who want a pure epsilon by that
 name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median error on the
 graphs of `tests/bench/levels.py` is ten times and more that of the best level; with those below it is that of `balance`, and
 `removals` makes more of the same numbers. It is feasible where that one is.
@@ -19,11 +19,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.measurements import Recursive as Request
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Setting
 from dpsql.mechanisms.truncation.chosen import Choosing, Told
 from dpsql.mechanisms.truncation.held import bearable, shares
-from dpsql.requests import Recursive as Request
 
 FIRST, PACE, AHEAD = 16, 0.8, 1.0
 MOST_PLACES = 200
@@ -52,7 +52,7 @@ class _Recursive(Told):
 
 class Recursive(Choosing):
     """The first level that asks for no more removals than its place, told with noise, and the sum held to it. Proof:
-    `requests.Recursive`.
+    `measurements.Recursive`.
     """
 
     name, told = "recursive", _Recursive

@@ -2,7 +2,7 @@
 
 A level is drawn by the number of entities that have to leave until none is above it, in fractions: what entities weigh in one
 another's rows is counted once, where `balance` only sees the sums. One entity moves that number by one at most, and all levels
-in one direction, so it tells levels apart at less of the price. Proof: `requests.Removed`. Source: the sequences of
+in one direction, so it tells levels apart at less of the price. Proof: `measurements.Removed`. Source: the sequences of
 Chen and Zhou's recursive mechanism, SIGMOD 2013, with McKenna and Sheldon's permute-and-flip, NeurIPS 2020.
 
 The most accurate of the ways here where it is feasible: on graphs its median error is two and a half times that of the best
@@ -19,12 +19,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.measurements import Removed
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.base import Setting
 from dpsql.mechanisms.truncation.chosen import Choosing, Told
 from dpsql.mechanisms.truncation.held import shares
 from dpsql.plan.operators.shares import NEAR, UNIT
-from dpsql.requests import Removed
 
 CAUTION = 1.5
 
@@ -45,7 +45,7 @@ class _Removals(Told):
 
 class Removals(Choosing):
     """A level is chosen by how many entities have to leave for it, then the sum held to it is told with fresh noise. Proof:
-    `requests.Removed`.
+    `measurements.Removed`.
     """
 
     name, told = "removals", _Removals

@@ -20,7 +20,7 @@ SIZE = "size"
 class Largest(Summary):
     """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
 
-    Proof. It carries no stability as a relation; what is worked out from it is bounded in `requests.Within`.
+    Proof. It carries no stability as a relation; what is worked out from it is bounded in `measurements.Within`.
     """
 
     summand: GridSum

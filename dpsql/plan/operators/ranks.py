@@ -29,7 +29,7 @@ class Ranks(Summary):
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
-    stability of its input (`requests.Select`, `requests.Smooth`).
+    stability of its input (`measurements.Select`, `measurements.Smooth`).
     """
 
     keys: tuple[str, ...]

@@ -30,7 +30,7 @@ class Shares(Summary):
     Proof. It carries no stability as a relation. The rows of a set are the input's rows that name exactly its
     entities, and are in its cell. So where removing an entity deletes exactly the input's rows that name it, it deletes
     exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
-    computed from the sums of all sets of a cell is bounded by `kernel.extensions`.
+    computed from the sums of all sets of a cell is bounded by `extensions`.
     """
 
     owners: tuple[str, ...]
@@ -136,5 +136,5 @@ def slack(level: int, owners: int) -> int:
 
 
 def pull(level: int, owners: int) -> int:
-    """By how many units at most one entity moves the sum held to this level; see `kernel.extensions.value`."""
+    """By how many units at most one entity moves the sum held to this level; see `extensions.value`."""
     return UNIT * level + slack(level, owners)

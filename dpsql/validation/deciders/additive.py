@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import Measure, Measured
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Measure, Measured
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of

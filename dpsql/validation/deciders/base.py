@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpsql.accounting.cost import Cost
-from dpsql.requests import Request
+from dpsql.measurements import Request
 from dpsql.validation.forms import Asked
 
 

@@ -12,10 +12,10 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import MOST_VOTES, Vote, Voted
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import MOST_VOTES, Vote, Voted
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 
 

@@ -1,7 +1,7 @@
 """The flip distance: decide by how many entities would have to come or go until the truth changes.
 
 For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
-no decider of the same epsilon and the same worst case is better on any database (`requests.Slack`). For a SUM outside an
+no decider of the same epsilon and the same worst case is better on any database (`measurements.Slack`). For a SUM outside an
 interval that one row can jump over, for AVG and for other quantiles it may be smaller. One price holds for all groups.
 """
 
@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import Balance, Held, Level, Slack, Slackened
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.base import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.plan.operators.shares import LARGEST
 from dpsql.plan.operators.summands import GridSum
-from dpsql.requests import Balance, Held, Level, Slack, Slackened
 from dpsql.validation.deciders.base import Case, Decision
 from dpsql.validation.deciders.flip import outcome, tail
 from dpsql.validation.forms import held_to, shares_of

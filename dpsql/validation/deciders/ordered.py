@@ -2,7 +2,7 @@
 
 EM_med draws a value by the exponential mechanism and looks whether that lies within. The paper's score counts the values below
 only, so that with ties its best value is one above the median, and uses a sensitivity of 1 where 1/2 is enough; the score here is
-that of `requests.Select`. Hist_med compares noisy numbers of values on either side with half a noisy count. The sides are
+that of `measurements.Select`. Hist_med compares noisy numbers of values on either side with half a noisy count. The sides are
 disjoint only for a positive tolerance, which a tolerance here always is.
 """
 
@@ -12,6 +12,7 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
+from dpsql.measurements import ROUNDING, DiscreteLaplace, Measure, Measured, Segment, Select, Selected, Target, reach
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Case as When
 from dpsql.plan.expr.nodes import Expr, predicate, whole
@@ -20,7 +21,6 @@ from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import ROUNDING, DiscreteLaplace, Measure, Measured, Segment, Select, Selected, Target, reach
 from dpsql.types import Type
 from dpsql.validation.deciders.base import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail

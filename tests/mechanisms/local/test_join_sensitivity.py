@@ -16,14 +16,14 @@ from joined_worlds import planned
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel.noise.source import Secure
+from dpsql.measurements import Smoothed, SmoothSum
 from dpsql.mechanisms.base import No, Setting, Shared, Yes
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
+from dpsql.noise.source import Secure
 from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import Smoothed, SmoothSum
 
 RESIDUAL, ELASTIC = JoinSensitivity("residual", residual=True), JoinSensitivity("elastic", residual=False)
 TRIANGLES = "SELECT COUNT(*) FROM edges a JOIN edges b ON a.v = b.u JOIN edges c ON b.v = c.u AND c.v = a.u"

@@ -10,9 +10,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from kernel.extensions.given import Given
+from extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.measurements import Measure, Measured
 from dpsql.mechanisms.base import Setting, Shared
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
 from dpsql.plan.certificate import certify
@@ -21,7 +22,6 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.operators.tally import Tally
-from dpsql.requests import Measure, Measured
 
 ALONE = Setting(keys=(), cells=((),))
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))

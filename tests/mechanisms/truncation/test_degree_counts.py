@@ -10,9 +10,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from kernel.extensions.given import Given
+from extensions.given import Given
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Histogram, Level, score_range
+from dpsql.measurements import Degrees as Asked
 from dpsql.mechanisms.base import Degrees, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -20,8 +22,6 @@ from dpsql.plan.node import InvalidPlan, Printing, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import Count
-from dpsql.requests import Balance, DiscreteGaussian, DiscreteLaplace, Held, Histogram, Level, score_range
-from dpsql.requests import Degrees as Asked
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]

@@ -10,9 +10,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from kernel.extensions.given import Given
+from extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Level, Measure, Measured
 from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.certificate import Certificate, certify, stability
 from dpsql.plan.expr.nodes import Ref
@@ -21,7 +22,6 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
-from dpsql.requests import DiscreteGaussian, DiscreteLaplace, Held, Level, Measure, Measured
 from dpsql.types import Type
 
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))

@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from kernel.extensions.given import Given
+from extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.measurements import Balance, Held, Race
 from dpsql.mechanisms.base import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.extension import Extension
@@ -20,7 +21,6 @@ from dpsql.plan.node import Stability
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import EXACT_FLOW, UNIT
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.requests import Balance, Held, Race
 
 SIGNED = GridSum(column="v", grid=Quantizer(low=-9, high=9, step=Fraction(1), from_low=False))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]

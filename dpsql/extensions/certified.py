@@ -1,0 +1,111 @@
+"""Bounds of V from what a solver gave, worked out in integers on the rows themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsql.extensions.bounds import least_of
+from dpsql.extensions.merging import Reduced
+from dpsql.extensions.owned import Codes, Integers, Owned, loads
+from dpsql.extensions.program import Point, numbers
+from dpsql.extensions.words import dot, total
+from dpsql.plan.operators.shares import UNIT
+
+BITS = 40  # prices are integers over 2^BITS
+WHOLE = 2**BITS
+MARGIN = 2.0**-44  # more than the relative error of a quotient and two products of floats
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """floor(UNIT V) <= `units` = floor(UNIT D), and `least` <= UNIT V; and what bounds V at other levels.
+
+    V(t) <= `slope` * t + `below` at levels t up to that of the certificate, and V(t) <= `slope` * t + `above` at levels beyond;
+    all of them in 1 / 2^BITS.
+    """
+
+    units: int
+    least: int
+    slope: int
+    below: int
+    above: int
+
+    def at_most(self, level: int, here: int) -> int:
+        """An upper bound of UNIT V(level), rounded down, by the prices of the level `here`."""
+        return UNIT * (self.slope * level + (self.below if level <= here else self.above)) >> BITS
+
+
+def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certified:
+    """What the point of the reduced program says of V, whatever it is.
+
+    Proof of `units`. With w'_r = min(w_r, level), V is also the maximum over 0 <= x_r <= w'_r: in a feasible point x_r is at most
+    the load of each owner of r. For any prices y >= 0, D = level * sum y_e + sum w'_r max(0, 1 - sum of y_e over the owners of r)
+    is at least V (weak duality: sum x_r <= sum x_r (sum y_e) + sum x_r max(0, 1 - sum y_e) for feasible x). The prices here are
+    multiples of 2^-BITS, and D is worked out in integers, on all rows. Rounding prices up leaves covered what was: where the
+    y_e of a row add up to 1, so do the rounded ones. At a level t <= level min(w_r, t) <= w'_r, and at any level
+    min(w_r, t) <= w_r: hence `below` and `above`.
+
+    Proof of `least`. `point_of` makes a point with 0 <= x_r <= w'_r, in integers over 2^bits, of which it checks in integers that
+    no load is above the level. So P = sum x_r <= V. Where rows have at most two owners, V is a multiple of 1/2
+    (`flow`), so that P may be rounded up to one.
+
+    Neither asks where the numbers come from. That prices and points of the reduced program fit the rows well is
+    the matter of `merging`, and decides only whether they are near each other.
+    """
+    held, prices = rows.capped(level), np.append(prices_of(rows, small, point), 0)  # the last entry stands for NOBODY
+    short = np.full(len(held.weights), WHOLE, dtype=np.int64)
+    for at in range(rows.owners.shape[1]):
+        short -= prices[rows.owners[:, at]]
+    short = np.maximum(short, 0)
+    slope, below = total(prices), dot(held.weights, short)
+    above = below if held is rows else dot(rows.weights, short)
+    bits = max(0, 61 - held.total.bit_length())
+    reached = total(point_of(held, level, small, numbers(point.rows, len(small.weights)), bits))
+    least = UNIT * reached >> bits
+    if rows.owners.shape[1] <= 2:
+        least = max(least, UNIT * -(-2 * reached >> bits) // 2)
+    return Certified((UNIT * (level * slope + below)) >> BITS, least, slope, below, above)
+
+
+def prices_of(rows: Owned, small: Reduced, point: Point) -> Integers:
+    """The price of every entity in 1 / WHOLE, rounded up."""
+    prices = np.zeros(rows.entities, dtype=np.int64)
+    prices[small.spent] = WHOLE
+    prices[small.people] = np.ceil(np.minimum(numbers(point.prices, len(small.people)), 1.0) * WHOLE).astype(np.int64)
+    return prices
+
+
+def point_of(held: Owned, level: int, small: Reduced, rows: np.ndarray[tuple[int], np.dtype[np.float64]], bits: int) -> Integers:
+    """A feasible point, in integers over 2^bits, near the given one of the reduced program. All of it is below 2^62."""
+    sizes = np.concatenate((small.weights, small.settled)) << bits
+    there = np.minimum(np.floor(np.minimum(rows, small.weights) * 2.0**bits).astype(np.int64), sizes[: len(rows)])
+    taken = np.concatenate((there, small.taken << bits))
+    weights = held.weights << bits
+    found = np.where((taken >= sizes)[small.groups], weights, 0)
+    parted = np.flatnonzero(((taken > 0) & (taken < sizes))[small.groups])
+    if len(parted):  # the rows of a group are served one after another
+        parted = parted[np.argsort(small.groups[parted], kind="stable")]
+        group, size = small.groups[parted], weights[parted]
+        before, first = np.cumsum(size) - size, np.concatenate(([True], group[1:] != group[:-1]))
+        before -= before[first][np.cumsum(first) - 1]
+        found[parted] = np.minimum(np.maximum(taken[group] - before, 0), size)
+    return fitted(held.owners, found, np.full(held.entities, min(level, held.total) << bits, dtype=np.int64))
+
+
+def fitted(owners: Codes, sizes: Integers, capacities: Integers) -> Integers:
+    """Sizes >= 0, none above the given one, such that those of each entity's rows add up to its capacity at most.
+
+    The sizes add up to less than 2^62, so that loads are exact. Where a load is above the capacity, its rows are scaled down in
+    floats and rounded down; what is above it after that (nothing is, where floats keep to their standard) is not served at all.
+    """
+    entities = len(capacities)
+    load = loads(owners, sizes, entities)
+    if not (load > capacities).any():
+        return sizes
+    scale = np.where(load > capacities, capacities / np.maximum(load, 1) * (1 - MARGIN), 1.0)
+    least = least_of(owners, scale)
+    sizes = np.where(least < 1, np.minimum(sizes, np.floor(sizes * least).astype(np.int64)), sizes)
+    over = loads(owners, sizes, entities) > capacities
+    return np.where(least_of(owners, np.where(over, 0.0, 1.0)) > 0, sizes, 0) if over.any() else sizes

@@ -1,1 +1,0 @@
-"""Every way to look at private rows: one file for each kind of request."""

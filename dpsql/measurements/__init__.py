@@ -1,0 +1,56 @@
+"""What may be asked about private rows, what each question costs, and what comes back: one file a question.
+
+A mechanism yields requests; the kernel derives the certificate of each from its plan, works out the cost with the formulas
+here, and answers with a release. These classes are all the ways there are to look at private rows: a reviewer of privacy
+reads this folder, the operators and `kernel/`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, get_args
+
+from dpsql.measurements.blocks import Axis, Blocked, Blocks
+from dpsql.measurements.keys import LEAST_TAIL, Found, GaussianThreshold, KeyRule, Keys, TruncatedGeometric
+from dpsql.measurements.measure import Measure, Measured
+from dpsql.measurements.partition import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
+from dpsql.measurements.several.balance import Balance, Level, score_range
+from dpsql.measurements.several.degrees import Degrees, Histogram, Way
+from dpsql.measurements.several.join_sum import SmoothSum, Student
+from dpsql.measurements.several.levels import COARSEST, Held
+from dpsql.measurements.several.race import Race
+from dpsql.measurements.several.removals import Recursive, Removed
+from dpsql.measurements.slack import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
+from dpsql.measurements.smooth import Smooth, Smoothed
+from dpsql.measurements.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Stopped, splits
+from dpsql.measurements.threshold import Rung, Threshold
+from dpsql.measurements.tree import Leaves, Tree
+from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
+from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.plan.operators.summary import Summary
+
+Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
+                      SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees | Partition | Tree)
+MEASUREMENTS = frozenset(get_args(Request))
+"""The classes, of which the kernel takes no other and no subclass: what is charged and released is what their files say."""
+
+
+def plans_of(request: Request) -> tuple[Summary, ...]:
+    """The plans that a request reads, one for each of its certificates. Raises TypeError for what is no measurement."""
+    if type(request) not in MEASUREMENTS:
+        raise TypeError("private rows are read by measurements only")
+    return request.plans
+
+
+Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked |
+                      Histogram | Buckets | Leaves)
+
+__all__ = [
+    "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis",
+    "Balance", "Blocked", "Blocks", "Buckets", "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form",
+    "Found", "GaussianThreshold", "Held", "Histogram", "Joined", "KeyRule", "Keys", "Leaves", "Level", "Measure", "Measured",
+    "Noise", "Numbered", "Partition", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung", "Scarce",
+    "Segment", "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
+    "Target", "Test", "Threshold", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "moved", "reach",
+    "score_range", "slack_of", "splits", "spread_of",
+]

@@ -1,0 +1,1 @@
+"""What measurements read: cells, ranks, what is known of the rows."""

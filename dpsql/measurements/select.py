@@ -1,0 +1,227 @@
+"""Grid values near a rank: the exponential mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.cells import Cells
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.ranks import Integers, Ranked, read
+from dpsql.noise.integer import check_scale
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.summary import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A rank that is looked for among the n values of a segment: `fraction` * n + `offset` values lie below."""
+
+    fraction: Fraction
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Grid values low <= v <= high of one cell, and the rank looked for among the values there."""
+
+    low: int
+    high: int
+    target: Target
+
+
+ROUNDING = Fraction(1, 2**40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """For each segment of each cell, a grid value whose rank is near the target: the exponential mechanism.
+
+    The score of v is -d(v), d(v) = max(0, L - (p n + t), G - ((1 - p) n - t)), with L, G the values below and above v, n those
+    in the segment, p and t of the target. A value is drawn with probability proportional to exp(-d(v) * b / scale), b the
+    denominator of p (so that scores are integers). With `flip`, permute-and-flip draws among the same scores.
+
+    Cost. One value more or less moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at most;
+    an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's k
+    moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 - p)
+    / scale (McSherry and Talwar 2007; permute-and-flip: McKenna and Sheldon 2020). The exponential mechanism has bounded
+    range, so it is (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021). Drawing by intervals weighs each value by exp(ln(width)),
+    rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an
+    entity moves, and it moves k draws at most.
+    """
+
+    plan: Ranks
+    cells: Cells
+    segments: tuple[tuple[Segment, ...], ...]
+    scale: float
+    flip: bool = False
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        rows = certificate.below.rows
+        if rows is None:
+            raise ValueError("the rows that an entity moves are not bounded")
+        if len(self.segments) != len(self.cells) or not any(self.segments):
+            raise ValueError("segments are listed for every cell")
+        check_scale(self.scale)
+        for segments in self.segments:
+            ordered = sorted(segments, key=lambda segment: segment.low)
+            if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):
+                raise ValueError("segments of a cell overlap")
+        if rows == 0:
+            return FREE
+        worst = max(reach(segment.target) for segments in self.segments for segment in segments)
+        epsilon = Fraction(2 * rows * worst) / Fraction(self.scale) + (0 if self.flip else rows * ROUNDING)
+        return pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+
+    def release(self, context: Context, certificate: Certificate) -> Selected:
+        """Choose a value in each segment of each cell; see `Select` for the score and its proof."""
+        if len(self.segments) != len(self.cells):
+            raise ValueError("segments are listed for every cell")
+        ranked = read(self.plan, self.cells, context)
+        choose = flipped if self.flip else drawn
+        return Selected(values=tuple(
+            tuple(choose(values.between(segment.low, segment.high), segment, self.scale, context) for segment in segments)
+            for values, segments in zip(ranked, self.segments, strict=True)))
+
+
+def reach(target: Target) -> int:
+    """How far one row moves the integer score of a target: b * max(p, 1 - p) for p = a / b."""
+    return max(target.fraction.numerator, target.fraction.denominator - target.fraction.numerator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """For each cell the chosen grid value of each segment."""
+
+    values: tuple[tuple[int, ...], ...]
+
+
+MOST_FLIPPED = 2**17
+ONE_STEP = 2**10
+
+
+def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
+    """b * d(v) of `Select`, for values with so many of the segment's rows below and above them."""
+    a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
+    shift = b * segment.target.offset
+    if b * rows + abs(shift) >= 2**62:
+        below, above = below.astype(object), above.astype(object)
+    return np.maximum(0, np.maximum(b * below - a * rows - shift, b * above - (b - a) * rows + shift))
+
+
+def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
+    """One draw of the exponential mechanism, interval by interval.
+
+    All values between two neighbouring data points have one score, so an interval is drawn with the weight of its width and
+    a value in it uniformly; what is capped is drawn as one, which bounds the work.
+    """
+    starts, widths, far = intervals(values, segment, cap_of(segment, scale))
+    distance, cap = excess(far, segment, scale)
+    near = np.flatnonzero(distance < cap)
+    rest = np.flatnonzero(distance == cap)
+    scores = -distance[near] + scale * np.log(widths[near])
+    others = int(widths[rest].sum())
+    if others:
+        scores = np.append(scores, -cap + scale * math.log(others))
+    chosen = draw(scores, scale, context)
+    if chosen < len(near):
+        return int(starts[near[chosen]]) + context.noise.below(int(widths[near[chosen]]))
+    position = context.noise.below(others)
+    ends = np.cumsum(widths[rest])
+    at = int(np.searchsorted(ends, position, side="right"))
+    return int(starts[rest[at]]) + position - (int(ends[at - 1]) if at else 0)
+
+
+def draw(scores: NDArray[np.float64], scale: float, context: Context) -> int:
+    """An index with probability proportional to exp(score / scale).
+
+    Of many candidates first a block is drawn, by the weight of all of its candidates, then one of the block: the product of
+    the two probabilities is the one that is wanted, up to the rounding of the block's weight. That is a sum of at most 2^13
+    positive terms, each within 2^-46 of what it stands for, so it is within 2^-40, and all stays inside the `ROUNDING` of
+    `measurements.Select`.
+    """
+    if len(scores) <= ONE_STEP:
+        return context.noise.exponential(scores.tolist(), scale)
+    firsts = np.arange(0, len(scores), min(2**13, math.isqrt(len(scores))))
+    ends = np.append(firsts[1:], len(scores))
+    best = np.maximum.reduceat(scores, firsts)
+    weights = np.add.reduceat(np.exp((scores - np.repeat(best, ends - firsts)) / scale), firsts)
+    block = context.noise.exponential((best + scale * np.log(weights)).tolist(), scale)
+    first = int(firsts[block])
+    return first + context.noise.exponential(scores[first : int(ends[block])].tolist(), scale)
+
+
+def cap_of(segment: Segment, scale: float) -> int:
+    """The excess of distance that all share who have more; see `excess`."""
+    return min(math.ceil(scale * (math.log(segment.high - segment.low + 1) + 45)), 2**62)
+
+
+def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
+    """How much farther each value is than the nearest, capped; and the cap, which all that are too far share.
+
+    Beyond the cap all values together have a probability below 2^-60. The cap is a public number above the least distance,
+    and that moves no more than any distance does; so capped distances move no more either. No draw depends on what is taken
+    from all scores alike, and small scores lose nothing as floats.
+    """
+    cap = cap_of(segment, scale)
+    return np.minimum(distance - distance.min(), cap).astype(np.int64), cap
+
+
+def intervals(values: Ranked, segment: Segment, cap: int) -> tuple[Integers, Integers, Integers]:
+    """The segment cut at its data points: starts and widths of the pieces, in order, and the distance of each.
+
+    Data points at which the excess is above the cap are left out, so the two outermost pieces may span many of them.
+    """
+    first, last = near(values, segment, cap)
+    rows, points = values.total, values.values[first:last]
+    upto = values.upto[first : last + 1] - values.upto[0]
+    edges = np.concatenate(([segment.low - 1], points, [segment.high + 1]))
+    gap_starts, gap_widths = edges[:-1] + 1, np.diff(edges) - 1
+    gaps = distances(upto, rows - upto, rows, segment)
+    hits = distances(upto[:-1], rows - upto[1:], rows, segment)
+    starts = np.concatenate((gap_starts, points))
+    widths = np.concatenate((gap_widths, np.ones(len(points), dtype=np.int64)))
+    distance = np.concatenate((gaps, hits))
+    order = np.argsort(starts, kind="stable")
+    kept = order[widths[order] > 0]
+    return starts[kept], widths[kept], distance[kept]
+
+
+def near(values: Ranked, segment: Segment, cap: int) -> tuple[int, int]:
+    """Positions of the data points around which the excess may be below the cap: first <= i < last.
+
+    Between the points i - 1 and i the distance is |x_i|, x_i = b upto_i - (a n + b t), which rises with i; at point i it is
+    max(0, x_i, -x_(i+1)). The least is max(0, x_0, -x_n): 0 where some x_i <= 0 <= x_(i+1), else that of an end, where either
+    a gap or a point attains it. So with reach = least + cap, only gaps with |x_i| < reach matter, and the points beside them.
+    """
+    a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
+    rows, start = values.total, int(values.upto[0])
+    middle = a * rows + b * segment.target.offset
+    reach = max(0, -middle, middle - b * rows) + cap
+    low, high = (middle - reach) // b + 1, -((-middle - reach) // b) - 1  # the least and the most rows below such a gap
+    first = int(np.searchsorted(values.upto, start + min(max(low, 0), rows + 1), side="left"))
+    last = int(np.searchsorted(values.upto, start + min(max(high, -1), rows), side="right")) - 1
+    return max(first - 1, 0), min(last + 1, len(values.values))
+
+
+def flipped(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
+    """One draw of permute-and-flip, over every value of the segment."""
+    if segment.high - segment.low >= MOST_FLIPPED:
+        raise ValueError("too many values for permute-and-flip")
+    every = np.arange(segment.low, segment.high + 1)
+    upto = values.upto - values.upto[0]
+    below = upto[np.searchsorted(values.values, every, side="left")]
+    above = values.total - upto[np.searchsorted(values.values, every, side="right")]
+    distance, _ = excess(distances(below, above, values.total, segment), segment, scale)
+    return segment.low + context.noise.flip((-distance).tolist(), scale)

@@ -1,0 +1,1 @@
+"""Measurements of rows that belong to several entities each."""

@@ -1,0 +1,68 @@
+"""Sums over rows that may belong to several entities each, held to a level, for each cell of a GROUP BY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dpsql.accounting.cost import Cost
+from dpsql.noise.integer import WIDEST, Noise, spread_of
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, slack
+
+
+def told(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
+    """The cost of the sums of all cells held to one of the levels, with its noise; see `Balance`."""
+    parts = 2 if plan.signed else 1
+    moved = [UNIT * level + parts * slack(level, len(plan.owners)) for level in levels]
+    costs = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, noises, strict=True)]
+    epsilons = [cost.epsilon for cost in costs if cost.epsilon is not None]
+    dearest = Cost(epsilon=max(epsilons) if len(epsilons) == len(costs) else None, rho=max(cost.rho for cost in costs))
+    return times(dearest, cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """For each cell a noisy sum held to a level, in units of 1 / UNIT, and for each of its parts the place of the level; None
+    where 0 won.
+    """
+
+    totals: tuple[int, ...]
+    levels: tuple[tuple[int | None, ...], ...]
+
+
+COARSEST = 2.0**40  # of the scale of scores, so that floats hold those that matter
+
+
+def times(cost: Cost, number: int) -> Cost:
+    """What so many releases of this cost cost."""
+    return Cost(epsilon=None if cost.epsilon is None else cost.epsilon * number, rho=cost.rho * number, delta=cost.delta * number)
+
+
+def is_free(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
+    """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
+
+    Noise must not be cut off at 64 bits before it is added, or the sum would show.
+    """
+    if not are_bounded(plan, levels, cells, certificate):
+        return True
+    if len(noises) != len(levels) or any(spread_of(noise) > WIDEST for noise in noises):
+        raise ValueError("every level has a noise that 64 bits hold")
+    return False
+
+
+def are_bounded(plan: Shares, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
+    """False for public rows. Raises ValueError where private ones are not bounded by the proofs above.
+
+    What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further
+    columns there only lower the sums.
+    """
+    if certificate.below.public:
+        return False
+    if not certificate.below.owners or not set(certificate.below.owners) <= set(plan.owners):
+        raise ValueError("a column that names an entity of these rows is not among the owners")
+    if not levels or min(levels) < 1 or max(levels) > LARGEST or any(a >= b for a, b in pairwise(levels)):
+        raise ValueError("levels are rising positive integers")
+    if cells < 1 or (cells > 1 and plan.cell is None):
+        raise ValueError("several cells are told apart by a column")
+    return True

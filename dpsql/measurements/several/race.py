@@ -1,0 +1,89 @@
+"""Race to the top: the highest of several noisy underestimates, without working out those that cannot win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several.levels import Held, is_free, times
+from dpsql.measurements.several.sets import Sums, read
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.shares import Shares, pull
+from dpsql.plan.operators.summary import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
+
+    With F_j the sum held to `levels[j]` for each entity (`extensions.value`), in units, the answer is the largest of 0
+    and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
+    weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
+
+    Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
+    together the sum, for each race of each cell: the largest, after public numbers are taken off, is post-processing. So is
+    leaving out levels that cannot win, as the look answers what all levels with the same noise would (`measurements.race`).
+
+    The penalties have no part in privacy: a noise stays below its own with the probability that the mechanism wants, so that
+    noisy underestimates are seldom above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    noises: tuple[Noise, ...]
+    penalties: tuple[int, ...]
+    cells: int = 1
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        total = FREE
+        for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
+            moved = pull(level, len(self.plan.owners))
+            total += noise.cost(Sensitivity(l1=moved, l2=moved))
+        return times(total, self.cells * (2 if self.plan.signed else 1))
+
+    def release(self, context: Context, certificate: Certificate) -> Held:
+        """See `Race` for the value. The noise is drawn first, before anything is known of a level."""
+        totals, levels = [], []
+        for parts in read(self.plan, self.levels, self.cells, context):
+            won = [highest(part, [drawn(noise, context) - penalty for noise, penalty in zip(
+                self.noises, self.penalties, strict=True)]) for part in parts]
+            totals.append(sum(sign * value for sign, (value, _) in zip((1, -1), won, strict=False)))
+            levels.append(tuple(place for _, place in won))
+        return Held(totals=tuple(totals), levels=tuple(levels))
+
+
+def drawn(noise: Noise, context: Context) -> int:
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return context.noise.laplace([0], scale)[0]
+        case DiscreteGaussian(sigma=sigma):
+            return context.noise.gaussian([0], sigma)[0]
+
+
+def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
+    """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
+
+    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose
+    high[j] + shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is
+    known, then every other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later:
+    j wins. Otherwise j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else:
+    `refine` is not told of them, and F_j depends on nothing but the sets and the level (`extensions.value`), in whatever
+    order levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
+    """
+    places = range(len(shifts))
+    while True:
+        best = max(places, key=lambda j: (extension.high[j] + shifts[j], -j))
+        if extension.high[best] + shifts[best] <= 0:
+            return 0, None
+        if extension.exact(best):
+            return extension.low[best] + shifts[best], best
+        extension.refine(best)

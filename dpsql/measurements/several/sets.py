@@ -1,0 +1,79 @@
+"""The sets of entities and their weights, shared by the looks at sums over rows of several entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.backends.reader import ReaderFault
+from dpsql.extensions.leaving import Sets
+from dpsql.extensions.owned import MOST_ROWS, signed
+from dpsql.extensions.removals import sets_of
+from dpsql.extensions.value import Extension
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several.many_sets import Listed, Streamed
+from dpsql.plan.operators.shares import Shares
+
+Columns: TypeAlias = Sequence[NDArray[Any]]
+"""The printed sets, column by column."""
+Sums: TypeAlias = Extension | Streamed
+
+
+def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
+    """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    columns = columns_of(plan, context)
+    if columns is not None:
+        return held(columns, plan, levels, cells)
+    if plan.signed:
+        raise MemoryError("there are too many sets of entities")
+    numbers = range(cells) if plan.cell is not None else (None,)
+    return [(Streamed(Listed(plan, number, context), levels, MOST_ROWS),) for number in numbers]
+
+
+def columns_of(plan: Shares, context: Context) -> Columns | None:
+    """The printed sets; None where there are more than can be held, here or in the engine."""
+    try:
+        found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
+    except ReaderFault:  # as where memory does not hold the groups; if that was not it, what follows fails too
+        return None
+    return found if len(found[-1]) <= MOST_ROWS else None
+
+
+def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Sums, ...]]:
+    """See `read`."""
+    found: list[tuple[Sums, ...]] = []
+    for names, weights in by_cell(columns, cells, told=plan.cell is not None):
+        positive, negative = signed(names, weights)
+        if len(negative.weights) and not plan.signed:
+            raise ValueError("a weight is below zero")
+        parts = (positive, negative) if plan.signed else (positive,)
+        found.append(tuple(Extension(part, levels, len(plan.owners)) for part in parts))
+    return found
+
+
+def in_cells(columns: Columns, plan: Shares, cells: int) -> Sets:
+    """The sets of all cells 0 .. `cells` - 1 together."""
+    if plan.cell is None:
+        *names, weights = columns
+        return sets_of(names, weights, np.zeros(len(weights), dtype=np.int32))
+    numbers, *names, weights = columns
+    kept = (numbers >= 0) & (numbers < cells)
+    return sets_of([column[kept] for column in names], weights[kept], numbers[kept])
+
+
+def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:
+    """Names and weights of the sets of each cell 0 .. `cells` - 1, where the first column tells it; others are dropped."""
+    if not told:
+        *names, weights = columns
+        yield names, np.asarray(weights, dtype=np.int64)
+        return
+    numbers, *names, weights = columns
+    order = np.argsort(numbers, kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(cells + 1))
+    for first, last in pairwise(starts):
+        here = order[first:last]
+        yield [column[here] for column in names], np.asarray(weights[here], dtype=np.int64)

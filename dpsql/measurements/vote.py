@@ -1,0 +1,72 @@
+"""Whether a count lies within an interval, as a coin whose bias tells how far it is from the ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.measurements.measure import dense
+from dpsql.measurements.reading.context import Context
+from dpsql.noise.integer import check_scale
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summary import Summary
+from dpsql.plan.operators.tally import Tally
+
+VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
+MOST_VOTES = 2**31  # of the score, so that floats hold its multiples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """Yes with log-odds v / `scale`, v = min(n - low, high - n) for a count n, held within ±`most`.
+
+    With `blunt`, v is 1/2 inside and -1/2 elsewhere.
+
+    Cost. A row moves n by 1, so v by 1 at most (as holding within a range and a minimum are 1-Lipschitz, and blunt v takes
+    two values 1 apart); an entity of k rows moves floor(VOTE_GRAIN v / k) by VOTE_GRAIN at most. The log-odds then move by 1
+    / scale at most, and so does the logarithm of either probability: epsilon = 1 / scale.
+    """
+
+    plan: Tally
+    low: Fraction
+    high: Fraction
+    most: Fraction
+    scale: float
+    blunt: bool = False
+
+    def score(self, count: int, rows: int) -> int:
+        """v / rows in units of 1 / VOTE_GRAIN, rounded down."""
+        near = min(count - self.low, self.high - count)
+        held = max(-self.most, min(self.most, near)) if not self.blunt else Fraction(1 if near > 0 else -1, 2)
+        return int(held * VOTE_GRAIN // rows)
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:
+            raise ValueError("a vote is about one count")
+        if any(type(number) is not Fraction for number in (self.low, self.high, self.most)) or not 0 <= self.most <= MOST_VOTES:
+            raise ValueError("a score is held within a positive number that floats hold")
+        check_scale(self.scale)
+        if certificate.below.rows == 0:
+            return FREE
+        return pure(1 / Fraction(self.scale))
+
+    def release(self, context: Context, certificate: Certificate) -> Voted:
+        """Yes with the log-odds that `Vote` says."""
+        count = dense(context.reader.rows(context.sql(self.plan)), 0, 1, ((),))[0][0]
+        score = self.score(count, certificate.rows) / 2
+        return Voted(yes=context.noise.exponential([score, -score], self.scale * VOTE_GRAIN) == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voted:
+    """A yes or a no."""
+
+    yes: bool
+
+

@@ -1,0 +1,119 @@
+"""More sets of entities than there is room for: held to a level all the same, and between the same bounds."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from extensions.given import Given
+
+import dpsql
+from dpsql.backends.duckdb import DuckReader
+from dpsql.kernel.ledger import Ledger
+from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several import many_sets, sets
+from dpsql.measurements.several.many_sets import Listed, Streamed
+from dpsql.measurements.several.sets import read
+from dpsql.noise.source import Secure
+from dpsql.plan.node import Printing
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.shares import Shares, slack
+from dpsql.plan.operators.summands import Count, GridSum
+
+WHOLE = GridSum(column="v", grid=Quantizer(low=0, high=100, step=Fraction(1), from_low=False))
+
+
+def context() -> Context:
+    reader = DuckReader(duckdb.connect(), "v")
+    return Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader))
+
+
+def plan_of(rows: list[tuple[Any, ...]], summand: Count | GridSum, kind: str = "BIGINT") -> Shares:
+    owners = tuple(f"o{i}" for i in range(len(rows[0]) - 1))
+    given = Given(columns=(*((owner, kind) for owner in owners), ("v", "BIGINT")), rows=tuple(rows), nullable=True)
+    return Shares(input=given, owners=owners, summand=summand)
+
+
+def random_rows(draw: random.Random, width: int, people: int, count: int) -> list[tuple[Any, ...]]:
+    """Some people are in many more rows than others, some twice in one, and some places are empty."""
+    def one() -> int | None:
+        return None if draw.random() < 0.03 else min(draw.randrange(people), draw.randrange(people))
+    return [(*(one() for _ in range(width)), draw.randint(0, 9)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_are_held_between_the_same_bounds_whatever_room_there_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr(many_sets, "SAMPLE", draw.choice([10, 30]))
+    summand, width = draw.choice([Count(), WHOLE]), (2, 3, 4)[seed % 3]
+    plan = plan_of(random_rows(draw, width, 8, 60), summand, ("BIGINT", "VARCHAR")[seed % 2])
+    levels = (1, 4, 16, 64)
+    (expected,), = read(plan, levels, 1, context())
+    found, solved = Streamed(Listed(plan, None, context()), levels, draw.choice([25, 60])), 0
+    for j, level in enumerate(levels):
+        allowed = slack(level, width)
+        assert found.low[j] - allowed <= expected.value(j) <= found.high[j] + allowed
+        try:
+            assert abs(found.value(j) - expected.value(j)) <= allowed, level
+            solved += 1
+        except MemoryError:
+            assert len(read_sets(plan)) > 25, "only where sets find no room"
+    assert solved
+
+
+def read_sets(plan: Shares) -> list[Any]:
+    return list(context().reader.arrays(context().sql(plan))[0])
+
+
+def test_where_everybody_meets_everybody_a_few_sets_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Low levels are reached by any sample of the sets, and high ones bind nobody."""
+    monkeypatch.setattr(many_sets, "SAMPLE", 60)
+    plan = plan_of([(a, b, c, 1) for a, b, c in itertools.combinations(range(13), 3)], Count())
+    levels = (1, 2, 128)
+    (expected,), = read(plan, levels, 1, context())
+    found = Streamed(Listed(plan, None, context()), levels, 150)  # of 286 sets
+    assert all(abs(found.value(j) - expected.value(j)) <= level for j, level in enumerate(levels))
+
+
+POLICY = """
+version = 1
+[entities.person]
+table = "persons"
+key = "id"
+[tables.persons]
+key = "id"
+[tables.persons.columns]
+id = {}
+note = {}
+[budgets.main]
+entity = "person"
+epsilon = 100
+"""
+JOIN = """COUNT(*) FROM (SELECT id, CASE WHEN note = 'victim' THEN 1 END AS k FROM persons) v
+JOIN (SELECT id, 1 AS k FROM persons WHERE id < 41) a ON v.k = a.k JOIN (SELECT id, 1 AS k FROM persons WHERE id < 41) b ON v.k = b.k"""
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1])
+@pytest.mark.parametrize("bound", ["bound = 'balance'", "bound = 'r2t'", "bound = 'extension', clip = 8"])
+def test_one_row_that_makes_too_many_sets_changes_no_outcome(bound: str, epsilon: float, tmp_path: Path,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "MOST_ROWS", 400)  # the victim makes 820
+    monkeypatch.setattr(many_sets, "SAMPLE", 200)
+    (tmp_path / "policy.toml").write_text(POLICY)
+    for victim in (False, True):
+        path, ledger = tmp_path / f"{victim}.duckdb", tmp_path / f"{victim}.ledger"
+        with duckdb.connect(str(path)) as made:
+            made.execute("CREATE TABLE persons (id INTEGER PRIMARY KEY, note VARCHAR)")
+            made.execute("INSERT INTO persons SELECT range, '' FROM range(1, 60)")
+            made.execute(f"INSERT INTO persons VALUES (100, '{'victim' if victim else ''}')")
+        Ledger.create(ledger).close()
+        con = dpsql.connect(path, policy=tmp_path / "policy.toml", ledger=ledger, epsilon=epsilon)
+        rows = con.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({bound}) {JOIN}").fetchall()
+        assert len(rows) == 1 and isinstance(rows[0][0], int)
+        con.close()

@@ -1,0 +1,92 @@
+"""What is learned of the rows shortens texts and changes no answer; all of it is looked up before a text is printed."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import worlds
+from laws.asked import plans_of, question_of, view_of
+from laws.family import ENTITIES, Family, catalog, shown
+from laws.random_plans import Builder
+from laws.texts import TEXTS
+
+from dpsql.measurements.reading.content import Content, Learned, printed
+from dpsql.plan.certificate import stability
+from dpsql.plan.node import InvalidPlan, Node, Printing
+from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+
+SALTED = Printing(salt=2**40 + 5)
+NOTHING = Learned(most={}, ends={})
+
+
+@pytest.fixture(scope="module")
+def families() -> Iterator[list[Family]]:
+    made = [Family(worlds.world(seed, people=people, most_visits=visits), entities=())
+            for seed, people, visits in ((1, 12, 5), (3, 4, 1), (5, 25, 12))]
+    yield made
+    for family in made:
+        family.close()
+
+
+def rows(family: Family, text: str) -> list[str]:
+    return sorted(map(repr, family.rows(text)))
+
+
+def plans(family: Family, number: int) -> Iterator[Node]:
+    for text in TEXTS:
+        with contextlib.suppress(Exception):  # refused
+            question = question_of(text, ENTITIES[len(text) % 2], family)
+            yield from plans_of(question, family, view_of(question))
+    for seed in range(number):
+        for entity in ENTITIES:
+            with contextlib.suppress(InvalidPlan, LookupError):
+                for plan in Builder(random.Random(seed), catalog(entity), family.kernel).plans():
+                    _ = plan.fields, stability(plan, family.kernel)
+                    yield plan
+
+
+def test_what_was_learned_changes_no_answer(families: list[Family], effort: float) -> None:
+    shorter = same = 0
+    for number, family in enumerate(families):
+        for plan in plans(family, round(12 * effort)):
+            content = Content(family)  # type: ignore[arg-type]
+            plain, text = printed(plan, NOTHING, SALTED), content.sql(plan, SALTED)
+            if plain == text:
+                same += 1
+                continue
+            shorter += 1
+            assert rows(family, plain) == rows(family, text), f"{shown(plan)}\nin world {number}"
+    print(shorter, "texts are others,", same, "the same")
+    assert shorter > 200 and same > 100
+
+
+def test_printing_reads_nothing(families: list[Family], monkeypatch: pytest.MonkeyPatch) -> None:
+    family, looked = families[0], 0
+    content = Content(family)  # type: ignore[arg-type]
+    known = [(plan, content.learned(plan), content.sql(plan, SALTED)) for plan in plans(family, 10)]
+
+    def raises(*args: Any) -> Any:
+        raise AssertionError("a row is read")
+
+    for name in ("most_rows", "ends", "learned"):
+        monkeypatch.setattr(Content, name, raises)
+    monkeypatch.setattr(Family, "rows", raises)
+    for plan, learned, text in known:
+        assert printed(plan, learned, SALTED) == text
+        looked += bool(learned.most or learned.ends)
+    assert looked > 20
+
+
+def test_a_count_looks_up_no_range(families: list[Family]) -> None:
+    scan = Scan(table=catalog("person").tables["visits"], columns=(("v", "visit_id"), ("c", "cost"), ("p", "person_id")), owners=("p",))
+    content = Content(families[0])  # type: ignore[arg-type]
+    for plan in (Tally(input=scan, keys=(), summands=(Count(),)), Tally(input=scan, keys=(), summands=(Count(column="c"),)),
+                 Contributions(input=scan, owner="p", keys=(), summands=(Count(),))):
+        assert content.learned(plan) == NOTHING

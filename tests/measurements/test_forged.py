@@ -1,0 +1,161 @@
+"""Requests over listed values believe no caller: what a proof needs is checked where the cost is worked out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from bench.bench_cells import VIEW
+
+from dpsql.accounting.cost import FREE
+from dpsql.measurements import Axis, Blocks, DiscreteGaussian, DiscreteLaplace, Numbered, Partition, Tree
+from dpsql.measurements.partition import height
+from dpsql.noise.integer import WIDEST
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.node import Stability
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.strategies.base import Block
+from dpsql.workload.factors import Dense, Identity, Total
+
+
+def certificate(moved: int = 1) -> Certificate:
+    return Certificate(below=Stability(rows=moved), summands=(Sensitivity(l1=moved, l2=moved),))
+
+
+def forged(made: Any, **fields: Any) -> Any:
+    """A frozen value with other fields, of which its class was not told."""
+    own = replace(made)
+    for name, value in fields.items():
+        object.__setattr__(own, name, value)
+    return own
+
+
+def numbered(size: int = 4, name: str = "a0") -> Numbered:
+    return Numbered(column=name, values=tuple(range(size)), numbers=tuple(range(size)))
+
+
+GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
+BLOCKS = Blocks(view=VIEW, axes=(Axis(column="a0", values=(0, 1, None)), Axis(column="a1", values=("x", "y"))), summand=Count(), noise="laplace",
+                blocks=(Block(axes=(0, 1), factors=(Identity(3), Total(2)), scale=2.0), Block(axes=(), factors=(), scale=4.0)))
+BUCKETS = Partition(view=VIEW, axis=numbered(), summand=Count(), scale=3.0, handicaps=(5,) * (height(4) + 1))
+TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4, leaf=DiscreteLaplace(scale=3.0))
+
+
+def test_what_is_whole_has_a_cost() -> None:
+    assert BLOCKS.cost(certificate(3)).epsilon == 3 * Fraction(3, 4)
+    assert BUCKETS.cost(certificate(3)).epsilon == 2
+    assert TREE.cost(certificate()).epsilon > 0
+    public = replace(certificate(), below=Stability(rows=0))
+    assert public.below.public and BLOCKS.cost(public) == FREE
+
+
+class Cheap(Block):
+    pass
+
+
+class Free(DiscreteLaplace):
+    def cost(self, sensitivity: Sensitivity) -> Any:
+        return FREE
+
+
+class Small(GridSum):
+    @property
+    def l1(self) -> int:
+        return 0
+
+
+class Place(Numbered):
+    pass
+
+
+NAN, ZEROS = math.nan, (0.0, -0.0)
+WRONG: dict[str, Callable[[], Any]] = {
+    "blocks: a class of its own": lambda: forged(BLOCKS, blocks=(Cheap(axes=(0,), factors=(Identity(3),), scale=1.0),)),
+    "blocks: a list of anything": lambda: forged(BLOCKS, blocks=("block",)),
+    "blocks: other sizes": lambda: forged(BLOCKS, blocks=(Block(axes=(1,), factors=(Identity(3),), scale=1.0),)),
+    "blocks: an axis twice": lambda: forged(BLOCKS, blocks=(Block(axes=(0, 0), factors=(Identity(3), Identity(3)), scale=1.0),)),
+    "blocks: an axis from behind": lambda: forged(BLOCKS, blocks=(Block(axes=(-2,), factors=(Identity(3),), scale=1.0),)),
+    "blocks: no noise": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=0.0),)),
+    "blocks: wide noise": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=WIDEST * 1.01),)),
+    "blocks: noise that is true": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=True),)),
+    "blocks: noise of NaN": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=NAN),)),
+    "blocks: halves": lambda: forged(BLOCKS, blocks=(Block(axes=(0,), factors=(Dense(np.full((1, 3), 0.5)),), scale=1.0),)),
+    "blocks: another noise": lambda: forged(BLOCKS, noise="Laplace"),
+    "blocks: no noise at all": lambda: forged(BLOCKS, noise=None),
+    "blocks: a line of truths": lambda: forged(BLOCKS, line=1),
+    "blocks: a column twice": lambda: forged(BLOCKS, axes=(BLOCKS.axes[0], forged(BLOCKS.axes[1], column="a0"))),
+    "blocks: a value twice": lambda: forged(BLOCKS, axes=(Axis(column="a0", values=(0, 1, 0)), BLOCKS.axes[1])),
+    "blocks: NaN twice": lambda: forged(BLOCKS, axes=(Axis(column="a0", values=(NAN, -NAN, 0.0)), BLOCKS.axes[1])),
+    "blocks: both zeros": lambda: forged(BLOCKS, axes=(Axis(column="a0", values=(*ZEROS, 1.0)), BLOCKS.axes[1])),
+    "blocks: several numbers": lambda: forged(BLOCKS, summand=Moments(column="v", grid=GRID, degree=1)),
+    "blocks: a condition": lambda: forged(BLOCKS, summand=Count(when="a0")),
+    "blocks: a sum of its own": lambda: forged(BLOCKS, summand=Small(column="v", grid=GRID)),
+    "blocks: a grid of its own": lambda: forged(BLOCKS, summand=forged(GridSum(column="v", grid=GRID), grid="grid")),
+    "buckets: no noise": lambda: forged(BUCKETS, scale=0.0),
+    "buckets: less than no noise": lambda: forged(BUCKETS, scale=-1.0),
+    "buckets: endless noise": lambda: forged(BUCKETS, scale=math.inf),
+    "buckets: noise of NaN": lambda: forged(BUCKETS, scale=NAN),
+    "buckets: noise that is true": lambda: forged(BUCKETS, scale=True),
+    "buckets: noise that is text": lambda: forged(BUCKETS, scale="3"),
+    "buckets: handicaps of floats": lambda: forged(BUCKETS, handicaps=(5, 5.0, 5)),
+    "buckets: handicaps of NaN": lambda: forged(BUCKETS, handicaps=(5, NAN, 5)),
+    "buckets: handicaps that are true": lambda: forged(BUCKETS, handicaps=(5, True, 5)),
+    "buckets: fewer handicaps": lambda: forged(BUCKETS, handicaps=(5, 5)),
+    "buckets: a list of handicaps": lambda: forged(BUCKETS, handicaps=[5, 5, 5]),
+    "buckets: several numbers": lambda: forged(BUCKETS, summand=Moments(column="v", grid=GRID, degree=2)),
+    "buckets: a condition": lambda: forged(BUCKETS, summand=GridSum(column="v", grid=GRID, when="w")),
+    "buckets: a number outside": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, 1, 2, -2))),
+    "buckets: more places than values": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, 1, 2, 10**12))),
+    "buckets: half a place": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, 1, 2, 2.5))),
+    "buckets: a place that is true": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, True, 2, 3))),
+    "buckets: fewer places": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, 1, 2))),
+    "buckets: nothing counts": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(-1, -1, -1, -1))),
+    "buckets: a value twice": lambda: forged(BUCKETS, axis=forged(numbered(), values=(0, 1, 2, 1))),
+    "buckets: one value of two types": lambda: forged(BUCKETS, axis=forged(numbered(), values=(0, 1, 2, True))),
+    "buckets: an axis of its own": lambda: forged(BUCKETS, axis=Place(column="a0", values=(0,), numbers=(0,))),
+    "tree: no axes": lambda: forged(TREE, axes=()),
+    "tree: an axis twice": lambda: forged(TREE, axes=(numbered(8), numbered(5))),
+    "tree: too many axes": lambda: forged(TREE, axes=tuple(numbered(5, f"a{i}") for i in range(21)), decay=10**6),
+    "tree: a list of axes": lambda: forged(TREE, axes=[numbered()]),
+    "tree: an axis that is forged": lambda: forged(TREE, axes=(forged(numbered(), numbers=(0, 1, 2, 9)),)),
+    "tree: no noise": lambda: forged(TREE, scale=0.0),
+    "tree: noise of NaN": lambda: forged(TREE, scale=NAN),
+    "tree: noise that is true": lambda: forged(TREE, scale=True),
+    "tree: decay of floats": lambda: forged(TREE, decay=4.0),
+    "tree: decay of NaN": lambda: forged(TREE, decay=NAN),
+    "tree: no decay": lambda: forged(TREE, decay=0),
+    "tree: little decay": lambda: forged(TREE, decay=2),
+    "tree: decay that no word holds": lambda: forged(TREE, decay=2**61),
+    "tree: free leaves": lambda: forged(TREE, leaf=Free(scale=1.0)),
+    "tree: leaves without noise": lambda: forged(TREE, leaf=DiscreteLaplace(scale=0.0)),
+    "tree: leaves of negative noise": lambda: forged(TREE, leaf=DiscreteGaussian(sigma=-1.0)),
+    "tree: leaves of wide noise": lambda: forged(TREE, leaf=DiscreteGaussian(sigma=WIDEST * 2)),
+    "tree: leaves of no kind": lambda: forged(TREE, leaf=None),
+}
+
+
+@pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("rows", [0, 1], ids=["public", "private"])
+def test_what_is_wrong_has_no_cost(make: Callable[[], Any], rows: int) -> None:
+    with pytest.raises(ValueError):
+        make().cost(replace(certificate(), below=Stability(rows=rows)))
+
+
+@pytest.mark.parametrize("values", [(1, 1), (NAN, NAN), ZEROS, ("a", "a"), (None, None), ([1],), (object(),)],
+                         ids=["ones", "nans", "zeros", "texts", "nulls", "list", "object"])
+def test_an_axis_is_not_made_of_equal_values(values: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError):
+        Numbered(column="a0", values=values, numbers=tuple(range(len(values))))
+
+
+@pytest.mark.parametrize("summands", [(), (Sensitivity(l1=1, l2=1),) * 2, (Sensitivity(l1=None, l2=1),)], ids=["none", "two", "unbounded"])
+@pytest.mark.parametrize("request_", [BLOCKS, BUCKETS, TREE], ids=["blocks", "buckets", "tree"])
+def test_a_certificate_of_something_else_is_none(request_: Any, summands: tuple[Sensitivity, ...]) -> None:
+    with pytest.raises(ValueError):
+        request_.cost(Certificate(below=Stability(rows=1), summands=summands))
