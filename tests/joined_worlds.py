@@ -177,4 +177,4 @@ def planned(text: str, reader: DuckReader, entity: str, policy: str = POLICY) ->
 
 
 def context_of(reader: DuckReader, noise: Any = None) -> Context:
-    return Context(reader=reader, noise=noise, printing=Printing(salt=7), content=Content(reader))
+    return Context(reader=reader, noise=noise, printing=Printing(salt=7), content=Content(reader), public=Publics(reader))

@@ -113,7 +113,7 @@ class Blocks:
             line = self.line and part.axes  # all cells are one axis
             table = filled.marginal(range(len(self.axes))).reshape(-1) if line else filled.marginal(part.axes)
             exact = part.answers(table, filled.total).reshape(-1)
-            found.append(added(exact, draw([0] * len(exact), part.scale)))
+            found.append(with_noise(exact, draw([0] * len(exact), part.scale)))
         return Blocked(answers=tuple(found))
 
     def _cells(self, part: Part) -> int:
@@ -128,7 +128,7 @@ class Blocked:
     answers: tuple[tuple[int, ...], ...]
 
 
-def added(exact: Exact, noise: Sequence[int]) -> tuple[int, ...]:
+def with_noise(exact: Exact, noise: Sequence[int]) -> tuple[int, ...]:
     """Sums with their noise, of which 64 bits hold each, and perhaps not both together."""
     drawn = np.array(noise, dtype=np.int64)
     small = exact.dtype != object and max(int(drawn.max(initial=0)), -int(drawn.min(initial=0))) < WORDS

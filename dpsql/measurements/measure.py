@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.cells import Cells, cell_of
 from dpsql.measurements.reading.context import Context
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.noise.integer import Noise, added
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
@@ -39,17 +39,9 @@ class Measure:
         """Read the exact sums of the listed cells, add each summand's noise, and let only that out."""
         plan = self.plan
         exact = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), self.cells)
-        totals, column = [], 0
+        totals, column = [], iter(exact)
         for summand, noise in zip(plan.summands, self.noises, strict=True):
-            parts = []
-            for _ in range(summand.components):
-                match noise:
-                    case DiscreteLaplace(scale=scale):
-                        parts.append(tuple(context.noise.laplace(exact[column], scale)))
-                    case DiscreteGaussian(sigma=sigma):
-                        parts.append(tuple(context.noise.gaussian(exact[column], sigma)))
-                column += 1
-            totals.append(tuple(parts))
+            totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
         return Measured(totals=tuple(totals))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.listed import check_columns, check_summand, check_values, scale, whole
 from dpsql.measurements.reading.cells import numbered, read
 from dpsql.measurements.reading.context import Context
 from dpsql.noise.integer import WIDEST
+from dpsql.noise.partition import cheapest_partition, partition_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
@@ -69,16 +68,8 @@ class Partition:
     partition of the least total cost is told, of equal ones the coarser (at the root of the tree of blocks first, then in its
     left half, then in its right half), and nothing else: neither costs nor noise.
 
-    Cost. An entity changes x by at most D in l1, D = k l1 as in `Blocks`; go from x to its neighbour in D steps of 1 at one
-    place j. One step is a loss of at most 2 / scale, so all of them are at most epsilon = 2 D / scale.
-
-    Proof for one step, from x to y. Each deviation moves by 1 at most, as every sum of |x_j - t| does and so their minimum, and
-    only those of blocks that hold j. Let P be a partition and b its one bucket that holds j. Take noise with which x gives P, and
-    lower noise_b by 2. Partitions that contain b change in cost, from x with the old noise to y with the new, all by the same
-    amount, of which P is the least. Others have one bucket with j too, which is not b: their cost falls by 1 at most, and P's
-    falls by 1 at least. So P is still the least, and where costs were equal the order between them, which is fixed, still
-    decides or is not needed. Lowering one noise by 2 makes an outcome likelier or rarer by a factor of exp(2 / scale) at most;
-    the map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
+    Cost: `noise.partition`, as an entity changes x by at most k l1 in l1, as in `Blocks`; each deviation moves by 1 at most with
+    one step, as every sum of |x_j - t| does and so their minimum, and only those of blocks that hold j.
 
     What the proof needs, and `cost` checks: where a row counts is a function of the row alone, each place in one block of each
     height; all blocks of a height have one handicap, an integer, as totals that were rounded could be equal where these differ;
@@ -123,17 +114,13 @@ class Partition:
             whole(handicap, -FARTHEST, FARTHEST, "a handicap")
         if certificate.below.public:
             return FREE
-        return pure(2 * certificate.l1 / Fraction(wide))
+        return partition_cost(certificate.l1, wide)
 
     def release(self, context: Context, certificate: Certificate) -> Buckets:
         """See `Partition`: a noisy cost for every block, then the least total from the finest blocks up."""
         sums = numbered(read(self.cells, [self.axis.values], context), [self.axis.numbers]).marginal((0,))
-        costs = []
-        for h, handicap in enumerate(self.handicaps):
-            exact = deviations(sums, 2**h)
-            noise = context.noise.laplace([0] * len(exact), self.scale)
-            costs.append([number + more + handicap for number, more in zip(exact, noise, strict=True)])
-        return Buckets(ends=cheapest(costs, len(sums)))
+        deviating = [deviations(sums, 2**h) for h in range(len(self.handicaps))]
+        return Buckets(ends=cheapest_partition(deviating, self.handicaps, len(sums), self.scale, context.noise))
 
 
 def height(places: int) -> int:
@@ -169,21 +156,3 @@ def _from_median(rows: Exact) -> list[int]:
     return found
 
 
-def cheapest(costs: Sequence[Sequence[int]], places: int) -> tuple[int, ...]:
-    """Where the buckets of the cheapest partition end; a block is left whole where that is not dearer.
-
-    >>> cheapest([[3, 3, 3], [5, 3], [7]], 3)
-    (3,)
-    """
-    best = list(costs[0])
-    whole = [[True] * len(best)]
-    for here in costs[1:]:
-        parts = [sum(best[i: i + 2]) for i in range(0, len(best), 2)]
-        whole.append([mine <= theirs for mine, theirs in zip(here, parts, strict=True)])
-        best = [min(mine, theirs) for mine, theirs in zip(here, parts, strict=True)]
-    ends: list[int] = []
-    while not ends or ends[-1] < places:
-        start = ends[-1] if ends else 0
-        h = max(h for h in range(len(costs)) if start % 2**h == 0 and whole[h][start >> h])
-        ends.append(min(start + 2**h, places))
-    return tuple(ends)

@@ -8,12 +8,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.accounting.cost import FREE, Cost
 from dpsql.cells import Cells
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.ranks import Integers, Ranked, read
+from dpsql.noise.choice import choice_cost, exponential
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
@@ -51,8 +51,7 @@ class Select:
     Cost. One value more or less moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at most;
     an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's k
     moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 - p)
-    / scale (McSherry and Talwar 2007; permute-and-flip: McKenna and Sheldon 2020). The exponential mechanism has bounded
-    range, so it is (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021). Drawing by intervals weighs each value by exp(ln(width)),
+    / scale (`noise.choice`). Drawing by intervals weighs each value by exp(ln(width)),
     rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an
     entity moves, and it moves k draws at most.
     """
@@ -81,8 +80,7 @@ class Select:
         if rows == 0:
             return FREE
         worst = max(reach(segment.target) for segments in self.segments for segment in segments)
-        epsilon = Fraction(2 * rows * worst) / Fraction(self.scale) + (0 if self.flip else rows * ROUNDING)
-        return pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+        return choice_cost(2 * rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
 
     def release(self, context: Context, certificate: Certificate) -> Selected:
         """Choose a value in each segment of each cell; see `Select` for the score and its proof."""
@@ -108,7 +106,6 @@ class Selected:
 
 
 MOST_FLIPPED = 2**17
-ONE_STEP = 2**10
 
 
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
@@ -134,32 +131,13 @@ def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> i
     others = int(widths[rest].sum())
     if others:
         scores = np.append(scores, -cap + scale * math.log(others))
-    chosen = draw(scores, scale, context)
+    chosen = exponential(scores, scale, context.noise)
     if chosen < len(near):
         return int(starts[near[chosen]]) + context.noise.below(int(widths[near[chosen]]))
     position = context.noise.below(others)
     ends = np.cumsum(widths[rest])
     at = int(np.searchsorted(ends, position, side="right"))
     return int(starts[rest[at]]) + position - (int(ends[at - 1]) if at else 0)
-
-
-def draw(scores: NDArray[np.float64], scale: float, context: Context) -> int:
-    """An index with probability proportional to exp(score / scale).
-
-    Of many candidates first a block is drawn, by the weight of all of its candidates, then one of the block: the product of
-    the two probabilities is the one that is wanted, up to the rounding of the block's weight. That is a sum of at most 2^13
-    positive terms, each within 2^-46 of what it stands for, so it is within 2^-40, and all stays inside the `ROUNDING` of
-    `measurements.Select`.
-    """
-    if len(scores) <= ONE_STEP:
-        return context.noise.exponential(scores.tolist(), scale)
-    firsts = np.arange(0, len(scores), min(2**13, math.isqrt(len(scores))))
-    ends = np.append(firsts[1:], len(scores))
-    best = np.maximum.reduceat(scores, firsts)
-    weights = np.add.reduceat(np.exp((scores - np.repeat(best, ends - firsts)) / scale), firsts)
-    block = context.noise.exponential((best + scale * np.log(weights)).tolist(), scale)
-    first = int(firsts[block])
-    return first + context.noise.exponential(scores[first : int(ends[block])].tolist(), scale)
 
 
 def cap_of(segment: Segment, scale: float) -> int:

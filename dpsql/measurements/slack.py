@@ -12,8 +12,7 @@ from dpsql.measurements.measure import dense
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several import sets
 from dpsql.measurements.several.levels import are_bounded, times
-from dpsql.measurements.several.race import drawn
-from dpsql.noise.integer import Noise, check_noise
+from dpsql.noise.integer import Noise, check_noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.nodes import Expr, conjuncts
 from dpsql.plan.operators.largest import Largest
@@ -287,7 +286,7 @@ class Slack:
         exact = [slack_of(sides, moved(test, certificate))
                  for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True)]
         told = [min(exact)] if self.together else exact
-        return Slackened(slacks=tuple(slack + drawn(self.noise, context) for slack in told))
+        return Slackened(slacks=tuple(slack + drawn(self.noise, context.noise) for slack in told))
 
 
 def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:

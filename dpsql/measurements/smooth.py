@@ -14,6 +14,7 @@ from dpsql.cells import Cells
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.ranks import Ranked, read
 from dpsql.measurements.select import Target
+from dpsql.noise.smooth import laplace, laplace_beta, told_size
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summary import Summary
@@ -27,15 +28,7 @@ class Smooth:
     neighbours that differ in one entity of at most k rows, integer noise Z with probability proportional to exp(-|z| / t),
     t = 2 S / epsilon, is added to the integer value.
 
-    Proof that this is epsilon-DP up to a failure of probability delta, for beta <= ln(1 + epsilon / (2 ln(2 / delta) +
-    epsilon)). Let the neighbours have values at distance m <= S and scales t, t'. *Sliding* Z by m changes its log-probability
-    by m / t <= epsilon / 2. *Dilating* from t to t': if t' >= t the exponent falls and the normaliser tanh(1 / (2t)) grows by a
-    factor of at most t' / t <= e^beta (tanh(x) / x falls), and beta <= epsilon / 2. If t' < t the normaliser falls and the
-    exponent grows by |z| (1 / t' - 1 / t) <= (|z| / t)(e^beta - 1) with |z| <= |Z| + S; outside an event of probability
-    P(|Z| > t ln(2 / delta)) <= delta that is at most (ln(2 / delta) + epsilon / 2)(e^beta - 1) <= epsilon / 2.
-
-    The size of the noise is told as floor(ln S / beta) plus discrete Laplace noise of scale 1 / epsilon_size: ln S moves by at
-    most beta between neighbours, its floor in units of beta by at most 1, so that costs epsilon_size.
+    Cost: `noise.smooth`, of the quantile and of the size of its noise.
 
     With several cells an entity may have at most one row, as it then is in one cell only.
     """
@@ -71,16 +64,14 @@ class Smooth:
             middle, spread = quantile_index(ranked.total, self.target.fraction), expand(ranked)
             sensitivity = smooth_sensitivity(spread, middle, top, certificate.rows, self.beta)
             exact = int(at(spread, np.array([middle]), top)[0])
-            scale = 2 * sensitivity / float(self.epsilon)
-            values.append(context.noise.laplace([exact], scale)[0])
-            sizes.append(told_size(sensitivity, self.beta, self.epsilon_size, context))
+            values.append(laplace(exact, sensitivity, self.epsilon, context.noise))
+            sizes.append(told_size(sensitivity, self.beta, self.epsilon_size, context.noise))
         return Smoothed(values=tuple(values), sizes=tuple(sizes))
 
     @property
     def beta(self) -> float:
-        """The smoothness, less a margin for the rounding of S."""
-        epsilon = float(self.epsilon)
-        return math.log1p(epsilon / (2 * math.log(2 / float(self.delta)) + epsilon)) - 1e-11
+        """The smoothness of S."""
+        return laplace_beta(float(self.epsilon), float(self.delta))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +83,6 @@ class Smoothed:
 
 
 LEAST = 2.0**-10  # no noise is scaled to less, in grid steps: a constant is a smooth bound too, and this one hardly ever shows
-CLEAR = 1 + 1e-6  # far above the rounding of logarithms, far below what matters
-
-
-def told_size(sensitivity: float, beta: float, epsilon: Fraction, context: Context) -> int:
-    """About ln S / beta for a smooth bound S, at a cost of epsilon; see `Smooth`."""
-    # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
-    size = math.floor(math.log(sensitivity) / (beta * CLEAR))
-    return context.noise.laplace([size], 1 / float(epsilon) * (1 + 1e-15))[0]
 
 
 def quantile_index(rows: int, fraction: Fraction) -> int:

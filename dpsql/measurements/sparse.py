@@ -2,24 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.measure import dense
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.several.balance import patience
 from dpsql.measurements.slack import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.noise.integer import check_scale
+from dpsql.noise.sparse_vector import first_small, small, sparse_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
+from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
 MOST_WIDTHS = 20  # of the noise of one comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
+
+    The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
+    q_0, q_1, ... in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits. Limits that
+    rise keep a noise' far below zero, which all rungs share, from sending the answer to the top.
+
+    Movement, for `noise.sparse_vector` with g_j = q_j - limits[j]: let u rows leave and w rows come with an entity, u + w <= r.
+    Then q_j moves to between q_j - u and q_j + w, for all j. So z moves by r at most, and the noise of the yes by r too: rows
+    may come and go at once, and it still is not doubled.
+    """
+
+    plan: Tally
+    limits: tuple[int, ...]
+    scale_limit: float
+    scale_query: float
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        rows = certificate.below.rows
+        if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
+            raise ValueError("a ladder counts rows that are limited, once")
+        if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
+                type(limit) is not int for limit in self.limits):
+            raise ValueError("the rungs of a ladder are whole numbers, and so are its limits")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        if rows == 0:
+            return FREE
+        return sparse_cost(rows, rows, self.scale_limit, self.scale_query)
+
+    def release(self, context: Context, certificate: Certificate) -> Rung:
+        """Climb until the noisy number of rows above a rung falls to the noisy limit; see `Threshold`."""
+        rungs = len(self.limits)
+        counts = [0] * (rungs + 1)
+        for key, count in context.reader.rows(context.sql(self.plan)):
+            if key is not None and 0 <= key <= rungs:
+                counts[key] += count
+        above = [sum(counts[rung + 1:]) - limit for rung, limit in enumerate(self.limits)]
+        stopped = first_small(above, self.scale_limit, self.scale_query, context.noise)
+        return Rung(rung=rungs if stopped is None else stopped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """The rung at which the ladder stopped."""
+
+    rung: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +91,9 @@ class Above:
     Asked in order is whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in 1 / SUM_GRAIN of
     the most that an entity adds, rounded down; the first yes is told, and nothing after it is asked.
 
-    Cost. An entity moves each q_j by SUM_GRAIN at most (rounding down keeps whole numbers apart). Shift noise' by SUM_GRAIN
-    and, for the step that says yes, its own noise: by SUM_GRAIN where all sums move one way (an entity only takes rows with
-    it, and no summand has negative values), else by twice that. So epsilon = SUM_GRAIN / scale_limit + (1 or 2) SUM_GRAIN /
-    scale_query (Dwork et al. 2009; Lyu, Su and Li 2017). Steps before the yes are a prefix of the output and cost nothing
-    more.
+    Movement, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down keeps
+    whole numbers apart). Where all sums move one way (an entity only takes rows with it, and no summand has negative values)
+    u + w is SUM_GRAIN too, else twice that.
     """
 
     plan: Tally
@@ -69,20 +121,16 @@ class Above:
         if certificate.below.rows == 0:
             return FREE
         ways = 1 if self.rising and certificate.below.owners else 2
-        return pure(SUM_GRAIN / Fraction(self.scale_limit) + ways * SUM_GRAIN / Fraction(self.scale_query))
+        return sparse_cost(SUM_GRAIN, ways * SUM_GRAIN, self.scale_limit, self.scale_query)
 
     def release(self, context: Context, certificate: Certificate) -> Stopped:
         """See `Above`; one scan reads all the sums."""
         plan = self.plan
         totals = dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
-        limit = context.noise.laplace([0], self.scale_limit)[0]
-        for i, step in enumerate(self.steps):
-            unit = max(1, plan.summands[step.at].l1) * certificate.rows
-            reached = SUM_GRAIN * totals[step.at][0] // unit
-            wanted = int(SUM_GRAIN * step.threshold // unit)
-            if reached + context.noise.laplace([0], self.scale_query)[0] >= wanted + limit:
-                return Stopped(step=i)
-        return Stopped(step=None)
+        units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
+        gaps = [int(SUM_GRAIN * step.threshold // unit) - SUM_GRAIN * totals[step.at][0] // unit
+                for step, unit in zip(self.steps, units, strict=True)]
+        return Stopped(step=first_small(gaps, self.scale_limit, self.scale_query, context.noise))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +149,10 @@ class Failing:
     be spent. All noise is one-sided: whole numbers n >= 0 with probability proportional to exp(-n / scale). The slack is that
     of `Slack` for each test by itself; `split` asks of the sides of a test one after the other.
 
-    Cost. Let S be a slack on one database and S' on the neighbour, and keep all noise but z, to which 1 is added, and the noise
-    of each yes, to which 2 is added. As S' + 1 >= S a no stays a no, and as S' + 1 <= S + 2 a yes stays a yes. Noise is only
-    added to, so one-sided noise is enough, and changes its probability by exp(-1 / scale) for each 1: epsilon =
-    1 / scale_limit + 2 most / scale_query. What may still be spent is a function of what was told.
-
-    With `split` each test is parted into what rows that come can only raise, and what they can only lower, and either kind has
-    a z of its own. Let an entity come. For slacks that rise (S <= S' <= S + 1) z stays: a no stays one, and a yes does if 1 is
-    added to its noise. For those that fall (S - 1 <= S' <= S) 1 is added to z: a no stays one, and so does a yes if 1 is added
-    to its noise. If an entity leaves, the kinds change places. So epsilon = 1 / scale_limit + most / scale_query.
-
-    Sources: Lyu, Su and Li, Understanding the Sparse Vector Technique, PVLDB 2017 (monotone queries); Liu, Wang, Liu, Li and
-    Chen, Accuracy-enhanced Sparse Vector Technique with Exponential Noise, PVLDB 2024; Ding, Wang, Zhang and Kifer, Free Gap
-    Information, PVLDB 2019 (adaptive prices).
+    Movement, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With `split`
+    each test is parted into what rows that come can only raise, and what they can only lower, and either kind has a z of its
+    own. When an entity comes, u is 0 and w is 1 for slacks that rise, and the other way round for those that fall; when one
+    leaves, the kinds change places: the z move by 1 together, and the noise of a yes by 1.
     """
 
     tests: tuple[Test, ...]
@@ -140,7 +179,7 @@ class Failing:
         if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):
             raise ValueError("a row that comes may raise or lower one side of a test")
         steps = 1 if self.split else 2
-        return pure(1 / Fraction(self.scale_limit) + steps * self.most / Fraction(self.scale_query))
+        return sparse_cost(1, steps, self.scale_limit, self.scale_query, self.most)
 
     def release(self, context: Context, *certificates: Certificate) -> Failed:
         """Which tests fail, as long as failures may be told."""
@@ -150,7 +189,7 @@ class Failing:
             ways = dict.fromkeys(test.ways) if self.split else {0: None}
             slacks.append({way: slack_of([side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)], rows)
                            for way in ways})
-        return Failed(failed=tuple(failing(self, slacks, context)))
+        return Failed(failed=tuple(small(slacks, self.limits, self.scale_limit, self.scale_query, self.most, context.noise)))
 
     @property
     def plans(self) -> tuple[Summary, ...]:
@@ -167,18 +206,3 @@ class Failed:
     """For each test that was asked, whether it failed."""
 
     failed: tuple[bool, ...]
-
-
-def failing(request: Failing, slacks: Iterable[Mapping[int, int]], context: Context) -> list[bool]:
-    """Whether each test fails, from its slacks by the way in which rows that come move them; see `Failing`."""
-    limits = {way: patience(request.scale_limit, context) for way in (-1, 0, 1)}
-    finest = 2 ** (len(request.limits) - 1)
-    left, found = request.most * finest, []
-    for ways in slacks:
-        if left < finest:
-            break
-        price = next((finest >> j for way, slack in ways.items() for j in reversed(range(len(request.limits)))
-                      if slack + limits[way] <= patience(request.scale_query * 2**j, context) + request.limits[j]), 0)
-        left -= price
-        found.append(price > 0)
-    return found

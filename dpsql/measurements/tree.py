@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +14,14 @@ from dpsql.measurements.listed import check_columns, scale, whole
 from dpsql.measurements.partition import Numbered, height
 from dpsql.measurements.reading.cells import Filled, numbered, read
 from dpsql.measurements.reading.context import Context
-from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, added
+from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
 
-TERMS, MOST = 40, 64  # of the exponential series, and the largest exponent
 BITS = 62  # of a place among all cells
 
 
@@ -35,22 +34,7 @@ class Tree:
     its own. Single cells are not split, and parts without cells of the axes are left out. The noise does not grow with the
     depth, whatever that is. Then every leaf's count is told with independent noise of `leaf`.
 
-    Cost of the tree. Let y be x with one row more, in the boxes v_0, v_1, ... from the root on; no other box differs. Write q =
-    exp(-1 / scale), and f(b) for the chance that a box with b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
-    1 - q^b / (1 + q) for b >= 1. The logarithm of f(b + 1) / f(b) is
-      1 / scale for b <= 0, and at most (1 - q) q^b <= q^b / scale for b >= 1 (as 1 + q - q^b >= 1),
-    and that of (1 - f(b)) / (1 - f(b + 1)) is between 0 and 1 / scale. Let a_i = c(v_i) - i decay, on x. As counts fall along the
-    path, a_(i+1) <= a_i - decay. A box with a_i < -decay has the same b on x and y. So the boxes on the path that are split and
-    differ have a_i >= -decay, and those of them with a_i <= 0 are one, or two if they have 0 and -decay exactly. In the second
-    case the ones above have a >= decay, 2 decay, ... and in the first a >= 1, decay, 2 decay, ... In both, all logarithms
-    together are at most
-        up = (2 + r + r^2 + ...) / scale = (2 + 1 / (exp(decay / scale) - 1)) / scale,   r = q^decay.
-    The path ends in a box that is not split (or in a cell, at no loss), so the probability of any tree on y is
-    between exp(-1 / scale) and exp(up) times that on x. An entity moves D rows: first those that go, one by one, then those that
-    come, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of length
-    w = up + 1 / scale, so the whole loss in one of length D w, and such a release is ((D w)^2 / 8)-zCDP.
-    Proof of that: for L = log P / Q in an interval of length w, Hoeffding's lemma under P gives 0 = log E[exp(-L)] <= -E[L] +
-    w^2 / 8, and log E[exp((a - 1) L)] <= (a - 1) E[L] + (a - 1)^2 w^2 / 8 <= (a - 1) a w^2 / 8, for every a > 1.
+    Cost of the tree: `noise.tree`, as an entity moves D rows by the certificate.
 
     Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
 
@@ -105,10 +89,7 @@ class Tree:
         if certificate.below.public:
             return FREE
         moved = certificate.l1
-        up = rise(wide, self.decay)
-        width = up + 1 / Fraction(wide)
-        grown = Cost(epsilon=moved * up, rho=min((moved * width) ** 2 / 8, (moved * up) ** 2 / 2))
-        return grown + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
+        return tree_cost(moved, wide, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
         """See `Tree`. Cells are put on a curve on which every box is a stretch, so that a count is a difference of two sums."""
@@ -123,8 +104,7 @@ class Tree:
             rest = ways * (levels - depth)
             inside = curve.counts(boxes, rest)
             if depth < levels:
-                biased = np.maximum(-self.decay, inside - depth * self.decay)
-                split = np.array(context.noise.laplace(biased.tolist(), self.scale), dtype=np.int64) > 0
+                split = are_split(inside, depth, self.decay, self.scale, context.noise)
             else:
                 split = np.zeros(len(boxes), dtype=bool)
             leaves.append(np.stack([boxes[~split] << rest, np.full((~split).sum(), levels - depth)]))
@@ -135,21 +115,9 @@ class Tree:
         lows = _spread_out(starts, ways, levels)
         highs = [np.minimum(low + (1 << sizes), size) for low, size in zip(lows, filled.sizes, strict=True)]
         exact = np.concatenate(counts).tolist()
-        told = (context.noise.laplace(exact, self.leaf.scale) if isinstance(self.leaf, DiscreteLaplace)
-                else context.noise.gaussian(exact, self.leaf.sigma))
         return Leaves(lows=tuple(zip(*(low.tolist() for low in lows), strict=True)),
-                      highs=tuple(zip(*(high.tolist() for high in highs), strict=True)), counts=tuple(told))
-
-
-def rise(scale: float, decay: int) -> Fraction:
-    """(2 + 1 / (exp(decay / scale) - 1)) / scale, not below it: the exponential by the first terms of its series."""
-    exponent = Fraction(decay) / Fraction(scale)
-    held = exponent if exponent < MOST else Fraction(MOST)
-    term = total = held
-    for i in range(2, TERMS):
-        term = Fraction(math.floor(term * held / i * 2**128), 2**128)
-        total += term
-    return (2 + 1 / total) / Fraction(scale)
+                      highs=tuple(zip(*(high.tolist() for high in highs), strict=True)),
+                      counts=tuple(added(exact, self.leaf, context.noise)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.noise.source import Source
 from dpsql.plan.certificate import Sensitivity
 
 
@@ -76,3 +78,17 @@ def spread_of(noise: Noise) -> float:
             return scale
         case DiscreteGaussian(sigma=sigma):
             return sigma
+
+
+def added(exact: Sequence[int], noise: Noise, source: Source) -> list[int]:
+    """Whole numbers, each with independent noise; 64 bits hold them, or it saturates."""
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return source.laplace(exact, scale)
+        case DiscreteGaussian(sigma=sigma):
+            return source.gaussian(exact, sigma)
+
+
+def drawn(noise: Noise, source: Source) -> int:
+    """Noise by itself, to be added to an integer that 64 bits need not hold."""
+    return added([0], noise, source)[0]

@@ -19,6 +19,7 @@ from bench_clock import ratio, table
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.cells import read
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
@@ -59,7 +60,7 @@ def line(name: str, connection: duckdb.DuckDBPyConnection, sizes: Sequence[int],
     view = Scan(table=catalog.tables["t"], columns=tuple((name, name) for name in names), owners=("owner",))
     cells = Tally(input=view, keys=tuple(names), summands=(Count(),))
     axes = [[f"value {value}" for value in range(size)] if at in text else list(range(size)) for at, size in enumerate(sizes)]
-    context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader))
+    context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader))
     asked = list(combinations(range(len(sizes)), ways))
 
     def extracted() -> None:

@@ -15,6 +15,7 @@ from extensions.given import Given
 import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several import many_sets, sets
@@ -31,7 +32,7 @@ WHOLE = GridSum(column="v", grid=Quantizer(low=0, high=100, step=Fraction(1), fr
 
 def context() -> Context:
     reader = DuckReader(duckdb.connect(), "v")
-    return Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader))
+    return Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader))
 
 
 def plan_of(rows: list[tuple[Any, ...]], summand: Count | GridSum, kind: str = "BIGINT") -> Shares:

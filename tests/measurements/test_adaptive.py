@@ -21,8 +21,9 @@ from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.measurements import Buckets, DiscreteGaussian, DiscreteLaplace, Leaves, Numbered, Partition, Tree, partition
 from dpsql.measurements.partition import height
-from dpsql.measurements.tree import rise
+from dpsql.noise import partition as noise_partition
 from dpsql.noise.source import Secure
+from dpsql.noise.tree import rise
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.summands import Count
@@ -62,7 +63,7 @@ def test_a_partition_is_the_cheapest_of_all() -> None:
     for _ in range(200):
         size = draw.randint(1, 9)
         costs = [[draw.randint(-9, 9) for _ in range(-(-size // 2**h))] for h in range(height(size) + 1)]
-        ends = partition.cheapest(costs, size)
+        ends = noise_partition.cheapest(costs, size)
         best = min(sum(costs[h][start >> h] for h, start in blocks) for blocks in trees(height(size), 0, size))
         cost = min(sum(costs[h][start >> h] for h, start in blocks) for blocks in trees(height(size), 0, size)
                    if tuple(min(start + 2**h, size) for h, start in blocks) == ends)

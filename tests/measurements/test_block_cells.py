@@ -21,6 +21,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.cells import cell_of
+from dpsql.kernel.publics import Publics
 from dpsql.measurements import Axis, Blocks, blocks
 from dpsql.measurements.reading.cells import NOWHERE, Filled, coded, read
 from dpsql.measurements.reading.content import Content
@@ -67,7 +68,7 @@ def reader() -> DuckReader:
 
 
 def context(reader: DuckReader) -> Context:
-    return Context(reader=reader, noise=Exact(), printing=Printing(), content=Content(reader))
+    return Context(reader=reader, noise=Exact(), printing=Printing(), content=Content(reader), public=Publics(reader))
 
 
 def catalog(reader: DuckReader) -> Catalog:

@@ -38,7 +38,7 @@ from dpsql.measurements import (
     Threshold,
     TruncatedGeometric,
 )
-from dpsql.measurements.keys import BITS, selection_weights
+from dpsql.noise.key_selection import BITS, selection_weights
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.distinct import Distinct

@@ -1,4 +1,4 @@
-"""Sums over joins: the loss of the noise by enumeration, what the look asks for, and what the kernel refuses."""
+"""Sums over joins: the loss of the noise by enumeration, what a release asks for, and what the kernel refuses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 import joined_worlds
 import pytest
 from joined_worlds import context_of, planned
+from measurements.released import released
 from sessions import open_ledger
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Smoothed, SmoothSum, Student
-from dpsql.measurements.several.join_sum import Counts, look
+from dpsql.measurements.several.join_sum import Counts
 from dpsql.plan.apart import NotApart, taken_apart
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.distance import smooth_bound
@@ -84,7 +85,7 @@ def test_a_beta_that_leaves_nothing_is_refused(beta: float) -> None:
         Student(epsilon=Fraction(1), beta=beta)
 
 
-# -- the look
+# -- the release
 
 
 class Nothing:
@@ -120,7 +121,7 @@ def test_noise_is_scaled_to_the_bound_of_this_database(residual: bool) -> None:
     counts = Counts(apart, context)
     bound = smooth_bound(apart, 0.125, counts.frequency, counts.multiplicity if residual else None)
     assert bound > 3
-    found = look(request(view, residual), apart, context)
+    found = released(request(view, residual), context)
     triangles = sum(a[2] == b[1] and b[2] == c[1] and c[2] == a[1] for a, b, c in itertools.product(world.of("edges"), repeat=3))
     assert found == Smoothed(values=(triangles,), sizes=(math.floor(math.log(bound) / 0.125),)) and triangles > 0
     assert noise.asked == [pytest.approx(4 * bound), pytest.approx(10)]
@@ -133,9 +134,8 @@ def test_sums_move_by_their_largest_value_for_each_row() -> None:
     size = next(field.id for field in view.fields if field.name.endswith("size"))
     counted, summed = Nothing(), Nothing()
     grid = Quantizer(low=-2, high=4, step=Fraction(1), from_low=False)
-    apart = taken_apart(view, Publics(reader))
-    look(request(view), apart, context_of(reader, counted))
-    found = look(request(view, summand=GridSum(column=size, grid=grid)), apart, context_of(reader, summed))
+    released(request(view), context_of(reader, counted))
+    found = released(request(view, summand=GridSum(column=size, grid=grid)), context_of(reader, summed))
     assert summed.asked[0] == pytest.approx(4 * counted.asked[0])
     pairs = [a for a, b in itertools.product(world.of("people"), repeat=2) if a[1] is not None and a[1] == b[1]]
     assert found.values == (sum(max(-2, min(4, a[2])) for a in pairs),)

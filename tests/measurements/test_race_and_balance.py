@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from measurements.released import released
 from dpsql.accounting.cost import FREE
 from dpsql.extensions.value import Extension
 from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Race, score_range
-from dpsql.measurements.several import race
-from dpsql.measurements.several.balance import Scores, chosen, patience
+from dpsql.measurements.several.balance import Scores
 from dpsql.measurements.several.race import highest
+from dpsql.noise.choice import compared, one_sided
+from dpsql.noise.integer import drawn as drawn_noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.quantizer import Quantizer
@@ -115,7 +115,7 @@ def test_a_race_released_by_the_look_is_the_race_of_its_definition(effort: float
         for sign, part in zip((1, -1), rows.signed(), strict=True):
             if sign < 0 and not signed:
                 break
-            found = [Extension(part, [level], width).value(0) + race.drawn(one, SimpleNamespace(noise=noise)) - 8 * level  # type: ignore[arg-type]
+            found = [Extension(part, [level], width).value(0) + drawn_noise(one, noise) - 8 * level  # type: ignore[arg-type]
                      for level, one in zip(LEVELS, noises, strict=True)]
             expected += sign * max(0, *found)
             places.append(found.index(max(found)) if max(found) > 0 else None)
@@ -231,9 +231,9 @@ def test_levels_are_drawn_with_their_probabilities(effort: float) -> None:
     owned, source, found = rows.owned(), Seeded(6), Counter[int]()
     for _ in range(runs // 20):  # fresh ones know nothing yet: what is worked out on the way must not show
         lazy = Scores([Extension(owned, levels, 3)], levels)
-        found.update(chosen(lazy, handicaps, scale, SimpleNamespace(noise=source)) for _ in range(1))  # type: ignore[arg-type]
+        found.update(compared(lazy, handicaps, scale, source) for _ in range(1))  # type: ignore[arg-type]
     lazy = Scores([Extension(owned, levels, 3)], levels)
-    found.update(chosen(lazy, handicaps, scale, SimpleNamespace(noise=source)) for _ in range(runs - runs // 20))  # type: ignore[arg-type]
+    found.update(compared(lazy, handicaps, scale, source) for _ in range(runs - runs // 20))  # type: ignore[arg-type]
     for i, chance in enumerate(expected):
         assert abs(found[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs)
 
@@ -244,7 +244,7 @@ def test_first_draws_have_the_same_probabilities() -> None:
     rows, levels, scale, runs = written.owned(), (1, 4, 16), 200.0, 6000
     weights = [math.exp(-score / scale) for score in scores(written, 3, levels)]
     source = Seeded(12)
-    found = Counter(chosen(Scores([Extension(rows, levels, 3)], levels), (0, 0, 0), scale, SimpleNamespace(noise=source))  # type: ignore[arg-type]
+    found = Counter(compared(Scores([Extension(rows, levels, 3)], levels), (0, 0, 0), scale, source)  # type: ignore[arg-type]
                     for _ in range(runs))
     for i, weight in enumerate(weights):
         chance = weight / sum(weights)
@@ -252,8 +252,8 @@ def test_first_draws_have_the_same_probabilities() -> None:
 
 
 def test_patience_is_geometric() -> None:
-    context = SimpleNamespace(noise=Seeded(7))
-    drawn = [patience(10.0, context) for _ in range(20_000)]  # type: ignore[arg-type]
+    source = Seeded(7)
+    drawn = [one_sided(10.0, source) for _ in range(20_000)]  # type: ignore[arg-type]
     assert min(drawn) == 0
     for limit in (1, 5, 20):
         chance = math.exp(-limit / 10)

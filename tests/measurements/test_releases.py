@@ -47,6 +47,7 @@ from dpsql.measurements.reading import ranks
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Last
 from dpsql.measurements.reading.ranks import Ranked, read
+from dpsql.noise import choice
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
@@ -321,14 +322,14 @@ def test_only_points_near_the_target_are_looked_at() -> None:
 
 def test_blocks_of_candidates_are_drawn_with_their_weight(monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
     draw = random.Random(13)
-    monkeypatch.setattr(select, "ONE_STEP", 1)
+    monkeypatch.setattr(choice, "ONE_STEP", 1)
     for _ in range(round(300 * effort)):
         rows = [draw.randint(0, 12) for _ in range(draw.randint(0, 30))]
         segment, scale = random_segment(draw), draw.uniform(0.3, 8)
         found = distribution(rows, segment, scale)
-        monkeypatch.setattr(select, "ONE_STEP", 10**9)
+        monkeypatch.setattr(choice, "ONE_STEP", 10**9)
         assert found == pytest.approx(distribution(rows, segment, scale), rel=1e-9, abs=1e-14)
-        monkeypatch.setattr(select, "ONE_STEP", 1)
+        monkeypatch.setattr(choice, "ONE_STEP", 1)
 
 
 def test_a_second_look_at_the_same_values_reads_nothing(people: Scan) -> None:

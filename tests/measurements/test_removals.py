@@ -20,10 +20,9 @@ from dpsql.accounting.cost import FREE
 from dpsql.extensions.removals import Removals
 from dpsql.extensions.value import Extension
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Recursive, Removed
-from dpsql.measurements.several import removals
-from dpsql.measurements.several.balance import chosen
-from dpsql.measurements.several.removals import first, least
+from dpsql.measurements.several.removals import first
 from dpsql.measurements.several.sets import in_cells
+from dpsql.noise.choice import compared, least, one_sided
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT
@@ -116,11 +115,11 @@ def test_levels_are_drawn_with_their_probabilities(effort: float) -> None:
     assert sum(expected) == pytest.approx(1) and sorted(expected)[-3] > 0.05
     source, found, known = Stub(rows, Seeded(6)), Counter[int](), lazy(rows)
     for _ in range(runs):
-        found[least(known, [handicap - removals.patience(scale, source) for handicap in handicaps])] += 1  # type: ignore[arg-type]
+        found[least(known, [handicap - one_sided(scale, source.noise) for handicap in handicaps])] += 1  # type: ignore[arg-type]
     for i, chance in enumerate(expected):
         assert abs(found[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs) + 1e-3
     weights = [math.exp(-score / scale) for score in scores]
-    drawn = Counter(chosen(known, handicaps, scale, source) for _ in range(runs))  # type: ignore[arg-type]
+    drawn = Counter(compared(known, handicaps, scale, source.noise) for _ in range(runs))  # type: ignore[arg-type]
     for i, weight in enumerate(weights):
         chance = weight / sum(weights)
         assert abs(drawn[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs)

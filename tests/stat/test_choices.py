@@ -45,7 +45,7 @@ from dpsql.measurements import (
     Vote,
     Within,
 )
-from dpsql.measurements import keys as keys_look
+from dpsql.noise import key_selection
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import Tally
@@ -267,13 +267,13 @@ def named(name: str) -> Case:
 
 
 def halved_delta(patch: pytest.MonkeyPatch) -> None:
-    weights = keys_look.selection_weights
-    patch.setattr(keys_look, "selection_weights", lambda epsilon, delta: weights(epsilon, 2 * delta))
+    weights = key_selection.selection_weights
+    patch.setattr(key_selection, "selection_weights", lambda epsilon, delta: weights(epsilon, 2 * delta))
 
 
 def doubled_epsilon(patch: pytest.MonkeyPatch) -> None:
-    weights = keys_look.selection_weights
-    patch.setattr(keys_look, "selection_weights", lambda epsilon, delta: weights(2 * epsilon, delta))
+    weights = key_selection.selection_weights
+    patch.setattr(key_selection, "selection_weights", lambda epsilon, delta: weights(2 * epsilon, delta))
 
 
 def a_lower_threshold(patch: pytest.MonkeyPatch) -> None:

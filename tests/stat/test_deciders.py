@@ -78,7 +78,7 @@ def width_of_the_domain(patch: pytest.MonkeyPatch) -> None:
 
 def overflowing(patch: pytest.MonkeyPatch) -> None:
     """The weights of "yes" and "no" are worked out as exponentials: both infinite, the ratio is NaN, and the coin is fair."""
-    def look(request: Any, certificate: Any, context: Any) -> Any:
+    def release(request: Any, context: Any, certificate: Any) -> Any:
         count = context.reader.rows(context.sql(request.plan))[0][0]
         tau = (request.high - request.low) / 2
         score = 1 - (tau - min(count - request.low, request.high - count)) / (2 * tau)
@@ -88,7 +88,7 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
             return vote.Voted(yes=context.noise.coin(1, 1) if np.isinf(weights).all() else bool(np.isinf(weights[0])))
         return vote.Voted(yes=context.noise.coin(int(weights[0] / weights.sum() * 2**50), 50))
 
-    patch.setattr("dpsql.measurements.vote.look", look)
+    patch.setattr("dpsql.measurements.Vote.release", release)
 
 
 def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:

@@ -75,11 +75,11 @@ def test_both_directions_of_a_join_are_one_edge(tmp_path: Path) -> None:
 
 
 def counts_with_the_noise_of_the_limit(patch: pytest.MonkeyPatch) -> None:
-    def told(request: Degrees, context: Any) -> Histogram:
+    def told(request: Degrees, context: Any, certificate: Any) -> Histogram:
         counts = projected(look.read(request, context), request.most).tolist()
         return Histogram(counts=tuple(context.noise.laplace(counts, request.noise.scale * request.most / (request.most + 1))))  # type: ignore[union-attr]
 
-    patch.setattr(look, "look", told)
+    patch.setattr(Degrees, "release", told)
 
 
 def an_order_that_others_decide(patch: pytest.MonkeyPatch) -> None:

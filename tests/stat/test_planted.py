@@ -44,7 +44,7 @@ def halved_sensitivity(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_key_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.measurements.keys.selection_weights", lambda epsilon, delta: (0, 1 << 128))
+    patch.setattr("dpsql.noise.key_selection.selection_weights", lambda epsilon, delta: (0, 1 << 128))
 
 
 def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:

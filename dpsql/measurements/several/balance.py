@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
-from typing import Protocol
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import COARSEST, Held, are_bounded, is_free, told
-from dpsql.measurements.several.race import drawn
 from dpsql.measurements.several.sets import Sums, read
-from dpsql.noise.integer import Noise
+from dpsql.noise.choice import choice_cost, compared
+from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.shares import UNIT, Shares, pull, slack
 from dpsql.plan.operators.summary import Summary
-
-MOST_SCORE = 2**52  # more than any score that is ever drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +73,7 @@ class Balance:
         cells = read(self.plan, self.levels, self.cells, context)
         place = level_of(self, cells, context)
         totals = [sum(sign * part.value(place) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
-        return Held(totals=tuple(total + drawn(self.noises[place], context) for total in totals),
+        return Held(totals=tuple(total + drawn(self.noises[place], context.noise) for total in totals),
                     levels=tuple((place,) * len(parts) for parts in cells))
 
 
@@ -101,8 +97,7 @@ class Level:
         if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and scores a scale")
         parts = 2 if self.plan.signed else 1
-        epsilon = Fraction(score_range(self.levels, len(self.plan.owners), parts * self.cells)) / Fraction(self.scale)
-        return Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+        return choice_cost(score_range(self.levels, len(self.plan.owners), parts * self.cells), self.scale, flip=False)
 
     def release(self, context: Context, certificate: Certificate) -> Held:
         return Held(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
@@ -122,46 +117,7 @@ def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
 def level_of(request: Balance | Level, cells: Sequence[tuple[Sums, ...]], context: Context) -> int:
     """The place of the level that is drawn; see `Balance`."""
     scores = Scores([part for parts in cells for part in parts], request.levels)
-    return chosen(scores, request.handicaps, request.scale, context)
-
-
-class Compared(Protocol):
-    """Scores >= 0 of levels, compared without being worked out."""
-
-    def at_least(self, i: int) -> int:
-        """A lower bound of s_i."""
-        ...
-
-    def at_most(self, i: int, limit: int) -> bool:
-        """Whether s_i <= limit."""
-        ...
-
-
-def chosen(scores: Compared, handicaps: Sequence[int], scale: float, context: Context) -> int:
-    """A level drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
-
-    Proof. In each round there are lower bounds l_i <= s_i. Level i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
-    taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
-    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some level is taken in it, it is one with the
-    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends. Bounds are cut
-    off where floats stop being exact; that leaves bounds.
-    """
-    while True:
-        bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(handicaps))]
-        place = context.noise.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, handicaps, strict=True)],
-                                          scale)
-        if scores.at_most(place, bounds[place] + patience(scale, context)):
-            return place
-
-
-def patience(scale: float, context: Context) -> int:
-    """A whole number E >= 0 with P(E = n) proportional to exp(-n / scale): discrete Laplace noise, given that it is not
-    negative.
-    """
-    while True:
-        number = context.noise.laplace([0], scale)[0]
-        if number >= 0:
-            return number
+    return compared(scores, request.handicaps, request.scale, context.noise)
 
 
 class Scores:

@@ -12,7 +12,7 @@ from dpsql.extensions.degrees import Arcs as Listed
 from dpsql.extensions.degrees import extended, projected
 from dpsql.extensions.owned import coded
 from dpsql.measurements.reading.context import Context
-from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.noise.integer import WIDEST, Noise, added, spread_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
 from dpsql.plan.operators.summary import Summary
@@ -58,11 +58,7 @@ class Degrees:
         arcs = read(self, context)
         counts = (projected if self.way == "projection" else extended)(arcs, self.most)
         above = [0, *(-int(number) for number in np.cumsum(counts[::-1]))][::-1]  # c_0, ..., c_most with n = 0
-        match self.noise:
-            case DiscreteLaplace(scale=scale):
-                noisy = context.noise.laplace(above, scale)
-            case DiscreteGaussian(sigma=sigma):
-                noisy = context.noise.gaussian(above, sigma)
+        noisy = added(above, self.noise, context.noise)
         return Histogram(counts=tuple(noisy[i + 1] - noisy[i] for i in range(self.most)))
 
 

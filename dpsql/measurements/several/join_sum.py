@@ -7,51 +7,14 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.smooth import Smoothed, told_size
+from dpsql.measurements.smooth import Smoothed
+from dpsql.noise.smooth import Student, told_size
 from dpsql.plan.apart import Apart, Some, taken_apart
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
-
-ROUNDING = 1e-11  # beta is taken for so much more, for the rounding of bounds and scales
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Student:
-    """Integer noise with probability proportional to 1 / (1 + (z / s)^2)^2, for s scaled to a beta-smooth bound S.
-
-    Student's t with three degrees of freedom, on integers; the variance is near s^2.
-
-    Proof that it is epsilon-DP for s = 2 S / (epsilon - 4 beta). Write h(x) = 1 / (1 + x^2)^2, and p_s(z) = h(z / s) / C(s) with
-    C(s) the sum of h(z / s) over all integers. Let neighbours have sums at distance m <= min(S, S') and scales s, s' with
-    |ln(s / s')| <= beta. *Sliding* by m, an integer, leaves C as it is, and |d ln h / dx| = 4 |x| / (1 + x^2) <= 2: the
-    logarithm of the probability moves by 2 m / s <= epsilon - 4 beta. *Dilating* from s to s': ln h(z / s) rises with ln s at a
-    rate of 4 x^2 / (1 + x^2) for x = z / s, between 0 and 4; ln C rises at the mean of these rates under p_s, between 0 and 4
-    too. So ln p_s(z) moves by at most 4 for each unit of ln s, 4 beta in all. No z is an exception: there is no delta.
-
-    Sources: Nissim, Raskhodnikova and Smith, STOC 2007, Lemma 2.7, with 1 / (1 + |x|^g); Bun and Steinke, NeurIPS 2019, for
-    Student's t. On the integers the proof is the same, and samples are exact (`noise.student`).
-    """
-
-    epsilon: Fraction
-    beta: float
-
-    def __post_init__(self) -> None:
-        if not self.beta > 0 or self._sliding <= 0:
-            raise ValueError("a beta is above zero, and leaves some of epsilon for sliding")
-
-    @property
-    def _sliding(self) -> float:
-        return float(self.epsilon) - 4 * (self.beta + ROUNDING)
-
-    def scale(self, sensitivity: float) -> float:
-        """The scale for a smooth bound S."""
-        return 2 * sensitivity / self._sliding * (1 + 1e-15)
-
-    def cost(self) -> Cost:
-        return pure(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +47,7 @@ class SmoothSum:
         sensitivity = rows * self.plan.summand.l1
         (total,), = context.reader.rows(context.sql(self.plan))
         return Smoothed(values=tuple(context.noise.student([total], self.noise.scale(sensitivity))),
-                        sizes=(told_size(sensitivity, self.noise.beta, self.epsilon_size, context),))
+                        sizes=(told_size(sensitivity, self.noise.beta, self.epsilon_size, context.noise),))
 
 
 class Counts:

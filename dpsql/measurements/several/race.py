@@ -9,7 +9,7 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import Held, is_free, times
 from dpsql.measurements.several.sets import Sums, read
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.shares import Shares, pull
 from dpsql.plan.operators.summary import Summary
@@ -54,19 +54,11 @@ class Race:
         """See `Race` for the value. The noise is drawn first, before anything is known of a level."""
         totals, levels = [], []
         for parts in read(self.plan, self.levels, self.cells, context):
-            won = [highest(part, [drawn(noise, context) - penalty for noise, penalty in zip(
+            won = [highest(part, [drawn(noise, context.noise) - penalty for noise, penalty in zip(
                 self.noises, self.penalties, strict=True)]) for part in parts]
             totals.append(sum(sign * value for sign, (value, _) in zip((1, -1), won, strict=False)))
             levels.append(tuple(place for _, place in won))
         return Held(totals=tuple(totals), levels=tuple(levels))
-
-
-def drawn(noise: Noise, context: Context) -> int:
-    match noise:
-        case DiscreteLaplace(scale=scale):
-            return context.noise.laplace([0], scale)[0]
-        case DiscreteGaussian(sigma=sigma):
-            return context.noise.gaussian([0], sigma)[0]
 
 
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:

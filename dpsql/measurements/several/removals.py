@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removals import Removals
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.several.balance import chosen, patience
 from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
-from dpsql.measurements.several.race import drawn
 from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells
-from dpsql.noise.integer import Noise
+from dpsql.noise.choice import choice_cost, compared, least, one_sided
+from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.shares import NEAR, UNIT, Shares
 from dpsql.plan.operators.summary import Summary
@@ -58,16 +56,14 @@ class Removed:
             return FREE
         if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and numbers of removals a scale")
-        epsilon = Fraction(UNIT + 2 * NEAR) / Fraction(self.scale)
-        drawn = pure(epsilon) if self.flip else Cost(epsilon=epsilon, rho=epsilon**2 / 8)
-        return drawn + told(self.plan, self.levels, self.noises, self.cells)
+        return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + told(self.plan, self.levels, self.noises, self.cells)
 
     def release(self, context: Context, certificate: Certificate) -> Held:
         columns, removals = levels_of(self, context)
         if self.flip:
-            place = least(removals, [handicap - patience(self.scale, context) for handicap in self.handicaps])
+            place = least(removals, [handicap - one_sided(self.scale, context.noise) for handicap in self.handicaps])
         else:
-            place = chosen(removals, self.handicaps, self.scale, context)
+            place = compared(removals, self.handicaps, self.scale, context.noise)
         return sums_at(self, columns, place, context)
 
 
@@ -127,21 +123,8 @@ def sums_at(request: Removed | Recursive, columns: Columns, place: int, context:
     """The sums held to the level in this place, with its noise."""
     cells = held(columns, request.plan, (request.levels[place],), request.cells)
     totals = [sum(sign * part.value(0) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
-    return Held(totals=tuple(total + drawn(request.noises[place], context) for total in totals),
+    return Held(totals=tuple(total + drawn(request.noises[place], context.noise) for total in totals),
                 levels=tuple((place,) * len(parts) for parts in cells))
-
-
-def least(removals: Removals, shifts: Sequence[int]) -> int:
-    """The first i with the least Q_i + shifts[i].
-
-    Proof that this is what working out every Q would give: the i whose lower bound and shift are least, the first of several,
-    is it if its Q is known, as every other is at least its bound; otherwise a bound is refined, of i or of a level above it.
-    """
-    while True:
-        best = min(range(len(shifts)), key=lambda i: (removals.at_least(i) + shifts[i], i))
-        if removals.exact(best):
-            return best
-        removals.refine_towards(best)
 
 
 def first(removals: Removals) -> int:

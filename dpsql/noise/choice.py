@@ -1,0 +1,123 @@
+"""Choices by scores: the exponential mechanism, and permute-and-flip in the form of a noisy minimum.
+
+Scores are whole numbers. Where they move apart by at most D between neighbours, that is |(s_i - s_j) - (s'_i - s'_j)| <= D for
+all i and j, or where each moves by D / 2 at most:
+
+*Exponential mechanism*: i is drawn with probability proportional to exp(-s_i / scale). The ratio of two probabilities of i is
+within exp(±D / scale), so epsilon = D / scale, and as the range of the loss is bounded by that, rho = epsilon^2 / 8 (McSherry and
+Talwar 2007; Cesar and Rogers 2021). *Permute-and-flip*: epsilon = D / scale too (McKenna and Sheldon 2020), the same as the
+least s_i - G_i for whole numbers G_i >= 0 with P(G >= n) = exp(-n / scale) (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang
+2021): given the others' G, i wins where G_i reaches a whole number, which moves by D, and P(G >= n + D) >= exp(-D / scale)
+P(G >= n). Public numbers that are added to scores change nothing of this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import Cost, pure
+from dpsql.noise.source import Source
+
+MOST_SCORE = 2**52  # more than any score that is ever drawn
+ONE_STEP = 2**10
+
+
+def choice_cost(apart: int, scale: float, *, flip: bool, rounding: Fraction = Fraction(0)) -> Cost:
+    """The cost of one choice among scores that move apart by at most so much; `rounding` is what inexact weights add to the loss
+    of the exponential mechanism."""
+    epsilon = Fraction(apart) / Fraction(scale)
+    if flip:
+        return pure(epsilon)
+    epsilon += rounding
+    return Cost(epsilon=epsilon, rho=epsilon**2 / 8)
+
+
+def one_sided(scale: float, source: Source) -> int:
+    """A whole number E >= 0 with P(E = n) proportional to exp(-n / scale): discrete Laplace noise, given that it is not
+    negative.
+    """
+    while True:
+        number = source.laplace([0], scale)[0]
+        if number >= 0:
+            return number
+
+
+def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> int:
+    """An index with probability proportional to exp(score / scale).
+
+    Of many candidates first a block is drawn, by the weight of all of its candidates, then one of the block: the product of
+    the two probabilities is the one that is wanted, up to the rounding of the block's weight. That is a sum of at most 2^13
+    positive terms, each within 2^-46 of what it stands for, so it is within 2^-40.
+    """
+    if len(scores) <= ONE_STEP:
+        return source.exponential(scores.tolist(), scale)
+    firsts = np.arange(0, len(scores), min(2**13, math.isqrt(len(scores))))
+    ends = np.append(firsts[1:], len(scores))
+    best = np.maximum.reduceat(scores, firsts)
+    weights = np.add.reduceat(np.exp((scores - np.repeat(best, ends - firsts)) / scale), firsts)
+    block = source.exponential((best + scale * np.log(weights)).tolist(), scale)
+    first = int(firsts[block])
+    return first + source.exponential(scores[first : int(ends[block])].tolist(), scale)
+
+
+class Compared(Protocol):
+    """Scores >= 0, compared without being worked out."""
+
+    def at_least(self, i: int) -> int:
+        """A lower bound of s_i."""
+        ...
+
+    def at_most(self, i: int, limit: int) -> bool:
+        """Whether s_i <= limit."""
+        ...
+
+
+class Refined(Protocol):
+    """Scores with lower bounds that can be raised until they are exact."""
+
+    def at_least(self, i: int) -> int:
+        """A lower bound of s_i."""
+        ...
+
+    def exact(self, i: int) -> bool:
+        """Whether that is s_i."""
+        ...
+
+    def refine_towards(self, i: int) -> None:
+        """Raise a bound on which that of s_i rests."""
+        ...
+
+
+def compared(scores: Compared, handicaps: Sequence[int], scale: float, source: Source) -> int:
+    """An index drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
+
+    Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
+    taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
+    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some index is taken in it, it is one with the
+    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends. Bounds are cut
+    off where floats stop being exact; that leaves bounds.
+    """
+    while True:
+        bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(handicaps))]
+        place = source.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, handicaps, strict=True)], scale)
+        if scores.at_most(place, bounds[place] + one_sided(scale, source)):
+            return place
+
+
+def least(scores: Refined, shifts: Sequence[int]) -> int:
+    """The first i with the least s_i + shifts[i]; a noisy minimum where the noise is taken off the shifts.
+
+    Proof that this is what working out every s would give: the i whose lower bound and shift are least, the first of several,
+    is it if its s is known, as every other is at least its bound; otherwise a bound is refined, of i or of what that rests on.
+    """
+    while True:
+        best = min(range(len(shifts)), key=lambda i: (scores.at_least(i) + shifts[i], i))
+        if scores.exact(best):
+            return best
+        scores.refine_towards(best)

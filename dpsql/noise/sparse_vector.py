@@ -1,0 +1,60 @@
+"""Which of many numbers in a row are small: the sparse vector technique, above threshold.
+
+Asked in order is whether g_i + z <= noise_i + limit, for whole numbers g_i: a *yes* is told, and so is every *no* before it. All
+numbers of a kind share one z of `scale_limit`; each question has noise of its own. After `most` yes's nothing more is asked.
+
+Cost. Between a database and its neighbour let every g of kind k fall by at most u_k and rise by at most w_k. Keep all noise but
+the z_k, to which u_k is added, and the noise of each yes, to which u_k + w_k is added. A no stays a no, as g' + z' >= g + z; a
+yes stays a yes, as g' + z' <= g + z + u + w. Noise that is shifted by n changes its probability by a factor of exp(n / scale) at
+most, and as noise is only added to, one-sided noise will do. So a set of answers has probabilities that differ by at most
+
+    epsilon = (sum of the u_k) / scale_limit + most * (the largest u_k + w_k) / scale_query,
+
+and the neighbour's way back has w in the place of u. What may still be asked is a function of what was told.
+
+*Several widths.* A question may be asked at noise of 2^j `scale_query` for falling j, each with a limit of its own: the first
+yes ends it, and costs 1 / 2^j of one at the narrowest noise, of which `most` may be spent. The same proof, price by price.
+
+Sources: Dwork, Naor, Reingold, Rothblum and Vadhan, STOC 2009; Lyu, Su and Li, Understanding the Sparse Vector Technique, PVLDB
+2017 (monotone queries); Liu, Wang, Liu, Li and Chen, Accuracy-enhanced Sparse Vector Technique with Exponential Noise, PVLDB
+2024; Ding, Wang, Zhang and Kifer, Free Gap Information, PVLDB 2019 (adaptive prices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost, pure
+from dpsql.noise.choice import one_sided
+from dpsql.noise.source import Source
+
+
+def sparse_cost(shared: int, own: int, scale_limit: float, scale_query: float, most: int = 1) -> Cost:
+    """The cost where `shared` is the most that all z move together, and `own` the most that the noise of a yes moves."""
+    return pure(shared / Fraction(scale_limit) + most * own / Fraction(scale_query))
+
+
+def first_small(gaps: Iterable[int], scale_limit: float, scale_query: float, source: Source) -> int | None:
+    """The place of the first yes, with two-sided noise and limits of 0; None where there is none."""
+    shared = source.laplace([0], scale_limit)[0]
+    return next((i for i, gap in enumerate(gaps) if gap + source.laplace([0], scale_query)[0] <= shared), None)
+
+
+def small(gaps: Iterable[Mapping[int, int]], limits: Sequence[int], scale_limit: float, scale_query: float, most: int,
+          source: Source) -> list[bool]:
+    """Whether each question is a yes, with one-sided noise and several widths, as long as yes's may be told.
+
+    A question is a mapping from kinds, which are -1, 0 and 1, to numbers of which any may be small.
+    """
+    shared = {kind: one_sided(scale_limit, source) for kind in (-1, 0, 1)}
+    finest = 2 ** (len(limits) - 1)
+    left, found = most * finest, []
+    for kinds in gaps:
+        if left < finest:
+            break
+        price = next((finest >> j for kind, gap in kinds.items() for j in reversed(range(len(limits)))
+                      if gap + shared[kind] <= one_sided(scale_query * 2**j, source) + limits[j]), 0)
+        left -= price
+        found.append(price > 0)
+    return found
