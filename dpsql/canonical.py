@@ -8,12 +8,15 @@ on included.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import enum
 import hashlib
 from collections.abc import Mapping
+from types import NoneType
 
 IGNORED = {"span", "text"}
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
+PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 LABELLED = {"Project", "UnionAll", "SetOperation"}  # whose `columns` are (identifier, name for people, ...)
 
 
@@ -24,6 +27,8 @@ def digest(*parts: object) -> str:
 
 def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
+    if type(value) in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
+        return f"{type(value).__name__}:{value!r}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = type(value).__name__
         parts = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)
@@ -34,7 +39,7 @@ def canonical(value: object) -> str:
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, tuple | list):
-        return "[" + ",".join(canonical(part) for part in value) + "]"
+        return "[" + ",".join([canonical(part) for part in value]) + "]"
     if isinstance(value, Mapping):
         return "{" + ",".join(sorted(f"{canonical(key)}:{canonical(part)}" for key, part in value.items())) + "}"
     if isinstance(value, set | frozenset):

@@ -134,7 +134,7 @@ def bench(world: worlds.World | None = None) -> Iterator[Bench]:
         reader = open_database(path)
         ledger = Ledger.create(Path(folder) / "ledger")
         scratch = DuckScratch()
-        plain = duckdb.connect(":memory:")
+        plain = duckdb.connect(":memory:", config={"threads": 1})
         (world if world is not None else worlds.world()).fill(plain)
         plain.execute("ALTER TABLE people DROP COLUMN secret")  # what the policy does not declare is not there
         plain.execute("SET error_on_division_by_zero = false")  # NULL, as everywhere in dpsql

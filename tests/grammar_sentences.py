@@ -65,7 +65,6 @@ FAVOURED = {
 }
 
 
-@cache
 def without_accuracy(text: str, query: Query) -> str:
     """The text of a query without the accuracies that it asks for."""
     for goal in sorted(query.goals, key=lambda goal: -goal.span.start if goal.span is not None else 0):
@@ -74,6 +73,7 @@ def without_accuracy(text: str, query: Query) -> str:
     return text
 
 
+@cache
 def grammar(start: str = "start") -> Lark:
     return Lark.open(str(FOLDER / "dpsql.lark"), parser="earley", start=start)
 
@@ -134,19 +134,21 @@ class Sentences:
             self._words[str(part.name)]) for part in chosen)
 
 
-def accepted() -> list[str]:
+@cache
+def accepted() -> tuple[str, ...]:
     """The statements of accepted.sql, without their comments on the line before."""
-    return [re.sub(r"\A(--[^\n]*\n\s*)+", "", statement) for statement in split((FOLDER / "accepted.sql").read_text())]
+    return tuple(re.sub(r"\A(--[^\n]*\n\s*)+", "", statement) for statement in split((FOLDER / "accepted.sql").read_text()))
 
 
-def refused() -> list[tuple[str, str, str, str]]:
+@cache
+def refused() -> tuple[tuple[str, str, str, str], ...]:
     """The blocks of refused.sql: class, code and first words of the reason, and the statement."""
     found = []
     for block in (FOLDER / "refused.sql").read_text().split("\n\n"):
         expected = re.match(r"-- (SqlError|Unsupported) ([a-z-]+): (.+)\n", block)
         if expected is not None:
             found.append((expected[1], expected[2], expected[3], block[expected.end():].rstrip("\n")))
-    return found
+    return tuple(found)
 
 
 def values(names: tuple[str, ...]) -> dict[str, Any]:

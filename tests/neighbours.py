@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 from sessions import session_of
+from worlds import insert
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -49,6 +50,10 @@ YEARS = range(1, 11)
 Rows = Mapping[str, list[tuple[Any, ...]]]
 
 
+KEPT: dict[str, duckdb.DuckDBPyConnection] = {}
+MOST = 64
+
+
 @dataclass(frozen=True)
 class World:
     """Tables by their columns, their rows, a policy, and for each table the places of the columns that name an entity."""
@@ -60,13 +65,21 @@ class World:
     budget: str = "person"
 
     def reader(self, rows: Rows) -> DuckReader:
+        """Databases are kept for a while, as many tests look at the same ones, and nothing writes to them."""
+        name = repr((self.ddl, rows))
+        if name not in KEPT:
+            if len(KEPT) == MOST:
+                KEPT.clear()
+            KEPT[name] = self._filled(rows)
+        return DuckReader(KEPT[name].cursor(), "v1")
+
+    def _filled(self, rows: Rows) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(":memory:", config={"threads": 1})
         for table, columns in self.ddl.items():
             connection.execute(f"CREATE TABLE {table} ({columns})")
-            if rows[table]:
-                connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[table][0]))})", rows[table])
+            insert(connection, table, rows[table])
         lock_down(connection)
-        return DuckReader(connection, "v1")
+        return connection
 
     def session(self, folder: Path) -> Session:
         return session_of(folder, reader=self.reader(self.rows), policy=self.policy, budget=self.budget, noise=Exact())

@@ -8,12 +8,12 @@ from typing import Any
 
 import duckdb
 import pandas as pd
-from sessions import open_ledger
+from sessions import open_ledger, scratch
+from worlds import insert
 
 from dpsql.audit.prepared import Remembering
 from dpsql.audit.validated import Validated
 from dpsql.backends.duckdb import DuckReader, lock_down
-from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
@@ -45,14 +45,12 @@ def session_over(values: Sequence[int | None], folder: Path, *, low: int = 0, hi
     folder.mkdir(parents=True, exist_ok=True)
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("CREATE TABLE m (id INTEGER PRIMARY KEY, v INTEGER, g VARCHAR)")
-    if values:
-        connection.executemany("INSERT INTO m VALUES (?, ?, ?)", [
-            (i, value, groups[i] if groups else "a") for i, value in enumerate(values)])
+    insert(connection, "m", [(i, value, groups[i] if groups else "a") for i, value in enumerate(values)])
     lock_down(connection)
     reader, declared = DuckReader(connection, "v1"), parse_policy(POLICY.format(low=low, high=high))
     catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
     return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Kernel(Remembering(reader), book, noise),
-                   ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
+                   ledger=book, scratch=scratch(), price=price(epsilon=1))
 
 
 def synthetic(values: Sequence[int | None], groups: Sequence[str] = ()) -> pd.DataFrame:

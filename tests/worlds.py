@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,10 +126,7 @@ class World:
     def fill(self, connection: duckdb.DuckDBPyConnection) -> None:
         for table, columns in SCHEMA.items():
             connection.execute(f"CREATE TABLE {table} ({columns})")
-            rows = self.rows.get(table, [])
-            if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            insert(connection, table, self.rows.get(table, []))
 
     def save(self, path: Path) -> Path:
         """Write a DuckDB file."""
@@ -137,6 +134,14 @@ class World:
         self.fill(connection)
         connection.close()
         return path
+
+
+def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Put rows into a table by one statement: one for each of them takes tens of times as long."""
+    if rows:
+        kinds = [kind for _, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall()]
+        lists = ", ".join(f"unnest(CAST(${i} AS {kind}[]))" for i, kind in enumerate(kinds, 1))
+        connection.execute(f"INSERT INTO {table} SELECT {lists}", [list(column) for column in zip(*rows, strict=True)])
 
 
 def world(seed: int = 1, people: int = 12, most_visits: int = 5) -> World:

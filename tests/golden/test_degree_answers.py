@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from sessions import session_of
+from worlds import insert
 
 from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
@@ -84,8 +85,8 @@ def reader_over(kind: str) -> DuckReader:
     name = (lambda key: None if key is None else f"m{key}") if kind == "VARCHAR" else (lambda key: key)
     connection.execute(f"CREATE TABLE members (member {kind} PRIMARY KEY)")
     connection.execute(f"CREATE TABLE follows (id INTEGER PRIMARY KEY, a {kind}, b {kind}, kind VARCHAR, weight INTEGER)")
-    connection.executemany("INSERT INTO members VALUES (?)", [(name(i),) for i in range(30)])
-    connection.executemany("INSERT INTO follows VALUES (?, ?, ?, ?, ?)", [(i, name(a), name(b), *rest) for i, a, b, *rest in rows()])
+    insert(connection, "members", [(name(i),) for i in range(30)])
+    insert(connection, "follows", [(i, name(a), name(b), *rest) for i, a, b, *rest in rows()])
     lock_down(connection)
     return DuckReader(connection, "v1")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from sessions import session_of
+from worlds import insert
 
 from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
@@ -50,8 +51,8 @@ def reader() -> DuckReader:
     connection.execute("CREATE TABLE members (member INTEGER PRIMARY KEY)")
     connection.execute("CREATE TABLE friendships (friendship INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
     pairs = [(a, b) for a in range(12) for b in range(a + 1, 12) if (a * b + a + b) % 3 != 1]
-    connection.executemany("INSERT INTO members VALUES (?)", [(i,) for i in range(12)])
-    connection.executemany("INSERT INTO friendships VALUES (?, ?, ?)", [(i, *pair) for i, pair in enumerate(pairs)])
+    insert(connection, "members", [(i,) for i in range(12)])
+    insert(connection, "friendships", [(i, *pair) for i, pair in enumerate(pairs)])
     connection.execute("INSERT INTO friendships VALUES (1000, 3, NULL)")  # it names nobody at one end, and is left out
     lock_down(connection)
     return DuckReader(connection, "v1")

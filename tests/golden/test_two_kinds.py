@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from sessions import session_of
+from worlds import insert
 
 from dpsql.answer import Answer
 from dpsql.audit.exact import Exact
@@ -71,6 +73,7 @@ def rows(name: Callable[[int], Any]) -> dict[str, list[tuple[Any, ...]]]:
         "lines": [(10 + i % 20, name(1 + i % 4), i % 7) for i in range(60)]}
 
 
+@cache
 def filled(kind: str, without: tuple[str, int] | None = None) -> duckdb.DuckDBPyConnection:
     """The database; without one entity, and all that hangs on it."""
     name: Callable[[int], Any] = str if kind == "VARCHAR" else int
@@ -90,7 +93,7 @@ def filled(kind: str, without: tuple[str, int] | None = None) -> duckdb.DuckDBPy
     connection.execute(f"CREATE TABLE orders (number INTEGER PRIMARY KEY, customer {kind})")
     connection.execute(f"CREATE TABLE lines (number INTEGER, supplier {kind}, price INTEGER)")
     for table, found in tables.items():
-        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in found[0])})", found)
+        insert(connection, table, found)
     lock_down(connection)
     return connection
 

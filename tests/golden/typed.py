@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+from worlds import insert
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 
@@ -92,7 +93,7 @@ def typed(people: int = 200) -> DuckReader:
     connection = duckdb.connect(":memory:", config={"threads": 1})
     for table, columns in SCHEMA.items():
         connection.execute(f"CREATE TABLE {table} ({columns})")
-    connection.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(rows[0]))})", rows)
-    connection.executemany("INSERT INTO pub VALUES (?, ?, ?)", PUBLIC)
+    insert(connection, "people", rows)
+    insert(connection, "pub", PUBLIC)
     lock_down(connection)
     return DuckReader(connection, "v1")

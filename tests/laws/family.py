@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import duckdb
-from worlds import CLINICS, POLICY, SCHEMA, World, removals
+from worlds import CLINICS, POLICY, SCHEMA, World, insert, removals
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.catalog.model import Catalog
@@ -54,14 +54,8 @@ class Family:
         for table, columns in SCHEMA.items():
             self._cursor.execute(f"CREATE TABLE {table} ({columns})")
             self._cursor.execute(f"CREATE TABLE all_{table} (db INTEGER, {columns.replace(' PRIMARY KEY', '')})")
-            self._insert(table, [tuple(row) for row in worlds[0].rows.get(table, [])])
-            self._insert(f"all_{table}", [(i, *row) for i, found in enumerate(worlds) for row in found.rows.get(table, [])])
-
-    def _insert(self, table: str, rows: list[Row]) -> None:
-        if rows:
-            marks = "(" + ", ".join("?" * len(rows[0])) + ")"
-            self._cursor.execute(f"INSERT INTO {table} VALUES {', '.join([marks] * len(rows))}",
-                                 [value for row in rows for value in row])
+            insert(self._cursor, table, worlds[0].rows.get(table, []))
+            insert(self._cursor, f"all_{table}", [(i, *row) for i, found in enumerate(worlds) for row in found.rows.get(table, [])])
 
     def forget(self) -> None:
         """Start with a kernel that has looked nothing up."""

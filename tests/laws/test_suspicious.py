@@ -15,6 +15,7 @@ import pytest
 from laws.bad_worlds import crowded
 from laws.family import PRINTING, Family, Salt, catalog, nodes, printed
 from laws.law import violations
+from worlds import insert
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.scratch import DuckScratch
@@ -82,8 +83,7 @@ class Pair:
                 connection.execute(f"CREATE TABLE {table} ({columns})")
                 at = place[table]
                 kept = [row for row in self.rows.get(table, ()) if not (without and at is not None and row[at] == self.gone)]
-                if kept:
-                    connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(kept[0]))})", kept)
+                insert(connection, table, kept)
             self.connections.append(connection)
         return self
 

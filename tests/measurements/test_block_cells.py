@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measurements.released import released
+from worlds import insert
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
@@ -63,7 +64,7 @@ def reader() -> DuckReader:
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, flag BOOLEAN, whole BIGINT, real DOUBLE, money DECIMAL(9, 2), text VARCHAR, "
                        "day DATE, moment TIMESTAMP, amount BIGINT)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", [(i, *row) for i, row in enumerate(ROWS)])
+    insert(connection, "t", [(i, *row) for i, row in enumerate(ROWS)])
     return DuckReader(connection, "v1")
 
 

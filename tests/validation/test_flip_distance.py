@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 from sessions import open_ledger
+from worlds import insert
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.backends.scratch import DuckScratch
@@ -57,7 +58,7 @@ def session(folder: Path) -> Session:
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE TABLE m (id INTEGER PRIMARY KEY, g INTEGER NOT NULL, v INTEGER)")
     rows = [(g, value) for g, part in enumerate(MULTISETS) for value in part]
-    connection.executemany("INSERT INTO m VALUES (?, ?, ?)", [(i, *row) for i, row in enumerate(rows)])
+    insert(connection, "m", [(i, *row) for i, row in enumerate(rows)])
     lock_down(connection)
     reader, declared = DuckReader(connection, "v1"), parse_policy(POLICY % (len(MULTISETS) - 1))
     catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)

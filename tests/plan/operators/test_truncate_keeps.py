@@ -8,6 +8,7 @@ from collections import Counter
 import duckdb
 import pytest
 from plan.operators.small_tables import notes, ref, visits
+from worlds import insert
 
 from dpsql.catalog.model import Column, OwnerPath, Table
 from dpsql.plan.node import Node, Printing, fold
@@ -32,10 +33,10 @@ PLANS: dict[str, tuple[Node, str, tuple[str, ...]]] = {
 
 
 def made(rows: list[tuple[int, int | None, str | None, float | None]]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("CREATE TABLE visits (visit INTEGER PRIMARY KEY, person INTEGER, town VARCHAR, cost DECIMAL(9,2))")
     connection.execute("CREATE TABLE notes (visit INTEGER, word VARCHAR)")
-    connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+    insert(connection, "visits", rows)
     connection.execute("INSERT INTO notes SELECT visit, 'w' || (visit * k % 5) FROM visits, range(3) t(k)")
     return connection
 

@@ -6,6 +6,7 @@ import duckdb
 from hypothesis import given
 from hypothesis import strategies as st
 from plan.operators.small_tables import ref, visits
+from worlds import insert
 
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
@@ -42,10 +43,9 @@ def tally(summands: tuple[Summand, ...], order: int, bound: int) -> Tally:
 def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None]], summands: list[Summand], order: int,
                            bound: int) -> None:
     plan = tally(tuple(summands), order, bound)
-    with duckdb.connect(":memory:") as connection:
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         connection.execute("CREATE TABLE visits (visit INTEGER PRIMARY KEY, person INTEGER, town VARCHAR, cost DECIMAL(9,2))")
-        if rows:
-            connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", [(i, *row) for i, row in enumerate(rows)])
+        insert(connection, "visits", [(i, *row) for i, row in enumerate(rows)])
 
         def render(node: Node) -> str:
             return fold(node, lambda part, below: part.render(below, Printing()))

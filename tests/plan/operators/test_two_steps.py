@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plan.operators.small_tables import TRUE, people
+from worlds import insert
 
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal
 from dpsql.plan.node import Node, Printing, fold
@@ -92,8 +93,7 @@ def tally(parts: list[tuple[Expr | None, Expr | None]]) -> Tally:
 def database(rows: list[tuple[object, ...]]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("CREATE TABLE people (id INTEGER, name VARCHAR, x DOUBLE, age INTEGER, active BOOLEAN, born DATE)")
-    if rows:
-        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, NULL)", [(i, *row) for i, row in enumerate(rows)])
+    insert(connection, "people", [(i, *row, None) for i, row in enumerate(rows)])
     return connection
 
 
