@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
@@ -21,12 +20,6 @@ settings.load_profile("dpsql")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--effort", type=float, default=1.0,
                      help="multiplies the number of random cases, sentences and samples of the statistical and fuzz tiers")
-
-
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: the collector of garbage need not walk through it again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")

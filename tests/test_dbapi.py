@@ -288,6 +288,8 @@ def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:
     with pytest.raises(dpsql.ProgrammingError):
         connection.explain("SHOW BUDGET")
     assert [column[0] for column in connection.execute("SHOW TABLES").description or ()][:2] == ["table", "kind"]
+    for least in range(4):
+        connection.execute(f"SELECT COUNT(*) FROM people WHERE age > {least}")
     listed = connection.execute("SHOW RELEASES").fetchall()
     assert all(row[2] == "ada" for row in listed) and len(listed) > 3
     assert connection.execute("DESCRIBE people").rowcount == 9

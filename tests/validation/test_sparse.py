@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from chances import p_value
@@ -15,7 +15,7 @@ from chances import p_value
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
 from dpsql.measurements import Failing, Form, Within
-from dpsql.measurements.slack import told
+from dpsql.noise.sparse_vector import small
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.constants import Constants
@@ -34,6 +34,10 @@ def asked(most: int, limits: tuple[int, ...] = (0, -2), *, split: bool, scales: 
 
 def at_least(t: int, scale: float) -> float:
     return 1.0 if t <= 0 else math.exp(-t / scale)
+
+
+def told(request: Failing, slacks: Sequence[Ways], noise: Any) -> list[bool]:
+    return small(slacks, request.limits, request.scale_limit, request.scale_query, request.most, noise)
 
 
 def outcomes(request: Failing, slacks: Sequence[Ways]) -> Counter[tuple[bool, ...]]:
@@ -106,7 +110,7 @@ def test_outcomes_are_as_likely_as_they_should_be(split: bool, effort: float) ->
     slacks: list[Ways] = [{1: 2, -1: 4}, {1: -3, -1: 9}, {1: 1, -1: 1}] if split else [{0: 2}, {0: -3}, {0: 1}]
     expected = outcomes(request, slacks)
     places = {outcome: i for i, outcome in enumerate(sorted(expected))}
-    noise = SimpleNamespace(noise=Batched())
+    noise = Batched()
     draws = [places[tuple(told(request, slacks, noise))] for _ in range(int(20_000 * effort))]  # type: ignore[arg-type]
     assert p_value(draws, {place: expected[outcome] for outcome, place in places.items()}) > 1e-8
 
@@ -153,7 +157,7 @@ def test_the_whole_price_is_spent_and_decisions_are_reliable_from_where_they_say
 
 def test_sixty_checks_of_which_two_fail(effort: float) -> None:
     """At a slack of 50 and a price of 1, fewer than one decision in a hundred is wrong; each by itself would have one in five."""
-    runs, noise = int(40 * effort), SimpleNamespace(noise=Batched())
+    runs, noise = int(40 * effort), Batched()
     for split, bar in ((True, 0.002), (False, 0.01)):
         terms = Sparse.of(pure(Fraction(1)), 5, split=split, rare=0.05 / 480)
         request = Failing(tests=(), most=5, limits=terms.limits, scale_limit=terms.scale_limit, scale_query=terms.scale_query,
