@@ -26,6 +26,7 @@ from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
 from dpsql.registry import Served, marks, note, others
+from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
 
@@ -100,7 +101,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
-                   kernel=Kernel(reader, book, incidents=budget.incidents),
+                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
 

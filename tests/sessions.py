@@ -18,8 +18,10 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine import Session
+from dpsql.extensions.asking import Solvers
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
+from dpsql.solvers.usual import USUAL
 
 PRICE: dict[str, object] = {"epsilon": 1, "delta": 1e-6}
 
@@ -61,7 +63,8 @@ def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
 
 def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",
                policy: str = worlds.POLICY, analyst: str = "ada", at: dict[str, object] | None = None,
-               around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "") -> Session:
+               around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "",
+               solvers: Solvers = USUAL) -> Session:
     """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none."""
     declared = parse_policy(policy)
     if reader is None and world is None:
@@ -70,7 +73,7 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
         below = reader if reader is not None else reader_of(world)
         catalog = catalog_of(below, declared, budget)
     book = ledger if ledger is not None else open_ledger(folder)
-    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=Kernel(around(below), book, noise),
+    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=Kernel(around(below), book, noise, solvers=solvers),
                    ledger=book, scratch=scratch(), price=price(**(PRICE if at is None else at)), policy=digest)
 
 

@@ -19,6 +19,7 @@ from dpsql.catalog.schema import fit
 from dpsql.engine import Session, answer
 from dpsql.errors import OptionError, Unsupported
 from dpsql.kernel.run import Kernel
+from dpsql.solvers.usual import USUAL
 from dpsql.validation.result import Validation
 
 POLICY = """
@@ -96,7 +97,7 @@ def connected(folder: Path, kind: str = "DOUBLE", numbers: str = "(1, 1)") -> Se
     lock_down(connection)
     reader, declared, book = DuckReader(connection, "v1"), parse_policy(POLICY), open_ledger(folder)
     return Session(catalog=fit(declared, "main", reader.schema(), lambda table, column: []), budget=declared.budgets["main"], analyst="ada",
-                   kernel=Kernel(reader, book, Exact()), ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
+                   kernel=Kernel(reader, book, Exact(), solvers=USUAL), ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
 
 
 @pytest.fixture(scope="module")

@@ -48,8 +48,11 @@ def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certifie
     min(w_r, t) <= w_r: hence `below` and `above`.
 
     Proof of `least`. `point_of` makes a point with 0 <= x_r <= w'_r, in integers over 2^bits, of which it checks in integers that
-    no load is above the level. So P = sum x_r <= V. Where rows have at most two owners, V is a multiple of 1/2
-    (`flow`), so that P may be rounded up to one.
+    no load is above the level. So P = sum x_r <= V. Where rows have at most two owners, V is a multiple of 1/2, so that P may be
+    rounded up to one: take every entity twice, left and right, with room for the level on either side, and for each row {v, w}
+    the arcs v_left -> w_right and w_left -> v_right of capacity w'_r (for a row of v alone, w has room without end). A feasible x
+    is a flow of 2 sum x_r, along both arcs of r; and a flow f the feasible x_r = half of what it sends along them. So V is half
+    the largest flow, which is an integer as all capacities are.
 
     Neither asks where the numbers come from. That prices and points of the reduced program fit the rows well is
     the matter of `merging`, and decides only whether they are near each other.

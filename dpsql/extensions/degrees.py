@@ -25,11 +25,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpsql.extensions.asking import NO_SOLVERS, Solvers, heard
 from dpsql.extensions.owned import Integers
-
-Truths = NDArray[np.bool_]
+from dpsql.extensions.program import Network, Truths
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def projected(arcs: Arcs, most: int) -> Integers:
 # -- the fairest of the largest flows
 
 
-def extended(arcs: Arcs, most: int) -> Integers:
+def extended(arcs: Arcs, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """The degrees of the fairest flow: of all ways to keep arcs so that at most `most` are kept from and to every entity.
 
     Take every entity v twice, left and right; an arc a -> b of size m leads from a_left to b_right with capacity m; a source
@@ -128,21 +127,10 @@ def extended(arcs: Arcs, most: int) -> Integers:
     lefts, tails = np.unique(pairs // arcs.entities, return_inverse=True)
     rights, heads = np.unique(pairs % arcs.entities, return_inverse=True)
     none, full = np.zeros(len(lefts), dtype=np.int64), np.full(len(rights), most, dtype=np.int64)
-    return counted(fairest(_Part(tails, heads, sizes, none, full), most), most)
+    return counted(fairest(Network(tails, heads, sizes, none, full), most, solvers), most)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Arcs from left to right points; `given[p]` is what p has beside them, `room[q]` what q can take of them."""
-
-    tails: Integers
-    heads: Integers
-    sizes: Integers
-    given: Integers
-    room: Integers
-
-
-def fairest(whole: _Part, most: int) -> Integers:
+def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """The sorted degrees of a best flow, each at most `most`: a largest flow whose degrees are as even as can be.
 
     Let F(k) be the largest flow when no left point may have more than k.
@@ -168,12 +156,12 @@ def fairest(whole: _Part, most: int) -> Integers:
             found[points] = low
             continue
         limit = high if high == low + 1 else (low + high) // 2
-        kept = _largest(part, limit)
+        kept = _largest(part, limit, solvers)
         if high == low + 1:  # each point has one of the two
             up = int(part.given.sum() + kept.sum()) - low * len(points)
             found[points[:up]], found[points[up:]] = high, low
             continue
-        left, right = _reached(part, kept, limit)
+        left, right = _reached(part, kept, limit, solvers)
         for side, bottom, top in ((True, low, limit), (False, limit, high)):
             mine, theirs = left == side, right == side
             inside = mine[part.tails] & theirs[part.heads]
@@ -184,32 +172,38 @@ def fairest(whole: _Part, most: int) -> Integers:
             else:
                 np.subtract.at(room, part.heads[crossing], part.sizes[crossing])
             number = np.cumsum(mine) - 1, np.cumsum(theirs) - 1
-            work.append((_Part(number[0][part.tails[inside]], number[1][part.heads[inside]], part.sizes[inside], given[mine],
+            work.append((Network(number[0][part.tails[inside]], number[1][part.heads[inside]], part.sizes[inside], given[mine],
                                room[theirs]), points[mine], bottom, top))
     return found
 
 
-def _largest(part: _Part, limit: int) -> Integers:
+def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """A largest flow for this limit of left points, arc by arc.
 
-    It begins with what scipy finds, or with nothing where that is not a flow, and is made larger along paths of the residual
-    graph as long as there is one: so it is largest whatever scipy does.
+    It begins with what a solver finds, or with nothing where that is not a flow, and is made larger along paths of the residual
+    graph as long as there is one: so it is largest whatever a solver says.
     """
-    try:
-        kept = _scipys(part, limit)
-        spare, room = _spare(part, kept, limit)
-    except Exception:
+    kept = heard(lambda found: _flow(part, limit, found), solvers.flows, part, limit)
+    if kept is None:
         kept = np.zeros(len(part.tails), dtype=np.int64)
-        spare, room = _spare(part, kept, limit)
-    if ((kept < 0) | (kept > part.sizes)).any() or (spare < np.minimum(0, limit - part.given)).any() or (room < 0).any():
-        kept = np.zeros(len(part.tails), dtype=np.int64)
-    while path := _path(part, kept, limit):
+    while path := _path(part, kept, limit, solvers):
         for arc, forward in path:
             kept[arc] += 1 if forward else -1
     return kept
 
 
-def _spare(part: _Part, kept: Integers, limit: int) -> tuple[Integers, Integers]:
+def _flow(part: Network, limit: int, given: object) -> Integers:
+    """What a solver gave, once it is seen to be a flow: each arc within its size, and each point within its limit."""
+    kept = np.array(given)
+    if kept.dtype != np.int64 or kept.shape != part.sizes.shape or ((kept < 0) | (kept > part.sizes)).any():
+        raise ValueError("this is no flow")
+    spare, room = _spare(part, kept, limit)
+    if (spare < np.minimum(0, limit - part.given)).any() or (room < 0).any():
+        raise ValueError("this flow is more than a point may have")
+    return kept
+
+
+def _spare(part: Network, kept: Integers, limit: int) -> tuple[Integers, Integers]:
     """What each left point may still send, and each right point take."""
     spare, room = limit - part.given, part.room.copy()
     np.subtract.at(spare, part.tails, kept)
@@ -217,27 +211,10 @@ def _spare(part: _Part, kept: Integers, limit: int) -> tuple[Integers, Integers]
     return spare, room
 
 
-def _scipys(part: _Part, limit: int) -> Integers:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_flow
-
-    lefts, rights = len(part.given), len(part.room)
-    if not len(part.tails):
-        return np.zeros(0, dtype=np.int64)
-    source, sink = lefts + rights, lefts + rights + 1
-    tails = np.concatenate((part.tails, np.full(lefts, source), lefts + np.arange(rights))).astype(np.int32)
-    heads = np.concatenate((lefts + part.heads, np.arange(lefts), np.full(rights, sink))).astype(np.int32)
-    sizes = np.concatenate((part.sizes, np.maximum(limit - part.given, 0), part.room)).astype(np.int32)
-    graph = csr_array((sizes, (tails, heads)), shape=(sink + 1, sink + 1))
-    graph.sum_duplicates()
-    flow = maximum_flow(graph, source, sink).flow
-    return np.asarray(flow[part.tails.astype(np.int32), (lefts + part.heads).astype(np.int32)]).reshape(-1).astype(np.int64)
-
-
-def _path(part: _Part, kept: Integers, limit: int) -> list[tuple[int, bool]]:
+def _path(part: Network, kept: Integers, limit: int, solvers: Solvers) -> list[tuple[int, bool]]:
     """Arcs along which one more unit can be sent, and whether forwards; none where the flow is largest."""
     spare, room = _spare(part, kept, limit)
-    if not (room[_reached(part, kept, limit)[1]] > 0).any():
+    if not (room[_reached(part, kept, limit, solvers)[1]] > 0).any():
         return []
     after: dict[int, list[tuple[int, int, bool]]] = {}
     lefts, tails, heads = len(spare), part.tails.tolist(), (len(spare) + part.heads).tolist()
@@ -261,22 +238,26 @@ def _path(part: _Part, kept: Integers, limit: int) -> list[tuple[int, bool]]:
     return []
 
 
-def _reached(part: _Part, kept: Integers, limit: int) -> tuple[Truths, Truths]:
+def _reached(part: Network, kept: Integers, limit: int, solvers: Solvers) -> tuple[Truths, Truths]:
     """The left and right points that can be reached from the source when so much of each arc is used.
 
-    What scipy finds is checked: no open arc may lead out of it, and, as the flow is largest, every right point in it be full.
+    What a solver finds is checked: no open arc may lead out of it, and, as the flow is largest, every right point in it be full.
     That makes a smallest cut of it, which is all that is used of it. Otherwise it is found here.
     """
     open_, begun = kept < part.sizes, kept > 0
     spare, room = _spare(part, kept, limit)
-    try:
-        left, right = _searched(part, open_, begun, spare > 0)
-    except Exception:
-        left, right = np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
-    if len(left) == len(spare) and len(right) == len(room) and left[spare > 0].all() and not (room[right] > 0).any():
+
+    def cut(given: tuple[object, object]) -> tuple[Truths, Truths]:
+        left, right = (np.array(side) for side in given)
+        if left.dtype != np.bool_ or right.dtype != np.bool_ or (left.shape, right.shape) != (spare.shape, room.shape):
+            raise ValueError("these are no points")
         out = (open_ & left[part.tails] & ~right[part.heads]) | (begun & right[part.heads] & ~left[part.tails])
-        if not out.any():
-            return left, right
+        if out.any() or not left[spare > 0].all() or (room[right] > 0).any():
+            raise ValueError("this is no cut")
+        return left, right
+
+    if found := heard(cut, solvers.cuts, part, open_, begun, spare > 0):
+        return found
     left, right = spare > 0, np.zeros(len(room), dtype=bool)
     while True:
         before = int(left.sum() + right.sum())
@@ -284,17 +265,3 @@ def _reached(part: _Part, kept: Integers, limit: int) -> tuple[Truths, Truths]:
         left[part.tails[begun & right[part.heads]]] = True
         if int(left.sum() + right.sum()) == before:
             return left, right
-
-
-def _searched(part: _Part, open_: Truths, begun: Truths, spare: Truths) -> tuple[Truths, Truths]:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    lefts = len(part.given)
-    source, free = lefts + len(part.room), np.flatnonzero(spare)
-    tails = np.concatenate((part.tails[open_], lefts + part.heads[begun], np.full(len(free), source)))
-    heads = np.concatenate((lefts + part.heads[open_], part.tails[begun], free))
-    graph = csr_array((np.ones(len(tails), dtype=np.int8), (tails, heads)), shape=(source + 1, source + 1))
-    seen = np.zeros(source + 1, dtype=bool)
-    seen[breadth_first_order(graph, source, return_predecessors=False)] = True
-    return seen[:lefts], seen[lefts:source]

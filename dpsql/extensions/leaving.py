@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -116,7 +114,3 @@ class Leaving:
     entities: Reals
     rows: Reals
     shares: Reals
-
-
-Door: TypeAlias = Callable[[Crowd, float], Leaving]
-"""A solver: a crowd, and the relative error that is tolerated. It may raise anything."""

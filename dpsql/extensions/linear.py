@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
+from dpsql.extensions.asking import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.extensions.certified import Certified, certified
 from dpsql.extensions.merging import Reduced
 from dpsql.extensions.owned import NOBODY, Owned
-from dpsql.extensions.packing import Packing, stack_of
-from dpsql.extensions.program import Door, Point, Program, numbers
-from dpsql.plan.operators.shares import EXACT_FLOW, UNIT
-
-SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
+from dpsql.extensions.packing import Packing
+from dpsql.extensions.program import Point, Program, numbers
+from dpsql.plan.operators.shares import UNIT
 
 
-def linear(rows: Owned, level: int, small: Reduced, allowed: int, doors: Sequence[Door] | None = None) -> Certified:
+def linear(rows: Owned, level: int, small: Reduced, allowed: int, solvers: Solvers = NO_SOLVERS) -> Certified:
     """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. It answers whatever the rows are, and whatever solvers do.
 
     Proof. `certified` holds for any point, so what is accepted here is right. That something is: the last point is exact up to
@@ -27,47 +26,32 @@ def linear(rows: Owned, level: int, small: Reduced, allowed: int, doors: Sequenc
     `allowed` is 0, rows have one owner or two. With one, merging leaves nothing, and prices are 0 and 1, points integers. With
     two, corners of the program and of its dual have coordinates in multiples of 1/2, which are kept as they are.
     """
-    for point in points(small, allowed, doors):
+    for point in points(small, allowed, solvers):
         found = certified(rows, level, small, point)
         if found.units - found.least <= allowed:
             return found
     raise ArithmeticError("an exact solution is not near itself")
 
 
-def points(small: Reduced, allowed: int, doors: Sequence[Door] | None = None) -> Iterator[Point]:
+def points(small: Reduced, allowed: int, solvers: Solvers = NO_SOLVERS) -> Iterator[Point]:
     """What solvers say, from the fastest to the exact one. The order depends on the program alone, and no clock stops any."""
     if small.solved:
         yield Point(np.zeros(0), np.zeros(len(small.people)))
         return
     program = Program(small.owners, small.weights, small.capacities)
-    for door in doors_for(program) if doors is None else doors:
-        try:
-            given = door(program, allowed / UNIT)
-            point = Point(numbers(given.rows, len(program.weights)), numbers(given.prices, len(program.capacities)))
-        except Exception:  # noqa: S112 - a solver that fails is one that says nothing
-            continue
-        yield point
-    for x, y in stack_of(packed(program)):
+    for door in offered(solvers.programs, program):
+        point = heard(lambda given: _point(program, given), door, program, allowed / UNIT)
+        if point is not None:
+            yield point
+    for x, y in stack_of(packed(program), solvers):
         yield Point(x, y)
+
+
+def _point(program: Program, given: Point) -> Point:
+    return Point(numbers(given.rows, len(program.weights)), numbers(given.prices, len(program.capacities)))
 
 
 def packed(program: Program) -> Packing:
     rows, at = np.nonzero(program.owners != NOBODY)
     return Packing(costs=[1] * len(program.weights), limits=program.capacities.tolist(), most=program.weights.tolist(),
                    lines=program.owners[rows, at].astype(np.int64), columns=rows, entries=[1] * len(rows))
-
-
-def doors_for(program: Program) -> tuple[Door, ...]:
-    """The solvers to try, in order; chosen by the size of the program alone."""
-    from dpsql.extensions.flow import flow
-
-    widest = int((program.owners != NOBODY).sum(axis=1).max(initial=0))
-    ahead: tuple[Door, ...] = (flow,) if widest <= 2 and int(program.capacities.max(initial=0)) < EXACT_FLOW else ()
-    try:
-        from dpsql.extensions import highs
-    except ImportError:
-        from dpsql.extensions import portable
-        return (*ahead, portable.solve)
-    if len(program.weights) <= SIMPLEX_ROWS:
-        return (*ahead, highs.simplex, highs.first_order)
-    return (*ahead, highs.first_order, highs.finer, highs.simplex)

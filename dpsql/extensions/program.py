@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from dpsql.extensions.owned import Codes, Integers
 
 Reals = NDArray[np.float64]
+Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,20 @@ class Point:
     prices: Reals
 
 
-Door: TypeAlias = Callable[[Program, float], Point]
-"""A solver: a program, and the error of the maximum that is tolerated. It may raise anything."""
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Arcs from left to right points; `given[p]` is what p has beside them, `room[q]` what q can take of them."""
+
+    tails: Integers
+    heads: Integers
+    sizes: Integers
+    given: Integers
+    room: Integers
 
 
 def numbers(given: object, count: int) -> Reals:
     """What a solver gave, as so many finite numbers >= 0: zeros where it is not of that length, or no number."""
-    found = np.asarray(given, dtype=np.float64)
-    if found.shape != (count,):
+    found = np.array(given)
+    if found.shape != (count,) or found.dtype.kind not in "fiu":
         return np.zeros(count)
-    return np.maximum(np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+    return np.maximum(np.nan_to_num(found.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0), 0.0)

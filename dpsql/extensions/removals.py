@@ -29,17 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.extensions.asking import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.extensions.certified import BITS, WHOLE, fitted
-from dpsql.extensions.leaving import Crowd, Door, Leaving, Sets, crowded
+from dpsql.extensions.leaving import Crowd, Leaving, Sets, crowded
 from dpsql.extensions.owned import NOBODY, Integers, Owned, coded, each_once, loads, merged
-from dpsql.extensions.packing import Packing, stack_of
+from dpsql.extensions.packing import Packing
 from dpsql.extensions.program import numbers
 from dpsql.extensions.value import Extension
 from dpsql.extensions.words import gathered, scaled, total
 from dpsql.plan.operators.shares import NEAR, UNIT
-
-Doors = Sequence[tuple[Door, float]]
-"""Solvers, each with the error that is allowed to it."""
 
 
 def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray[Any]) -> Sets:
@@ -69,7 +67,7 @@ class Fewest:
         return math.floor(UNIT * (self.at_zero - self.slope * level))
 
 
-def fewest(rows: Sets, totals: Integers, level: int, doors: Doors | None = None) -> Fewest:
+def fewest(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> Fewest:
     """Q of a level. It answers whatever the rows are, and whatever solvers do.
 
     Proof. `enough` makes a solution of whatever a solver gives, and `line` a lower bound, both in integers and on the rows
@@ -79,7 +77,7 @@ def fewest(rows: Sets, totals: Integers, level: int, doors: Doors | None = None)
     MARGIN, lose m 2^-35 + n 2^-40. In units all of that is less than one; and rounding Q up is less than the other one.
     """
     crowd = crowded(rows, totals, level)
-    for found in answers(crowd, doors):
+    for found in answers(crowd, solvers):
         units = -(-UNIT * enough(rows, totals, crowd, found) // WHOLE)
         fewer = Fewest(units, *line(rows, crowd, found))
         if units - UNIT * (fewer.at_zero - fewer.slope * level) <= NEAR:
@@ -87,21 +85,22 @@ def fewest(rows: Sets, totals: Integers, level: int, doors: Doors | None = None)
     raise ArithmeticError("an exact solution is not near itself")
 
 
-def answers(crowd: Crowd, doors: Doors | None = None) -> Iterator[Leaving]:
+def answers(crowd: Crowd, solvers: Solvers = NO_SOLVERS) -> Iterator[Leaving]:
     """What solvers say, from the fastest to the exact one. The order depends on the crowd alone, and no clock stops any."""
     rows = len(crowd.weights)
     if crowd.widest <= 1:
         yield alone(crowd)
-    for door, error in usual_doors() if doors is None else doors:
-        try:
-            given = door(crowd, error)
-            found = Leaving(*(numbers(part, count) for part, count in (
-                (given.entities, crowd.entities), (given.rows, rows), (given.shares, len(crowd.whose)))))
-        except Exception:  # noqa: S112 - a solver that fails is one that says nothing
-            continue
-        yield found
-    for x, y in stack_of(packed(crowd)):
+    for door in offered(solvers.crowds, crowd):
+        found = heard(lambda given: _leaving(crowd, given), door, crowd)
+        if found is not None:
+            yield found
+    for x, y in stack_of(packed(crowd), solvers):
         yield Leaving(entities=y[rows:], rows=x[:rows], shares=x[rows:])
+
+
+def _leaving(crowd: Crowd, given: Leaving) -> Leaving:
+    return Leaving(entities=numbers(given.entities, crowd.entities), rows=numbers(given.rows, len(crowd.weights)),
+                   shares=numbers(given.shares, len(crowd.whose)))
 
 
 def alone(crowd: Crowd) -> Leaving:
@@ -182,9 +181,8 @@ def line(rows: Sets, crowd: Crowd, found: Leaving) -> tuple[Fraction, Fraction]:
 class Removals:
     """Q at each of several rising levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
 
-    def __init__(self, rows: Sets, levels: Sequence[int], doors: Doors | None = None) -> None:
-        """`doors` replaces the choice of solvers."""
-        self._rows, self.levels, self._doors = rows, tuple(levels), doors
+    def __init__(self, rows: Sets, levels: Sequence[int], solvers: Solvers = NO_SOLVERS) -> None:
+        self._rows, self.levels, self._solvers = rows, tuple(levels), solvers
         self._totals = loads(rows.shares, rows.weights, len(rows.whose))
         # R(s) >= (V(t) - V(s)) / t in each cell, t >= s: who leaves takes at most t from V(t), and what stays is within V(s).
         held = Extension(Owned(rows.weights, rows.shares, len(rows.whose)), self.levels, 1)
@@ -210,7 +208,7 @@ class Removals:
 
     def refine(self, j: int) -> None:
         """Work Q of one level out, and raise the bounds of the others by its line."""
-        found = fewest(self._rows, self._totals, self.levels[j], self._doors)
+        found = fewest(self._rows, self._totals, self.levels[j], self._solvers)
         self.low[j] = self.high[j] = found.units
         for i, level in enumerate(self.levels):
             self.low[i] = min(self.high[i], max(self.low[i], found.at_least(level)))
@@ -228,13 +226,3 @@ class Removals:
         if self.low[j] <= limit < self.high[j]:
             self.refine(j)
         return self.high[j] <= limit
-
-
-def usual_doors() -> Doors:
-    """The solvers to try, in order."""
-    try:
-        from dpsql.extensions import highs
-    except ImportError:
-        from dpsql.extensions import portable
-        return ((portable.leaving, 0.0),)
-    return (highs.leaving, 1e-4), (highs.leaving, 1e-6), (highs.leaving_by_simplex, 0.0)

@@ -38,11 +38,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsql.extensions import bounds
+from dpsql.extensions.asking import NO_SOLVERS, Solvers
 from dpsql.extensions.certified import Certified
 from dpsql.extensions.linear import linear
 from dpsql.extensions.merging import Reduced, reduced
 from dpsql.extensions.owned import Owned, loads
-from dpsql.extensions.program import Door
 from dpsql.extensions.words import total
 from dpsql.plan.operators.shares import UNIT, slack
 
@@ -50,9 +50,9 @@ from dpsql.plan.operators.shares import UNIT, slack
 class Extension:
     """F at each of several levels, between bounds that `refine` narrows until they meet: low[j] <= F(levels[j]) <= high[j]."""
 
-    def __init__(self, rows: Owned, levels: Sequence[int], owners: int, doors: Sequence[Door] | None = None) -> None:
-        """`owners` is the public number of owner columns, which decides the slack; `doors` replaces the choice of solvers."""
-        self._rows, self.levels, self._owners, self._doors = rows, tuple(levels), owners, doors
+    def __init__(self, rows: Owned, levels: Sequence[int], owners: int, solvers: Solvers = NO_SOLVERS) -> None:
+        """`owners` is the public number of owner columns, which decides the slack."""
+        self._rows, self.levels, self._owners, self._solvers = rows, tuple(levels), owners, solvers
         self._totals = loads(rows.owners, rows.weights, rows.entities)
         self._reduced: dict[int, Reduced] = {}
         ranked, groups = bounds.by_heaviest(rows.owners, rows.weights, self._totals)
@@ -83,7 +83,7 @@ class Extension:
             self._reduced[j] = small = self._begun(j)
             if not small.solved:
                 return
-        found = linear(self._rows, self.levels[j], small, slack(self.levels[j], self._owners), self._doors)
+        found = linear(self._rows, self.levels[j], small, slack(self.levels[j], self._owners), self._solvers)
         self.low[j] = self.high[j] = max(found.least, min(found.units, self._ceiling[j]))
         self._share(j, found)
 

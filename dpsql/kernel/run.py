@@ -18,6 +18,7 @@ from dpsql.accounting.filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import INCIDENTS
 from dpsql.errors import Error, Incident
+from dpsql.extensions.asking import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
@@ -39,9 +40,13 @@ Script: TypeAlias = Generator[Request, Any, Any]
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
 
-    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS) -> None:
-        """`noise` is for audits; every connection a user can make leaves it out. `incidents`: how many may fail of an account."""
+    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS,
+                 solvers: Solvers = NO_SOLVERS) -> None:
+        """`noise` is for audits; every connection a user can make leaves it out. `incidents`: how many may fail of an account.
+        `solvers` save time, and are not believed.
+        """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
+        self._solvers = solvers
         self._content = Content(reader)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
@@ -150,7 +155,7 @@ class Kernel:
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       content=self._content, public=self)
+                       content=self._content, public=self, solvers=self._solvers)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""

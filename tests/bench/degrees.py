@@ -28,6 +28,7 @@ from dpsql.extensions.degrees import Arcs, extended, projected
 from dpsql.kernel.ledger import Ledger
 from dpsql.opening import Terms, open_session
 from dpsql.script import Released
+from dpsql.solvers.usual import USUAL
 
 POLICY = """
 version = 1
@@ -124,7 +125,7 @@ def measured(graphs: Path, graph: str, runs: int, epsilon: float) -> list[list[s
         limit = Counter(len(released.cells) for released in chosen).most_common(1)[0][0]
         draw, lines = np.random.default_rng(1), []
         for most in LIMITS:
-            kept = [way(arcs, most).astype(np.float64) for way in (projected, extended)]
+            kept = [way.astype(np.float64) for way in (projected(arcs, most), extended(arcs, most, USUAL))]
             plain = [np.maximum(0, kept[0] + draw.laplace(size=most) * (2 * most + 1) / epsilon) for _ in range(runs)]
             ways = [told(session, f"epsilon = {epsilon}, max_rows = {most}, bound = '{way}'", runs) for way in ("projection", "flow")]
             here = most == limit

@@ -37,7 +37,7 @@ from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.extensions.owned import Owned, owned
 from dpsql.extensions.removals import Removals, Sets, sets_of
 from dpsql.extensions.value import Extension
-from dpsql.measurements import Balance, Held, Race
+from dpsql.measurements import Held
 from dpsql.measurements.several import balance, race, removals
 from dpsql.mechanisms.base import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
@@ -47,6 +47,7 @@ from dpsql.mechanisms.truncation.removals import Removals as ByRemovals
 from dpsql.noise.source import Secure
 from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import Count
+from dpsql.solvers.usual import USUAL
 
 WEDGES = "SELECT x.v AS a, x.u AS b, y.v AS c FROM d AS x JOIN d AS y ON x.u = y.u AND x.v < y.v"
 PATTERNS = {
@@ -84,17 +85,18 @@ class Graph:
     sets: Sets
     owners: int
     noise: Any = field(default_factory=Secure)
+    solvers: Any = USUAL
     known: dict[tuple[int, ...], Extension] = field(default_factory=dict)
     leaving: dict[tuple[int, ...], Removals] = field(default_factory=dict)
 
     def extension(self, levels: tuple[int, ...]) -> Extension:
         if levels not in self.known:
-            self.known[levels] = Extension(self.rows, levels, self.owners)
+            self.known[levels] = Extension(self.rows, levels, self.owners, USUAL)
         return self.known[levels]
 
     def removals(self, levels: tuple[int, ...]) -> Removals:
         if levels not in self.leaving:
-            self.leaving[levels] = Removals(self.sets, levels)
+            self.leaving[levels] = Removals(self.sets, levels, USUAL)
         return self.leaving[levels]
 
     def answers(self, mechanism: Mechanism, price: Cost) -> Iterator[float]:
@@ -113,10 +115,9 @@ class Graph:
         here: Any = self
         race.read = balance.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
         removals.columns_of = removals.in_cells = lambda *given: []
-        removals.Removals = lambda rows, levels: self.removals(levels)  # type: ignore[assignment]
-        removals.held = lambda columns, plan, levels, cells: [(self.extension(levels),)]
-        look = race.look if isinstance(request, Race) else balance.look if isinstance(request, Balance) else removals.look
-        return look(request, here)  # type: ignore[no-any-return, operator]
+        removals.Removals = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
+        removals.held = lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]
+        return request.release(here, None)  # type: ignore[no-any-return]
 
 
 # -- simulated on values of a ladder

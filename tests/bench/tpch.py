@@ -40,6 +40,7 @@ from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.measurements.several import balance, race, sets
 from dpsql.opening import fitted
+from dpsql.solvers.usual import USUAL
 
 SOURCES = {  # the columns that are asked about, and keys that the database guarantees
     "customer": "c_custkey::INTEGER AS c_custkey, c_nationkey::INTEGER AS c_nationkey",
@@ -196,7 +197,7 @@ def session(reader: DuckReader, policy: str, budget: str, epsilon: float, *, rem
     """A session with a ledger of its own; one that remembers what it read, for many answers."""
     declared = parse_policy(policy)
     ledger = Ledger.create(Path(tempfile.mkdtemp(prefix="dpsql-bench-")) / "bench.ledger")
-    kernel = Kernel(Remembering(reader), ledger, Batched()) if remembering else Kernel(reader, ledger)
+    kernel = Kernel(Remembering(reader) if remembering else reader, ledger, Batched() if remembering else None, solvers=USUAL)
     return Session(catalog=fitted(declared, budget, reader), budget=declared.budgets[budget], analyst="bench", kernel=kernel,
                    ledger=ledger, scratch=DuckScratch(), price=price(epsilon=epsilon))
 

@@ -6,7 +6,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from dpsql.extensions import degrees
-from dpsql.extensions.degrees import Arcs, extended, projected
+from dpsql.extensions.degrees import Arcs, projected
+from dpsql.extensions.program import Network
 from dpsql.plan.operators.arcs import moves
+from dpsql.solvers.usual import USUAL
 
 Edge = tuple[int, int, int]
 Way = Callable[[Arcs, int], np.ndarray]
+extended = partial(degrees.extended, solvers=USUAL)
 WAYS = [projected, extended]
 
 
@@ -132,11 +135,11 @@ def test_the_fairest_flow_is_that_of_every_limit(effort: float) -> None:
         for tail, head, size in both:
             sizes[tail, head] += size
         ends = np.array(list(sizes), dtype=np.int64)
-        whole = degrees._Part(ends[:, 0], ends[:, 1], np.array(list(sizes.values())), np.zeros(people, dtype=np.int64),
+        whole = Network(ends[:, 0], ends[:, 1], np.array(list(sizes.values())), np.zeros(people, dtype=np.int64),
                               np.full(people, most))
         for limit in range(1, most + 1):
             held = sum(min(degree, limit) * number for degree, number in enumerate(counts.tolist(), 1))
-            assert held == degrees._largest(whole, limit).sum()
+            assert held == degrees._largest(whole, limit, USUAL).sum()
         shared += counts.sum() > 1 and np.count_nonzero(counts) > 2
     assert shared > 10
 

@@ -26,13 +26,15 @@ from dpsql.plan.node import Printing
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import Shares, slack
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.solvers.usual import USUAL
 
 WHOLE = GridSum(column="v", grid=Quantizer(low=0, high=100, step=Fraction(1), from_low=False))
 
 
 def context() -> Context:
     reader = DuckReader(duckdb.connect(), "v")
-    return Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader))
+    return Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader),
+                   solvers=USUAL)
 
 
 def plan_of(rows: list[tuple[Any, ...]], summand: Count | GridSum, kind: str = "BIGINT") -> Shares:

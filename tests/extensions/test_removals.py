@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
+from extensions.doors import leaving_by
 from extensions.hypergraphs import Rows, of_sets, random_rows
 from scipy.optimize import linprog
 
-from dpsql.extensions import highs, portable
+from dpsql.extensions.asking import Solvers
 from dpsql.extensions.certified import WHOLE
-from dpsql.extensions.leaving import Door, Leaving, Sets, crowded
+from dpsql.extensions.leaving import Leaving, Sets, crowded
 from dpsql.extensions.owned import loads
-from dpsql.extensions.removals import Doors, Removals, enough, line, sets_of
+from dpsql.extensions.removals import Removals, enough, line, sets_of
 from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.solvers import highs, portable
+from dpsql.solvers.usual import USUAL
 
-EXACT: Doors = ((highs.leaving_by_simplex, 0.0),)
+EXACT = leaving_by(highs.leaving_by_simplex)
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ def cases(seed: int, number: int) -> list[tuple[Cells, int]]:
     return found
 
 
-def value(given: Cells, level: int, doors: Doors | None = None) -> int:
-    return Removals(given.sets(), [level], doors).value(0)
+def value(given: Cells, level: int, solvers: Solvers = USUAL) -> int:
+    return Removals(given.sets(), [level], solvers).value(0)
 
 
 def test_values_are_those_of_the_linear_program(effort: float) -> None:
@@ -155,11 +159,11 @@ def crowd_of(seed: int, people: int = 60, sets: int = 900) -> Sets:
 
 
 @pytest.mark.parametrize("door", [highs.leaving, highs.leaving_by_simplex, portable.leaving])
-def test_every_solver_finds_the_same(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_solver_finds_the_same(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highs, "SMALL_CROWD", 10)
     rows = crowd_of(6)
     for level in (10, 20, 40):
-        found = [Removals(rows, [level], doors).value(0) for doors in (EXACT, ((door, 1e-5),))]
+        found = [Removals(rows, [level], solvers).value(0) for solvers in (EXACT, leaving_by(door, error=1e-5))]
         assert abs(found[0] - found[1]) <= NEAR and found[0] > UNIT
 
 
@@ -186,8 +190,8 @@ def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
     draw, levels, saved = random.Random(10), (1, 2, 4, 8, 16, 32, 64, 128, 256), 0
     for seed in range(int(12 * effort)):
         rows = crowd_of(100 + seed, people=30, sets=draw.choice([40, 200]))
-        exact = [Removals(rows, [level]).value(0) for level in levels]
-        lazy = Removals(rows, levels)
+        exact = [Removals(rows, [level], USUAL).value(0) for level in levels]
+        lazy = Removals(rows, levels, USUAL)
         while True:
             assert all(low <= one <= high for low, one, high in zip(lazy.low, exact, lazy.high, strict=True))
             open_ = [j for j in range(len(levels)) if not lazy.exact(j)]
@@ -195,7 +199,7 @@ def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
             if not open_:
                 break
             lazy.refine(draw.choice(open_))
-        again = Removals(rows, levels)
+        again = Removals(rows, levels, USUAL)
         for _ in range(4):
             j = draw.randrange(len(levels))
             limit = max(0, exact[j] + draw.choice([-UNIT, -1, 0, 1, UNIT]))

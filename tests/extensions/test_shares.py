@@ -24,6 +24,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
+from dpsql.solvers.usual import USUAL
 from dpsql.types import Interval
 
 
@@ -154,7 +155,7 @@ def test_the_look_reads_what_was_printed(room: Bench) -> None:
     plain = [row[:2] for row in room.plain.execute(QUERIES[0]).fetchall()]
 
     class Open:
-        reader, noise = room.reader, Secure()
+        reader, noise, solvers = room.reader, Secure(), USUAL
 
         @staticmethod
         def sql(plan: Node) -> str:
@@ -170,7 +171,7 @@ def test_text_names_are_read() -> None:
     given = Given(columns=(("a", "VARCHAR"), ("b", "VARCHAR"), ("v", "BIGINT")), rows=rows)
 
     class Open:
-        reader, noise = DuckReader(connection, "v"), Secure()
+        reader, noise, solvers = DuckReader(connection, "v"), Secure(), USUAL
 
         @staticmethod
         def sql(plan: Node) -> str:

@@ -12,25 +12,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extensions.doors import BY_FRACTIONS, by, leaving_by
 from extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from extensions.test_removals import Cells
 from measurements.test_race_and_balance import Stub, shares
 from measurements.test_removals import Told
 
+from dpsql.extensions import asking
 from dpsql.extensions import certified as certificate
-from dpsql.extensions import highs, packing
-from dpsql.extensions.flow import flow
 from dpsql.extensions.leaving import Leaving
 from dpsql.extensions.linear import packed, points
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, loads, owned
-from dpsql.extensions.packing import Packing, exact, refined, scipys
+from dpsql.extensions.packing import Packing, exact
 from dpsql.extensions.program import Point, Program
 from dpsql.extensions.removals import Removals, sets_of
 from dpsql.extensions.value import Extension
 from dpsql.extensions.words import dot, gathered, scaled, total
 from dpsql.measurements.several.sets import columns_of
 from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT, pull, slack
+from dpsql.solvers import highs, refining
+from dpsql.solvers.flow import flow
+from dpsql.solvers.refining import refined, scipys
+from dpsql.solvers.usual import USUAL
 
 
 def cases(seed: int, number: int, largest: tuple[int, ...] = (1, 1, 3, 50)) -> list[tuple[Rows, int]]:
@@ -91,14 +95,14 @@ def fewest(given: Cells, level: int) -> Fraction:
 def test_removals_are_exactly_within_what_is_charged(effort: float) -> None:
     for given, level in removal_cases(17, int(200 * effort), (1, 1, 3, 50, LARGEST)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level]).value(0) <= truth + NEAR
+        assert truth <= Removals(given.sets(), [level], USUAL).value(0) <= truth + NEAR
 
 
 def test_values_are_exactly_within_their_slack(effort: float) -> None:
     """In fractions, from weights of one to the largest; and a whole number of units below V is never told."""
     for rows, level in cases(1, int(400 * effort), (1, 1, 3, 50, LARGEST)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width).value(0)
+        found = Extension(rows.owned(), [level], rows.width, USUAL).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
         assert found == truth or rows.width > 2
 
@@ -116,7 +120,7 @@ def test_an_entity_moves_a_value_by_its_pull_whoever_solves_it(effort: float) ->
 # -- doors that lie
 
 
-def nothing(program: Any, gap: float) -> Any:
+def nothing(program: Any, gap: float = 0, error: float = 0) -> Any:
     return None
 
 
@@ -156,11 +160,11 @@ def table(program: Program, gap: float) -> Point:
     return Point(np.ones((len(program.weights), 2)), np.ones((1, len(program.capacities))))
 
 
-def crash(program: Any, gap: float) -> Any:
+def crash(program: Any, gap: float = 0, error: float = 0) -> Any:
     raise RuntimeError("the solver is gone")
 
 
-def hungry(program: Any, gap: float) -> Any:
+def hungry(program: Any, gap: float = 0, error: float = 0) -> Any:
     raise MemoryError
 
 
@@ -186,14 +190,14 @@ def noisy(program: Program, gap: float) -> Point:
 
 
 LIARS = (nothing, zeros, greedy, nans, infinite, huge, negative, short, words, table, crash, hungry, missing, stopped, swapped, noisy)
-CHOICES: tuple[Any, ...] = (None, (), (flow,), (zeros, highs.first_order), (highs.simplex,), LIARS)
+CHOICES = (USUAL, BY_FRACTIONS, by(), by(flow), by(zeros, highs.first_order), by(highs.simplex), by(*LIARS))
 
 
 @pytest.mark.parametrize("door", LIARS, ids=lambda door: door.__name__)
 def test_a_door_that_lies_spoils_nothing(door: Any, effort: float) -> None:
     for rows, level in cases(4, int(40 * effort)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, [door]).value(0)
+        found = Extension(rows.owned(), [level], rows.width, by(door)).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
 
 
@@ -212,14 +216,14 @@ def empty(gain: Any, matrix: Any, low: Any, high: Any) -> Any:
 
 @pytest.mark.parametrize("solver", [broken, off, empty], ids=lambda solver: solver.__name__)
 def test_with_every_solver_broken_fractions_answer(solver: Any, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
-    monkeypatch.setattr(packing, "scipys", solver)
+    monkeypatch.setattr(refining, "scipys", solver)
     for rows, level in cases(5, int(60 * effort), (1, 3, 50, LARGEST)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, LIARS[:4]).value(0)
+        found = Extension(rows.owned(), [level], rows.width, by(*LIARS[:4])).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
     for given, level in removal_cases(6, int(40 * effort)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], ()).value(0) <= truth + NEAR
+        assert truth <= Removals(given.sets(), [level], leaving_by()).value(0) <= truth + NEAR
 
 
 def removal_cases(seed: int, number: int, largest: tuple[int, ...] = (1, 1, 3, 50)) -> list[tuple[Cells, int]]:
@@ -244,11 +248,12 @@ def made(change: Callable[[Any], Any]) -> Callable[[Any, float], Leaving]:
 def test_a_door_that_lies_about_who_leaves_spoils_nothing(door: Any, effort: float) -> None:
     for given, level in removal_cases(7, int(25 * effort)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], [(door, 1e-4)]).value(0) <= truth + NEAR
+        assert truth <= Removals(given.sets(), [level], leaving_by(door, error=1e-4)).value(0) <= truth + NEAR
 
 
 def test_removals_move_by_what_is_charged_whoever_solves_them(effort: float) -> None:
-    draw, doors = random.Random(8), (None, (), ((highs.leaving_by_simplex, 0.0),), ((crash, 0.0), (made(lambda part: part / 2), 0.0)))
+    draw, doors = random.Random(8), (USUAL, BY_FRACTIONS, leaving_by(), leaving_by(highs.leaving_by_simplex),
+                                     leaving_by(crash, made(lambda part: part / 2)))
     for given, level in removal_cases(9, int(40 * effort)):
         for entity in given.rows.entities:
             here, there = (Removals(one.sets(), [level], draw.choice(doors)).value(0) for one in (given, given.without(entity)))
@@ -261,24 +266,24 @@ def test_a_flow_that_wraps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None
 
     real = csgraph.maximum_flow
     rows = of_sets([(1, 2), (2, 3), (1, 3), (3, 4), (4, 1)], [7, 9, 4, 8, 5])
-    expected = Extension(rows.owned(), [9], 2).value(0)
+    expected = Extension(rows.owned(), [9], 2, USUAL).value(0)
     for spoil in (lambda flow: flow * 0, lambda flow: -flow, lambda flow: flow * 3, lambda flow: flow // 2):
         def spoiled(graph: Any, source: int, sink: int, spoil: Any = spoil) -> Any:
             found = real(graph, source, sink)
             return type("Found", (), {"flow": spoil(found.flow), "flow_value": 10**9})()
 
         monkeypatch.setattr(csgraph, "maximum_flow", spoiled)
-        assert Extension(rows.owned(), [9], 2).value(0) == expected == Extension(rows.owned(), [9], 2, [flow]).value(0)
+        assert Extension(rows.owned(), [9], 2, USUAL).value(0) == expected == Extension(rows.owned(), [9], 2, by(flow)).value(0)
 
 
 def test_without_any_solver_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("dpsql.extensions.highs")
-    for name in ("dpsql.extensions.highs", "highspy", "pulp"):
+    monkeypatch.delattr("dpsql.solvers.highs")
+    for name in ("dpsql.solvers.highs", "highspy", "pulp"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "dpsql.extensions.portable", raising=False)
+    monkeypatch.delitem(sys.modules, "dpsql.solvers.portable", raising=False)
     for rows, level in cases(10, 20):
         truth = UNIT * oracle(rows, level)
-        assert int(truth) <= Extension(rows.owned(), [level], rows.width).value(0) <= truth + slack(level, rows.width)
+        assert int(truth) <= Extension(rows.owned(), [level], rows.width, USUAL).value(0) <= truth + slack(level, rows.width)
 
 
 # -- refinement and fractions
@@ -300,7 +305,7 @@ def test_refinement_adds_digits_in_every_round(monkeypatch: pytest.MonkeyPatch) 
         draw, (x, y) = np.random.default_rng(1), scipys(gain, matrix, low, high)
         return x * draw.uniform(1 - 1e-3, 1 + 1e-3, len(x)), y * draw.uniform(1 - 1e-3, 1 + 1e-3, len(y))
 
-    monkeypatch.setattr(packing, "STEP", 8)
+    monkeypatch.setattr(refining, "STEP", 8)
     gaps = []
     for x, y in refined(whole, rough):
         found = certificate.certified(rows, level, small, Point(x, y))
@@ -316,22 +321,22 @@ def test_refinement_is_enough_where_floats_are_not_too_wrong(monkeypatch: pytest
     def never(program: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(packing, "exact", never)
+    monkeypatch.setattr(asking, "exact", never)
     for seed, largest in itertools.product(range(5), (1, 100, LARGEST)):
         rows = crowd(30, 200, seed, largest)
         for level in (1, largest, min(3 * largest, LARGEST)):
-            assert Extension(rows, [level], 3, ()).value(0) >= 0
+            assert Extension(rows, [level], 3, by()).value(0) >= 0
     for seed in range(5):
         draw = np.random.default_rng(seed)
         names = [draw.integers(0, 30, 300) for _ in range(3)]
         sets = sets_of(names, draw.integers(1, 2**20, 300), np.zeros(300, dtype=int))
-        assert Removals(sets, [2**18], ()).value(0) > UNIT
+        assert Removals(sets, [2**18], leaving_by()).value(0) > UNIT
 
 
 def test_fractions_are_exact_for_programs_of_some_size() -> None:
     rows, level = crowd(20, 60, 12), 9
     small = reduced(rows, rows_loads(rows), level)
-    *_, last = points(small, level, ())
+    *_, last = points(small, level)
     found = certificate.certified(rows, level, small, last)
     assert found.units - found.least <= 1
 
@@ -384,10 +389,10 @@ def test_the_largest_weights_of_the_most_owners(level: int) -> None:
     names = tuple(tuple(draw.choice([*range(12), None]) for _ in range(8)) for _ in range(24))
     rows = Rows(names, tuple(draw.choice([LARGEST, LARGEST - 1, 1]) for _ in names))
     truth = UNIT * oracle(rows, level)
-    assert int(truth) <= Extension(rows.owned(), [level], 8).value(0) <= truth + slack(level, 8)
+    assert int(truth) <= Extension(rows.owned(), [level], 8, USUAL).value(0) <= truth + slack(level, 8)
     given = Cells(rows, (0,) * 24)
     truth = UNIT * fewest(given, level)
-    assert truth <= Removals(given.sets(), [level]).value(0) <= truth + NEAR
+    assert truth <= Removals(given.sets(), [level], USUAL).value(0) <= truth + NEAR
 
 
 def test_weights_above_the_level_are_cut_to_it() -> None:
@@ -395,14 +400,14 @@ def test_weights_above_the_level_are_cut_to_it() -> None:
     sets = [one for n in range(3) for one in itertools.combinations(range(5 * n, 5 * n + 5), 3)]
     for level in (1, 3):
         heavy, light = (of_sets(sets, [weight] * len(sets)).owned() for weight in (LARGEST, level))
-        assert Extension(heavy, [level], 3).value(0) == Extension(light, [level], 3).value(0)
+        assert Extension(heavy, [level], 3, USUAL).value(0) == Extension(light, [level], 3, USUAL).value(0)
 
 
 def test_bounds_of_levels_beyond_count_the_weight_that_was_cut(effort: float) -> None:
     """The prices of a low level say nothing of weights above it: at other levels these count in full."""
     for rows, level in cases(14, int(50 * effort), (50, 1000)):
         levels = sorted({max(1, level // 7), level, 3 * level, 20 * level})
-        extension = Extension(rows.owned(), levels, rows.width)
+        extension = Extension(rows.owned(), levels, rows.width, USUAL)
         for j in range(len(levels)):
             for other, bound in enumerate(extension.high):
                 assert extension.low[other] <= UNIT * oracle(rows, levels[other]) + slack(levels[other], rows.width)
@@ -417,7 +422,7 @@ def test_one_owner_is_exact_for_many_entities_and_shares() -> None:
     sets = sets_of([names], weights, 0 * weights)
     for level in (1, 17, 10**5):
         exact = Fraction(sum((UNIT * (one - level) << 90) // one for one in weights.tolist() if one > level), 2**90)
-        removals = Removals(sets, [level])
+        removals = Removals(sets, [level], USUAL)
         assert removals.low[0] <= exact + NEAR and removals.high[0] >= exact
         assert exact <= removals.value(0) <= exact + NEAR
 
@@ -428,7 +433,7 @@ def test_removals_among_more_sets_than_were_tried_before() -> None:
     names = [draw.integers(0, 3000, 400_000) for _ in range(2)]
     sets = sets_of(names, np.ones(400_000, dtype=int), np.zeros(400_000, dtype=int))
     assert len(sets.weights) > 300_000
-    removals = Removals(sets, [100])
+    removals = Removals(sets, [100], USUAL)
     assert removals.value(0) > 900 * UNIT
 
 

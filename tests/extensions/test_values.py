@@ -5,31 +5,38 @@ from __future__ import annotations
 import csv
 import random
 import sys
-from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
+from extensions.doors import by
 from extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
-from dpsql.extensions import bounds, highs, portable
+from dpsql.extensions import bounds
+from dpsql.extensions import value as values
+from dpsql.extensions.asking import Door
 from dpsql.extensions.certified import certified
-from dpsql.extensions.flow import flow
-from dpsql.extensions.linear import doors_for, linear
+from dpsql.extensions.linear import linear
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, each_once, loads, owned
-from dpsql.extensions.program import Door, Program
-from dpsql.extensions.value import Extension
+from dpsql.extensions.program import Program
 from dpsql.plan.operators.shares import EXACT_FLOW, UNIT, pull, slack
+from dpsql.solvers import highs, portable
+from dpsql.solvers.flow import flow
+from dpsql.solvers.usual import USUAL, for_program
 
 GRAPHS = Path(__file__).parents[4] / "shared" / "data" / "graphs"
 NEAR = 1e-6
 
 
-def value(rows: Owned, level: int, owners: int, doors: Sequence[Door] | None = None) -> int:
-    return Extension(rows, [level], owners, doors).value(0)
+Extension = partial(values.Extension, solvers=USUAL)
+
+
+def value(rows: Owned, level: int, owners: int, *doors: Door) -> int:
+    return Extension(rows, [level], owners, solvers=by(*doors) if doors else USUAL).value(0)
 
 
 def cases(seed: int, number: int, **kinds: int) -> list[tuple[Rows, int]]:
@@ -151,7 +158,7 @@ def crowds(seed: int, number: int, width: int) -> list[tuple[Rows, int]]:
 @pytest.mark.parametrize("door", [flow, highs.simplex, highs.first_order, portable.solve])
 def test_every_solver_is_near_enough_for_rows_of_two(door: Door, effort: float) -> None:
     for rows, level in crowds(7, int(25 * effort), 2):
-        assert value(rows.owned(), level, 2, [door]) == value(rows.owned(), level, 2) == round(UNIT * rows.truth(level))
+        assert value(rows.owned(), level, 2, door) == value(rows.owned(), level, 2) == round(UNIT * rows.truth(level))
 
 
 @pytest.mark.parametrize("door", [highs.simplex, highs.first_order, portable.solve])
@@ -160,7 +167,7 @@ def test_every_solver_is_certified_within_the_slack(door: Door) -> None:
         exact, whole = UNIT * rows.truth(level), rows.owned()
         small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), level)
         for allowed in (1, 64):
-            found = linear(whole, level, small, allowed, [door])
+            found = linear(whole, level, small, allowed, by(door))
             assert found.least <= exact + NEAR and exact - 1 - NEAR <= found.units <= exact + allowed + NEAR
             point = door(Program(small.owners, small.weights, small.capacities), 1 / UNIT)
             assert certified(whole, level, small, point).units >= exact - 1 - NEAR
@@ -189,12 +196,12 @@ def test_without_highspy_the_portable_solver_is_used(monkeypatch: pytest.MonkeyP
     def program(rows: int, width: int = 3) -> Program:
         return Program(np.tile(np.arange(width, dtype=np.int32), (rows, 1)), np.ones(rows, np.int64), np.ones(3, np.int64))
 
-    assert doors_for(program(10)) == (highs.simplex, highs.first_order)
-    assert doors_for(program(10, 2))[0] is flow
-    assert doors_for(program(10**4)) == (highs.first_order, highs.finer, highs.simplex)
-    monkeypatch.delattr("dpsql.extensions.highs")
-    monkeypatch.setitem(sys.modules, "dpsql.extensions.highs", None)
-    assert doors_for(program(10)) == (portable.solve,)
+    assert for_program(program(10)) == (highs.simplex, highs.first_order)
+    assert for_program(program(10, 2))[0] is flow
+    assert for_program(program(10**4)) == (highs.first_order, highs.finer, highs.simplex)
+    monkeypatch.delattr("dpsql.solvers.highs")
+    monkeypatch.setitem(sys.modules, "dpsql.solvers.highs", None)
+    assert for_program(program(10)) == (portable.solve,)
 
 
 def test_large_weights_do_not_wrap() -> None:
@@ -266,5 +273,5 @@ def test_published_values(graph: str, pattern: str, effort: float) -> None:
         found = extension.value(0) / UNIT
         assert number * (1 - 1e-6) - 1 / UNIT <= found <= number * (1 + 1e-6) + allowed
         if not allowed or len(extension.left(0).weights) <= SMALL:
-            exact = value(rows, tau, len(columns), [highs.simplex]) / UNIT
+            exact = value(rows, tau, len(columns), highs.simplex) / UNIT
             assert exact == pytest.approx(number, rel=1e-6, abs=1 / UNIT)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from measurements.released import released
 
 from dpsql.accounting.cost import FREE
-from dpsql.extensions.value import Extension
+from dpsql.extensions import value
 from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Race, score_range
 from dpsql.measurements.several.balance import Scores
 from dpsql.measurements.several.race import highest
@@ -27,6 +28,7 @@ from dpsql.plan.node import Stability
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.shares import EXACT_FLOW, LARGEST, UNIT, Shares, pull, slack
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.solvers.usual import USUAL
 
 
 class Seeded:
@@ -52,7 +54,7 @@ class Stub:
     """A context whose database holds these rows."""
 
     def __init__(self, rows: Rows, noise: Any) -> None:
-        self.reader, self.noise, self._rows = self, noise, rows
+        self.reader, self.noise, self._rows, self.solvers = self, noise, rows, USUAL
 
     def sql(self, plan: Any) -> str:
         return ""
@@ -71,6 +73,7 @@ def owned_by(*owners: str) -> Certificate:
 
 
 LEVELS = (1, 2, 4, 8, 16, 32)
+Extension = partial(value.Extension, solvers=USUAL)
 
 
 def crowd(draw: random.Random, width: int, **kinds: Any) -> Rows:

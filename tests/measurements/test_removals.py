@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from extensions.hypergraphs import Rows
 from measurements.released import released
-from measurements.test_race_and_balance import Seeded, Stub, crowd, owned_by, shares
+from measurements.test_race_and_balance import Extension, Seeded, Stub, crowd, owned_by, shares
 
 from dpsql.accounting.cost import FREE
 from dpsql.extensions.removals import Removals
-from dpsql.extensions.value import Extension
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Recursive, Removed
 from dpsql.measurements.several.removals import first
 from dpsql.measurements.several.sets import in_cells
@@ -26,6 +25,7 @@ from dpsql.noise.choice import compared, least, one_sided
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT
+from dpsql.solvers.usual import USUAL
 
 LEVELS = (1, 2, 4, 8, 16, 32)
 FINE = tuple(range(1, 40))
@@ -44,7 +44,7 @@ class Told(Stub):
 
 def lazy(rows: Rows, levels: Sequence[int] = LEVELS) -> Removals:
     columns = [*rows.columns(), np.array(rows.weights)]
-    return Removals(in_cells(columns, shares(rows.width), 1), levels)
+    return Removals(in_cells(columns, shares(rows.width), 1), levels, USUAL)
 
 
 def exact(rows: Rows, levels: Sequence[int] = LEVELS) -> list[int]:

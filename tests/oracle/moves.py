@@ -393,7 +393,7 @@ def _told(request: Any, certificates: Sequence[Certificate], drawn: Cost, a: Any
 
 def _read_removed(request: Removed | Recursive, certificates: Any, view: View) -> Any:
     columns = sets.columns_of(request.plan, view.context)
-    many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels)
+    many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels, view.context.solvers)
     return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, view)
 
 

@@ -27,6 +27,7 @@ from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.certificate import Certificate
+from dpsql.solvers.usual import USUAL
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()
@@ -214,7 +215,7 @@ class Family:
         for name, cursor in cursors.items():
             other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
             self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
-        self.kernels = {name: Kernel(reader, Book()) for name, reader in self.readers.items()}  # type: ignore[arg-type]
+        self.kernels = {name: Kernel(reader, Book(), solvers=USUAL) for name, reader in self.readers.items()}  # type: ignore[arg-type]
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,

@@ -33,13 +33,13 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is worked out of the same sets is worked out once: it does not depend on noise."""
     made: dict[Any, Any] = {}
 
-    def numbers(rows: removals.Sets, levels: tuple[int, ...]) -> removals.Removals:
+    def numbers(rows: removals.Sets, levels: tuple[int, ...], solvers: Any) -> removals.Removals:
         key = (rows.weights.tobytes(), rows.owners.tobytes(), rows.cells.tobytes(), levels)
-        return made.setdefault(key, removals.Removals(rows, levels)) if key not in made else made[key]
+        return made.setdefault(key, removals.Removals(rows, levels, solvers)) if key not in made else made[key]
 
-    def sums(columns: Any, plan: Any, levels: tuple[int, ...], cells: int) -> Any:
+    def sums(columns: Any, plan: Any, levels: tuple[int, ...], cells: int, solvers: Any) -> Any:
         key = (tuple(column.tobytes() for column in columns), plan.signed, levels)
-        return made[key] if key in made else made.setdefault(key, held(columns, plan, levels, cells))
+        return made[key] if key in made else made.setdefault(key, held(columns, plan, levels, cells, solvers))
 
     monkeypatch.setattr(look, "Removals", numbers)
     monkeypatch.setattr(look, "held", sums)
@@ -76,8 +76,8 @@ def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
 def entities_counted_by_their_rows(patch: pytest.MonkeyPatch) -> None:
     counted = removals.fewest
 
-    def weighed(rows: removals.Sets, totals: Any, level: int, doors: Any) -> removals.Fewest:
-        found, crowd = counted(rows, totals, level, doors), removals.crowded(rows, totals, level)
+    def weighed(rows: removals.Sets, totals: Any, level: int, solvers: Any) -> removals.Fewest:
+        found, crowd = counted(rows, totals, level, solvers), removals.crowded(rows, totals, level)
         return removals.Fewest(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
 
     patch.setattr(removals, "fewest", weighed)

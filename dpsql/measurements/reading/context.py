@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.backends.reader import Reader
+from dpsql.extensions.asking import NO_SOLVERS, Solvers
 from dpsql.measurements.reading.content import Content
 from dpsql.noise.source import Source
 from dpsql.plan.node import Node, Printing, PublicFacts
@@ -21,13 +22,14 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The reader of private rows, the source of noise, the secret of truncation, and what is known of the rows."""
+    """The reader of private rows, the source of noise, the secret of truncation, what is known of the rows, and solvers."""
 
     reader: Reader
     noise: Source
     printing: Printing
     content: Content
     public: PublicFacts
+    solvers: Solvers = NO_SOLVERS
     last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:

@@ -56,7 +56,7 @@ class Degrees:
     def release(self, context: Context, certificate: Certificate) -> Histogram:
         """See `Degrees` for the numbers and their noise."""
         arcs = read(self, context)
-        counts = (projected if self.way == "projection" else extended)(arcs, self.most)
+        counts = projected(arcs, self.most) if self.way == "projection" else extended(arcs, self.most, context.solvers)
         above = [0, *(-int(number) for number in np.cumsum(counts[::-1]))][::-1]  # c_0, ..., c_most with n = 0
         noisy = added(above, self.noise, context.noise)
         return Histogram(counts=tuple(noisy[i + 1] - noisy[i] for i in range(self.most)))

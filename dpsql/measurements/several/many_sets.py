@@ -189,7 +189,7 @@ class Streamed:
         whole, many = listed.left(coded)
         if many <= self._room:
             sets = listed.sets(coded, "TRUE", len(heavy), 2 * self._room)  # the number was an estimate
-            return UNIT * whole + Extension(sets, (level,), self._owners).value(0)
+            return UNIT * whole + Extension(sets, (level,), self._owners, listed.context.solvers).value(0)
         return self._generated(heavy, coded, level, whole, many)
 
     def _generated(self, heavy: Sequence[Any], coded: str, level: int, whole: int, many: int) -> int:
@@ -212,7 +212,7 @@ class Streamed:
         if len(taken.weights):
             rows, allowed = taken.capped(level), slack(level, self._owners)
             small = reduced(rows, loads(rows.owners, rows.weights, rows.entities), level)
-            for point in points(small, allowed):
+            for point in points(small, allowed, self._listed.context.solvers):
                 found = certified(taken, level, small, point)
                 prices, least = prices_of(taken, small, point), found.least
                 if found.units - least <= allowed:

@@ -113,12 +113,12 @@ def levels_of(request: Removed | Recursive, context: Context) -> tuple[Columns, 
     columns = columns_of(request.plan, context)
     if columns is None:
         raise MemoryError("there are too many sets of entities")
-    return columns, Removals(in_cells(columns, request.plan, request.cells), request.levels)
+    return columns, Removals(in_cells(columns, request.plan, request.cells), request.levels, context.solvers)
 
 
 def sums_at(request: Removed | Recursive, columns: Columns, place: int, context: Context) -> Held:
     """The sums held to the level in this place, with its noise."""
-    cells = held(columns, request.plan, (request.levels[place],), request.cells)
+    cells = held(columns, request.plan, (request.levels[place],), request.cells, context.solvers)
     totals = [sum(sign * part.value(0) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
     return Held(totals=tuple(total + drawn(request.noises[place], context.noise) for total in totals),
                 levels=tuple((place,) * len(parts) for parts in cells))

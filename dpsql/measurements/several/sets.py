@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
+from dpsql.extensions.asking import Solvers
 from dpsql.extensions.leaving import Sets
 from dpsql.extensions.owned import MOST_ROWS, signed
 from dpsql.extensions.removals import sets_of
@@ -27,7 +28,7 @@ def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) ->
     """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
-        return held(columns, plan, levels, cells)
+        return held(columns, plan, levels, cells, context.solvers)
     if plan.signed:
         raise MemoryError("there are too many sets of entities")
     numbers = range(cells) if plan.cell is not None else (None,)
@@ -43,7 +44,7 @@ def columns_of(plan: Shares, context: Context) -> Columns | None:
     return found if len(found[-1]) <= MOST_ROWS else None
 
 
-def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) -> list[tuple[Sums, ...]]:
+def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
     """See `read`."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
@@ -51,7 +52,7 @@ def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int) ->
         if len(negative.weights) and not plan.signed:
             raise ValueError("a weight is below zero")
         parts = (positive, negative) if plan.signed else (positive,)
-        found.append(tuple(Extension(part, levels, len(plan.owners)) for part in parts))
+        found.append(tuple(Extension(part, levels, len(plan.owners), solvers) for part in parts))
     return found
 
 

@@ -1,4 +1,7 @@
-"""Two entities in each row: a maximum flow, and the cut that shows it to be one."""
+"""Two entities in each row: a maximum flow, and the cut that shows it to be one.
+
+Not trusted: `extensions.certified` works out in integers what the point and the prices are worth.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def flow(program: Program, gap: float) -> Point:
     half the cut, which is the maximum. (The caller believes none of this: it works out D and P again.)
 
     scipy keeps capacities in 32 bits and lets larger ones wrap without a word: hence the limit, below which
-    `linear.doors_for` chooses this way.
+    `usual.for_program` chooses this way.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow

@@ -1,0 +1,1 @@
+"""What proposes points, prices, flows and cuts. Nothing here is trusted: `dpsql.extensions` checks each answer in integers."""

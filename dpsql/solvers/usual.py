@@ -1,0 +1,68 @@
+"""The solvers that a kernel is given, and which of them is asked first; libraries load when they are asked.
+
+Not trusted: what each of them says is checked in `dpsql.extensions`, where exact arithmetic answers if none of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dpsql.extensions.asking import Door, Exit, Solvers
+from dpsql.extensions.leaving import Crowd
+from dpsql.extensions.owned import NOBODY, Integers
+from dpsql.extensions.packing import Packing
+from dpsql.extensions.program import Network, Program, Reals, Truths
+from dpsql.plan.operators.shares import EXACT_FLOW
+
+SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
+
+
+def for_program(program: Program) -> tuple[Door, ...]:
+    """The solvers to try, in order; chosen by the size of the program alone."""
+    from dpsql.solvers.flow import flow
+
+    widest = int((program.owners != NOBODY).sum(axis=1).max(initial=0))
+    ahead: tuple[Door, ...] = (flow,) if widest <= 2 and int(program.capacities.max(initial=0)) < EXACT_FLOW else ()
+    try:
+        from dpsql.solvers import highs
+    except ImportError:
+        from dpsql.solvers import portable
+        return (*ahead, portable.solve)
+    if len(program.weights) <= SIMPLEX_ROWS:
+        return (*ahead, highs.simplex, highs.first_order)
+    return (*ahead, highs.first_order, highs.finer, highs.simplex)
+
+
+def for_crowd(crowd: Crowd) -> tuple[Exit, ...]:
+    """The solvers to try, in order, each with the relative error that is allowed to it."""
+    try:
+        from dpsql.solvers import highs
+    except ImportError:
+        from dpsql.solvers import portable
+        return (partial(portable.leaving, error=0.0),)
+    return partial(highs.leaving, error=1e-4), partial(highs.leaving, error=1e-6), partial(highs.leaving_by_simplex, error=0.0)
+
+
+def for_packing(packing: Packing) -> Iterator[tuple[Reals, Reals]]:
+    """What iterative refinement finds, round by round."""
+    from dpsql.solvers.refining import refined
+
+    return refined(packing)
+
+
+def flows(part: Network, limit: int) -> Integers:
+    """A largest flow."""
+    from dpsql.solvers.graphs import largest
+
+    return largest(part, limit)
+
+
+def cuts(part: Network, open_: Truths, begun: Truths, spare: Truths) -> tuple[Truths, Truths]:
+    """What can be reached."""
+    from dpsql.solvers.graphs import reached
+
+    return reached(part, open_, begun, spare)
+
+
+USUAL = Solvers(programs=for_program, crowds=for_crowd, packings=for_packing, flows=flows, cuts=cuts)
