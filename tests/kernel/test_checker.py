@@ -506,6 +506,14 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
             checker.check(plan, meets)
 
 
+@pytest.mark.parametrize("number", [float("nan"), -1, -float("inf")])
+def test_a_bound_that_is_no_number_is_none(number: float) -> None:
+    """NaN is below no claim, so that it would bear out all of them."""
+    for given in ({"rows": number, "frequencies": {}}, {"frequencies": {frozenset(["a"]): number}}):
+        with pytest.raises(shapes.Malformed):
+            checker.Known(columns={}, **given)  # type: ignore[arg-type]
+
+
 # -- independence
 
 
