@@ -163,9 +163,9 @@ def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, mo
 
 def test_noise_is_added_where_64_bits_do_not_hold_the_sum() -> None:
     far = 2**63 - 1
-    assert blocks.added(np.array([1, 2**62 - 1], dtype=np.int64), [far, -2**63]) == (2**63, -2**62 - 1)
-    assert blocks.added(np.array([2**70, 1], dtype=object), [-3, 4]) == (2**70 - 3, 5)
-    assert blocks.added(np.array([5, -6], dtype=np.int64), [-3, 4]) == (2, -2)
+    assert blocks.with_noise(np.array([1, 2**62 - 1], dtype=np.int64), [far, -2**63]) == (2**63, -2**62 - 1)
+    assert blocks.with_noise(np.array([2**70, 1], dtype=object), [-3, 4]) == (2**70 - 3, 5)
+    assert blocks.with_noise(np.array([5, -6], dtype=np.int64), [-3, 4]) == (2, -2)
 
 
 def test_large_domains_are_never_made(reader: DuckReader) -> None:
