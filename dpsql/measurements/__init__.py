@@ -1,8 +1,8 @@
-"""What may be asked about private rows, what each question costs, and what comes back: one file a question.
+"""What may be asked about private rows: each file an exact integer function, a proven movement, and a primitive of noise.
 
-A mechanism yields requests; the kernel derives the certificate of each from its plan, works out the cost with the formulas
-here, and answers with a release. These classes are all the ways there are to look at private rows: a reviewer of privacy
-reads this folder, the operators and `kernel/`.
+A mechanism yields measurements; the kernel derives the certificate of each from its plans, works out the cost by `cost`, charges,
+and answers by `release`. These classes are all the ways there are to look at private rows: a reviewer of privacy reads this
+folder, `noise`, the operators and `kernel`. What is asked of rows that belong to several entities each stands in `several`.
 """
 
 from __future__ import annotations

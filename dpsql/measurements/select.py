@@ -50,10 +50,10 @@ class Select:
 
     Cost. One value more or less moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at most;
     an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's k
-    moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 - p)
-    / scale (`noise.choice`). Drawing by intervals weighs each value by exp(ln(width)),
-    rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an
-    entity moves, and it moves k draws at most.
+    moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 -
+    p) / scale (`noise.choice`). Drawing by intervals weighs each value by exp(ln(width)), rounded: each weight is off by a
+    factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an entity moves, and it moves k
+    draws at most.
     """
 
     plan: Ranks

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,9 +95,10 @@ class Factor(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Identity(Factor):
-    """Every value by itself."""
+class Sized(Factor):
+    """A matrix of one kind for each number of values: square, where it does not say otherwise."""
 
+    kind: ClassVar[str]
     size: int
 
     def __post_init__(self) -> None:
@@ -109,7 +110,14 @@ class Identity(Factor):
 
     @property
     def key(self) -> tuple[object, ...]:
-        return "identity", self.size
+        return self.kind, self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Sized):
+    """Every value by itself."""
+
+    kind = "identity"
 
     @property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -148,21 +156,14 @@ class Identity(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class Total(Factor):
+class Total(Sized):
     """All values together: the attribute is summed out."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        length(self.size)
+    kind = "total"
 
     @property
     def shape(self) -> tuple[int, int]:
         return 1, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "total", self.size
 
     @property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -250,21 +251,10 @@ class Intervals(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class Prefix(Intervals):
+class Prefix(Sized, Intervals):
     """The values up to each value."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        length(self.size)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "prefix", self.size
+    kind = "prefix"
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -289,21 +279,14 @@ class Prefix(Intervals):
 
 
 @dataclass(frozen=True, eq=False)
-class AllRange(Intervals):
+class AllRange(Sized, Intervals):
     """All n (n + 1) / 2 intervals, by first value and then by last."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        length(self.size)
+    kind = "all ranges"
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.size * (self.size + 1) // 2, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "all ranges", self.size
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

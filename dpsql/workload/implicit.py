@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.workload.domain import room, too_large
-from dpsql.workload.factors import Array, Exact, Factor, Prefix
+from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized
 from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked, length
 
 ENTRIES = 2**33  # of rows of queries whose variance is computed
@@ -113,21 +113,10 @@ class Differences(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class Centered(Factor):
+class Centered(Sized):
     """n I - 1 1': every value's distance from the mean, times n."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        length(self.size)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "centered", self.size
+    kind = "centered"
 
     def dense(self) -> Exact:
         room("a matrix of queries", *self.shape)
@@ -149,21 +138,10 @@ class Centered(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class SquareRoot(Factor):
+class SquareRoot(Sized):
     """The normalised square root of n prefix sums, in integers."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        length(self.size)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return "square root", self.size
+    kind = "square root"
 
     def matrix_of(self) -> Matrix:
         return Root(length(self.size))

@@ -38,7 +38,6 @@ from dpsql.measurements import (
     Target,
     Threshold,
     TruncatedGeometric,
-    keys,
     measure,
     select,
     smooth,
@@ -47,7 +46,7 @@ from dpsql.measurements.reading import ranks
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Last
 from dpsql.measurements.reading.ranks import Ranked, read
-from dpsql.noise import choice
+from dpsql.noise import choice, key_selection
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
@@ -378,7 +377,7 @@ def test_a_cell_cannot_be_looked_at_twice(people: Scan) -> None:
             released(Select(plan=plan, cells=cells, segments=(segment, segment), scale=1.0), context)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="twice"):
             released(Smooth(plan=plan, cells=cells, target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(1),
-                               delta=Fraction(1, 10**6), epsilon_size=Fraction(1)), 1, context)  # type: ignore[arg-type]
+                               delta=Fraction(1, 10**6), epsilon_size=Fraction(1)), context)  # type: ignore[arg-type]
     alone = Ranks(input=people, keys=(), column="a", grid=AGES)
     for cells in (((), ()), (), (("f",),)):
         with pytest.raises(ValueError, match="one cell"):
@@ -534,8 +533,8 @@ def exponential_below(epsilon: Fraction, terms: int = 80) -> Fraction:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(17, 10), Fraction(1, 37), Fraction(5)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 3 * 10**9)])
 def test_selection_weights_are_the_largest_that_privacy_allows(epsilon: Fraction, delta: Fraction) -> None:
-    one, r = 2**keys.BITS, exponential_below(epsilon)
-    weights = keys.selection_weights(epsilon, delta)
+    one, r = 2**key_selection.BITS, exponential_below(epsilon)
+    weights = key_selection.selection_weights(epsilon, delta)
     p = [Fraction(weight, one) for weight in weights]
     assert p[0] == 0 and p[-1] == 1 and list(p) == sorted(p)
     for here, after in itertools.pairwise([*p, Fraction(1)]):
@@ -549,30 +548,30 @@ def test_selection_weights_are_the_largest_that_privacy_allows(epsilon: Fraction
 def test_the_factor_of_the_recursion_is_below_the_exponential() -> None:
     for i in range(1, 300):
         epsilon, delta = Fraction(i, 37), Fraction(1, 10**4)
-        _, first, second, *_ = (*keys.selection_weights(epsilon, delta), 2**keys.BITS)
-        if second < 2**keys.BITS - 1:
-            assert second - int(delta * 2**keys.BITS) <= exponential_below(epsilon, 120) * first
+        _, first, second, *_ = (*key_selection.selection_weights(epsilon, delta), 2**key_selection.BITS)
+        if second < 2**key_selection.BITS - 1:
+            assert second - int(delta * 2**key_selection.BITS) <= exponential_below(epsilon, 120) * first
 
 
 @pytest.mark.parametrize("epsilon, delta", [(Fraction(1, 10**9), Fraction(1, 10**18)), (Fraction(1), Fraction(0))])
 def test_prices_too_small_for_keys_are_refused(epsilon: Fraction, delta: Fraction) -> None:
     with pytest.raises(ValueError, match="too small"):
-        keys.selection_weights(epsilon, delta)
+        key_selection.selection_weights(epsilon, delta)
 
 
 def test_the_weights_do_not_depend_on_the_precision_of_decimals() -> None:
-    usual = keys.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5))
+    usual = key_selection.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5))
     with localcontext() as context:
         context.prec = 5
-        assert keys.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5)) == usual
+        assert key_selection.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5)) == usual
     assert Decimal(usual[1]) > 0
 
 
 def test_keys_are_kept_with_their_weight(people: Scan, effort: float) -> None:
     rule = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100))
-    weights, n = keys.selection_weights(rule.epsilon, rule.delta), round(4000 * effort)
+    weights, n = key_selection.selection_weights(rule.epsilon, rule.delta), round(4000 * effort)
     for count in (0, 1, 3, len(weights) - 2, len(weights), 10**9):
-        chance = weights[min(count, len(weights) - 1)] / 2**keys.BITS
+        chance = weights[min(count, len(weights) - 1)] / 2**key_selection.BITS
         rows = [(i, count) for i in range(n)]
         kept = len(released(Keys(plan=counted(people, "a"), rule=rule), Stub(rows, Secure())).keys)  # type: ignore[arg-type]
         assert not too_few(kept, n, chance) and not too_many(kept, n, chance)

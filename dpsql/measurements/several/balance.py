@@ -31,14 +31,12 @@ class Balance:
     with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, F_j falls by at most pull(t_j) and rises by at most slack(t_j), for each part of
-    each cell (two parts in a cell where weights have two signs). So
-    F_j - F_i falls by at most pull(t_j) + slack(t_i) and rises by at most pull(t_i) + slack(t_j); each floor, and with them
-    s_i, falls by at most A and rises by at most B, the largest of these over t_j, rounded up. Two probabilities of one level
-    then have a ratio within exp(±(A + B) / scale), and the ratios of different levels are within a factor of
-    exp((A + B) / scale) of each other: epsilon = (A + B) / scale, and as the range is bounded, rho = epsilon^2 / 8 (McSherry
-    and Talwar 2007; Cesar and Rogers 2021). For powers of two B is half of A. Where rows have one owner, F_j - F_i is a sum over
-    entities of UNIT * (min(load, t_j) - min(load, t_i)), of which none is below zero nor above UNIT (t_j - t_i): it falls by
-    that at most when one leaves, and does not rise. The look draws exactly so.
+    each cell (two parts in a cell where weights have two signs). So F_j - F_i falls by at most pull(t_j) + slack(t_i) and rises
+    by at most pull(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and rises by at most B, the largest of
+    these over t_j, rounded up: scores move apart by at most A + B, which is what `noise.choice` needs. For powers of two B is
+    half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT * (min(load, t_j) - min(load, t_i)), of which
+    none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one leaves, and does not rise. The look draws
+    exactly so.
 
     Cost of the sums. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
     their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,

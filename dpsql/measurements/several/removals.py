@@ -28,11 +28,8 @@ class Removed:
     is told with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
-    move apart by at most D = UNIT + 2 NEAR. *Noisy maximum*: given the G of the others, i is told if G_i reaches a whole number,
-    which moves by at most D; P(G >= n + D) >= exp(-D / scale) P(G >= n), so epsilon = D / scale (McKenna and Sheldon 2020; Ding,
-    Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021). *Exponential mechanism*: the ratio of two probabilities moves by at most
-    exp(D / scale), so epsilon = D / scale and, as the range is bounded, rho = epsilon^2 / 8 (Cesar and Rogers 2021). That all
-    Q move in one direction is what saves half of either. However many cells there are, Q is one number.
+    move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves
+    half of it. However many cells there are, Q is one number.
 
     Cost of the sums: `several.levels.told`.
 
