@@ -21,8 +21,8 @@ from laws.family import ENTITIES, Family, catalog, nodes, shown
 from laws.faults import FAULTS as PLANTED
 from laws.random_plans import Builder
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
-from dpsql.accounting.filter import limit
 from dpsql.catalog.model import Table
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
