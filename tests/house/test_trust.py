@@ -105,6 +105,12 @@ def test_what_is_trusted_knows_nothing_that_is_not() -> None:
         assert module.split(".")[1] not in FORBIDDEN, module
 
 
+@pytest.mark.parametrize("module", sorted(KERNEL))
+def test_what_a_proof_needs_is_raised_and_not_asserted(module: str) -> None:
+    """`python -O` leaves assertions out."""
+    assert not [node.lineno for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))) if isinstance(node, ast.Assert)]
+
+
 # -- sizes, so that growth is noticed
 
 
