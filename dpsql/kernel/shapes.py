@@ -337,7 +337,6 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 def check_summary(plan: Node, below: Columns) -> None:
     """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
-    require(not isinstance(plan, Tally) or plan.in_engine is False)
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -346,7 +345,6 @@ def check_summary(plan: Node, below: Columns) -> None:
                 size(part, below)
             if isinstance(part, Quantizer):
                 ends_of(part)
-    require(not isinstance(plan, Tally) or is_flag(plan.in_engine))
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
     require(getattr(plan, "in_engine", False) is False)  # what is fetched has no key that no client could read
