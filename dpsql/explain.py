@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dpsql.accounting.cost import amount
+from dpsql.accounting.reports import amount
 from dpsql.bounding import for_subquery
 from dpsql.catalog.price import short
 from dpsql.choose import Choice

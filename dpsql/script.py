@@ -10,7 +10,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from dpsql.accounting.cost import amount
+from dpsql.accounting.reports import amount
 from dpsql.answer import Single, single
 from dpsql.cells import Cells, sort_key
 from dpsql.choose import Choice

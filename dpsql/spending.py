@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import ATTO, NANO, Charge, root
-from dpsql.accounting.filter import Limit, limit
+from dpsql.accounting.filter import Limit
 from dpsql.accounting.reports import tight_epsilon
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import LEAST, Price, short

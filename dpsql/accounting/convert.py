@@ -1,10 +1,14 @@
-"""From (epsilon, delta) to rho: what a budget holds."""
+"""From (epsilon, delta) to rho: what a budget holds, as the limits that the kernel is handed."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 from functools import lru_cache
+
+from dpsql.accounting.cost import ATTO, NANO
+from dpsql.accounting.filter import Limit
+from dpsql.catalog.price import Price
 
 # Conversions are evaluated in floats; this margin, far above their rounding error, is always taken on the safe side.
 MARGIN = 1e-9
@@ -51,3 +55,16 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
         else:
             high = middle
     return Fraction(low * (1 - MARGIN))
+
+
+def limit(total: Price) -> Limit:
+    """The limit that a declared total stands for."""
+    if total.rho is not None:
+        return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
+    if total.epsilon is None:
+        raise ValueError("a budget is given in epsilon or in rho")
+    epsilon = math.floor(total.epsilon * NANO)
+    if not total.delta:
+        return Limit(epsilon=epsilon, rho=None, delta=0)
+    rho = rho_of(total.epsilon, total.delta / 2)
+    return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * ATTO / 2))

@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.catalog.price import short
-
 NANO = 10**9
 ATTO = 10**18
 
@@ -61,12 +59,6 @@ class Cost:
         """The cost in the ledger's integers, rounded up."""
         return Charge(epsilon=None if self.epsilon is None else math.ceil(self.epsilon * NANO),
                       rho=math.ceil(self.rho * NANO), delta=math.ceil(self.delta * ATTO))
-
-
-def amount(cost: Cost) -> str:
-    """A cost for people, in the account that it is held in."""
-    text = f"ε = {short(cost.epsilon)}" if cost.epsilon is not None else f"ρ = {short(cost.rho)}"
-    return text + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
 
 
 def root(number: Fraction) -> Fraction:

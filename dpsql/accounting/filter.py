@@ -2,10 +2,10 @@
 
 *Pure budgets* (epsilon, no delta) hold a sum of epsilons: basic composition, valid for adaptive choice.
 
-*Other budgets* hold rho and delta. A budget of (epsilon, delta) is turned once into rho(epsilon, delta / 2) of zCDP, with the
-other delta / 2 set aside for releases that may fail (key selection). A statement passes if, with it, the failures stay within
-their part and *one of* two accounts stays within its total: the sum of rho, or, where every release so far has a pure
-epsilon, the sum of epsilons.
+*Other budgets* hold rho and delta. A budget of (epsilon, delta) is turned once into rho(epsilon, delta / 2) of zCDP (by
+`convert.limit`), with the other delta / 2 set aside for releases that may fail (key selection). A statement passes if, with it,
+the failures stay within their part and *one of* two accounts stays within its total: the sum of rho, or, where every release so
+far has a pure epsilon, the sum of epsilons.
 
 Proof that "one of" is enough. Leave the failures out: each release behaves as if it had none, except in events of total
 probability at most delta / 2 along any path, as the decision to go on looks at charges only. Let L be the privacy loss of a
@@ -20,12 +20,9 @@ Stopping when an exact privacy loss curve is crossed is *not* valid under adapti
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import ATTO, NANO, Charge
-from dpsql.catalog.price import Price
+from dpsql.accounting.cost import Charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +40,3 @@ class Limit:
         if self.epsilon is not None and spent.epsilon is not None and spent.epsilon <= self.epsilon:
             return True
         return self.rho is not None and spent.rho <= self.rho
-
-
-def limit(total: Price) -> Limit:
-    """The limit that a declared total stands for."""
-    if total.rho is not None:
-        return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
-    if total.epsilon is None:
-        raise ValueError("a budget is given in epsilon or in rho")
-    epsilon = math.floor(total.epsilon * NANO)
-    if not total.delta:
-        return Limit(epsilon=epsilon, rho=None, delta=0)
-    rho = rho_of(total.epsilon, total.delta / 2)
-    return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * ATTO / 2))

@@ -1,4 +1,4 @@
-"""What was spent, told as an epsilon: for reports, never for the gate. The one door to outside accountants."""
+"""What was spent, told to people: for reports, never for the gate. The one door to outside accountants."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from fractions import Fraction
 from functools import partial
 
 from dpsql.accounting.convert import MARGIN, delta_of
-from dpsql.accounting.cost import NANO, Charge
+from dpsql.accounting.cost import NANO, Charge, Cost
+from dpsql.catalog.price import short
 
 # Of privacy loss distributions: their finest step, about how many steps one has, how many are composed one by one,
 # and the largest epsilon of one.
 FINE, PLACES, CLASSES, WIDE = 1e-4, 2**16, 16, 40.0
+
+
+def amount(cost: Cost) -> str:
+    """A cost for people, in the account that it is held in."""
+    text = f"ε = {short(cost.epsilon)}" if cost.epsilon is not None else f"ρ = {short(cost.rho)}"
+    return text + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
 
 
 def epsilon_of(rho: Fraction, delta: Fraction) -> float:

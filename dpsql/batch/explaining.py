@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost, amount
+from dpsql.accounting.cost import Cost
+from dpsql.accounting.reports import amount
 from dpsql.batch.consistency import NOTES
 from dpsql.batch.group import Group, Plan
 from dpsql.batch.plan import Batch, cells_count, different

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.accounting.filter import Limit, limit
+from dpsql.accounting.convert import limit
+from dpsql.accounting.filter import Limit
 from dpsql.backends.uploads import Uploads
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price

@@ -5,10 +5,12 @@ compares the result with what the operators claim.
 
 What is derived of a relation. *Rows agree* on columns where `=` says so, or both are NULL; so NaN is NaN, and -0.0 is 0.0.
 
-  rows         the most rows (as a multiset) that come or go with one entity, None where there is no bound
+  rows         the most rows (as a multiset) that come or go with one entity
   owners       with an entity exactly the rows go that name it in one of these columns, and no other row changes
   frequencies  for sets of columns, the most rows that agree on all of them, in every database
   norm         a bound on the vector of values, in some columns, of all rows that come or go with an entity
+
+Numbers are whole, or infinite where there is no bound.
 
 Laws of every relation. (1) With owners o, p, ... the rows that move name the entity in one of them, so they are no more than
 frequency(o) + frequency(p) + ... (2) A relation that reads a private table is private: one row of it moves at least, whatever its
@@ -25,38 +27,14 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, TypeAlias
 
-from dpsql.kernel.shapes import SUMMARIES, Columns, check_summary, columns_of, equated, inputs, limited, require, size
-from dpsql.plan.expr import printing
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import Node, Norm
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Clipped, Summand
-from dpsql.plan.operators.tally import Tally
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Over, Window
-from dpsql.types import Type
+from dpsql.kernel import shapes
+from dpsql.kernel.shapes import Columns, columns_of, equated, grouping, inputs, keys_of, limited, reach, require, size, told_apart
 
-FLOATING = ("FLOAT", "DOUBLE")
 Some: TypeAlias = frozenset[str]
-Number: TypeAlias = int | None
-Meets: TypeAlias = Callable[[Node, tuple[str, ...], Some], int]
+Number: TypeAlias = float
+Meets: TypeAlias = Callable[[shapes.Node, tuple[str, ...], Some], int]
 """The most rows of a public relation that agree on some columns; those in which one of the last ones is NULL do not count."""
 
 
@@ -65,28 +43,26 @@ class Known:
     """What is derived of a relation; see above."""
 
     columns: Columns
-    rows: Number = None
+    rows: Number = math.inf
     owners: Some = frozenset()
-    frequencies: Mapping[Some, int]
-    norm: Norm | None = None
+    frequencies: Mapping[Some, Number]
+    norm: shapes.Norm | None = None
     public: bool = False
 
+    def __post_init__(self) -> None:
+        require(self.rows >= 0 and all(rows >= 1 for rows in self.frequencies.values()))
+
     def frequency(self, of: Collection[str]) -> Number:
-        return min((rows for agreed, rows in self.frequencies.items() if agreed <= set(of)), default=None)
+        return min((rows for agreed, rows in self.frequencies.items() if agreed <= set(of)), default=math.inf)
 
     def unlike(self, of: Collection[str]) -> bool:
         """Whether no two rows agree on some columns."""
-        most = self.frequency(of)
-        return most is not None and most <= 1
+        return self.frequency(of) <= 1
 
-    def kept(self, names: Mapping[str, str]) -> dict[Some, int]:
+    def kept(self, names: Mapping[str, str]) -> dict[Some, Number]:
         """The frequencies that speak of some columns alone, under new names."""
         return {frozenset(names[name] for name in agreed): rows for agreed, rows in self.frequencies.items()
                 if agreed <= names.keys()}
-
-    def told_apart(self, of: Iterable[str]) -> dict[str, str]:
-        """Those of some columns whose values stay different where rows are grouped, each as its own name."""
-        return {name: name for name in of if (kind := self.columns[name].type) is Type.DOUBLE or printing.settled("", kind) == ""}
 
     def named(self, names: Iterable[str]) -> Known:
         """The same under new names of all columns, in order."""
@@ -97,8 +73,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What is derived of the input of a summary and of the relations below it; how far its sums move in the l1 (None: no bound)
-    and l2 norms; and whether an entity's rows are all in different cells."""
+    """What is derived of the input of a summary and of the relations below it; how far its sums move in the l1 and l2 norms; and
+    whether an entity's rows are all in different cells."""
 
     below: Known
     relations: Mapping[int, Known]
@@ -114,42 +90,40 @@ def check(plan: Any, meets: Meets) -> Checked:
     square of the l2 norm is rows * norm^2. *Clipped* columns move by the vector whose norm is bounded; to add entries of one cell
     up does not raise an l1 norm, and may raise an l2 norm, so that an entity's rows have to be in different cells.
     """
-    require(type(plan) in SUMMARIES)
+    require(type(plan) in shapes.SUMMARIES)
     relations: dict[int, Known] = {}
     below = known(plan.input, meets, relations)
-    check_summary(plan, below.columns)
-    if not isinstance(plan, Tally):
+    shapes.check_summary(plan, below.columns)
+    if not isinstance(plan, shapes.Tally):
         return Checked(below=below, relations=relations)
-    apart = len(below.owners) == 1 and below.unlike(below.told_apart({*plan.keys, *below.owners}))
+    apart = len(below.owners) == 1 and below.unlike(told_apart(below.columns, {*plan.keys, *below.owners}))
     sums = tuple(_moved(part, below, apart) for part in plan.summands)
     return Checked(below=below, relations=relations, apart=apart, sums=sums)
 
 
-def _moved(part: Summand, below: Known, apart: bool) -> tuple[Number, Number]:
-    if isinstance(part, Clipped):
+def _moved(part: shapes.Summand, below: Known, apart: bool) -> tuple[Number, Number]:
+    if isinstance(part, shapes.Clipped):
         norm = below.norm
         if norm is None or not set(part.clipped) <= set(norm.columns) or (norm.order == 2 and not apart):
-            return None, None
-        return norm.bound if norm.order == 1 else None, norm.bound
-    most = _times(below.rows, size(part, below.columns))
-    if not apart or below.rows is None:
-        return most, most
-    return most, math.isqrt(max(0, below.rows * size(part, below.columns) ** 2 - 1)) + 1
+            return math.inf, math.inf
+        return norm.bound if norm.order == 1 else math.inf, norm.bound
+    each = size(part, below.columns)
+    most = _times(below.rows, each)
+    return most, math.isqrt(max(0, int(most) * each - 1)) + 1 if apart and most < math.inf else most
 
 
-def known(node: Node, meets: Meets, found: dict[int, Known]) -> Known:
+def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
     """What is derived of a relation and of those below it, which are put into `found` by their identities."""
     if id(node) not in found:
         below = [known(part, meets, found) for part in inputs(node)]
         columns = columns_of(node, [part.columns for part in below])
-        rule = RULES[type(node)]
-        made: Known = (partial(rule, meets=meets) if isinstance(node, Join | Lookup) else rule)(node, columns, *below)
+        counts = {"meets": meets} if isinstance(node, shapes.Join | shapes.Lookup) else {}
+        made = RULES[type(node)](node, columns, *below, **counts)
         if made.public or (below and all(part.public for part in below)):
             made = replace(made, rows=0, owners=frozenset(), norm=None, public=True)
         else:
-            named = _plus(*(made.frequency([owner]) for owner in made.owners)) if made.owners else None
-            rows = _least(made.rows, named)
-            made = replace(made, rows=None if rows is None else max(1, rows))
+            named = sum(made.frequency([owner]) for owner in made.owners) if made.owners else math.inf
+            made = replace(made, rows=max(1, min(made.rows, named)))
         found[id(node)] = made
     return found[id(node)]
 
@@ -157,26 +131,17 @@ def known(node: Node, meets: Meets, found: dict[int, Known]) -> Known:
 # -- relations: of each what is derived from its fields, its columns and what is known below
 
 
-def _scan(node: Scan, columns: Columns) -> Known:
-    """With an entity go the rows whose owner is its name; owners are not NULL. No two rows agree on a key of the database of
-    which no column is ever NULL. (A floating column is called nullable for its NaN, which is a value of a key as any other:
-    the catalog tells keys by what the database says of NULL.)"""
-    names, found = {name: column for column, name in node.columns}, {}
-    absent = {name for name, column in node.table.columns.items() if column.nullable and column.sql_type.upper() not in FLOATING}
-    for key in node.table.unique:
-        if key <= names.keys() and not any(name in absent and names[name] not in node.owners for name in key):
-            found[frozenset(names[name] for name in key)] = 1
-    for owner, way in zip(node.owners, node.table.owners, strict=True):
-        if not way.steps and {way.column} in node.table.unique:
-            found[frozenset([owner])] = 1
-    return Known(columns=columns, owners=frozenset(node.owners), frequencies=found, public=node.table.public)
+def _scan(node: shapes.Scan, columns: Columns) -> Known:
+    """With an entity go the rows whose owner is its name; owners are not NULL. No two rows agree on a key."""
+    keys = dict.fromkeys(keys_of(node), 1)
+    return Known(columns=columns, owners=frozenset(node.owners), frequencies=keys, public=node.table.public)
 
 
-def _constants(node: Constants, columns: Columns) -> Known:
+def _constants(node: shapes.Constants, columns: Columns) -> Known:
     return Known(columns=columns, frequencies={frozenset(): len(node.rows)}, public=True)
 
 
-def _filter(node: Filter, columns: Columns, below: Known) -> Known:
+def _filter(node: shapes.Filter, columns: Columns, below: Known) -> Known:
     """A row stays or not by itself. Rows that agree on all columns but n differ in n in as many ways as it has values left."""
     found = dict(below.frequencies)
     for name, left in limited(node.condition, below.columns).items():
@@ -186,34 +151,29 @@ def _filter(node: Filter, columns: Columns, below: Known) -> Known:
     return replace(below, columns=columns, frequencies=found)
 
 
-def _project(node: Project, columns: Columns, below: Known) -> Known:
+def _project(node: shapes.Project, columns: Columns, below: Known) -> Known:
     """One row for each row. What is passed on as it is keeps what is known of it."""
-    passed = {expr.column: name for name, _, expr in reversed(node.columns) if isinstance(expr, Ref)}
+    passed = {expr.column: name for name, _, expr in reversed(node.columns) if isinstance(expr, shapes.Ref)}
     owners = frozenset(passed[owner] for owner in below.owners) if below.owners <= passed.keys() else frozenset()
     norm = below.norm if below.norm is not None and set(below.norm.columns) <= passed.keys() else None
     norm = norm and replace(norm, columns=tuple(passed[column] for column in norm.columns))
     return replace(below, columns=columns, owners=owners, frequencies=below.kept(passed), norm=norm)
 
 
-def _distinct(node: Distinct, columns: Columns, below: Known) -> Known:
-    """A value goes with the last row that has it; rows of one value name the same owners, and go together."""
-    told = below.told_apart(columns)
-    return Known(columns=columns, rows=below.rows, owners=below.owners if below.owners <= told.keys() else frozenset(),
-                 frequencies=_fewest(below.kept(told), {frozenset(columns): 1}))
+def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
+    """Rows of a group agree on its keys, and name the same owners where these are keys: it goes with them. Otherwise a row that
+    moves changes one group. Without aggregates that comes or goes; with them it goes and comes back as another, which counts
+    twice; but once where no two rows are in one group. No more groups go, or come, than there can be."""
+    keys, aggregates = grouping(node, columns)
+    told = told_apart(below.columns, keys)
+    found = _fewest(below.kept(told), {frozenset(keys): 1})
+    owned = bool(below.owners) and below.owners <= told.keys()
+    times = 1 if owned or not aggregates or (keys and below.unlike(told)) else 2
+    return Known(columns=columns, rows=min(times * below.rows, 2 * found.get(frozenset(), math.inf)),
+                 owners=below.owners if owned else frozenset(), frequencies=found)
 
 
-def _group_by(node: GroupBy, columns: Columns, below: Known) -> Known:
-    """Groups by all owners go with them. Another group that changes goes and comes back with other aggregates: twice, for each
-    row that moves or each group there can be; but once where no two rows are in one group."""
-    told = below.told_apart(node.keys)
-    found = _fewest(below.kept(told), {frozenset(node.keys): 1})
-    if below.owners and below.owners <= told.keys():
-        return Known(columns=columns, rows=below.rows, owners=below.owners, frequencies=found)
-    once = below.rows if node.keys and below.unlike(told) else None
-    return Known(columns=columns, rows=_least(once, _times(2, _least(below.rows, found.get(frozenset())))), frequencies=found)
-
-
-def _join(node: Join, columns: Columns, left: Known, right: Known, meets: Meets) -> Known:
+def _join(node: shapes.Join, columns: Columns, left: Known, right: Known, meets: Meets) -> Known:
     """Write a, b for the rows that move left and right, m for the most right rows that meet a left one, n for the converse, and
     l, r for 1 where left, right rows are kept that meet none, else 0. One changed row after the other moves, those that go first.
 
@@ -238,31 +198,30 @@ def _join(node: Join, columns: Columns, left: Known, right: Known, meets: Meets)
     present = frozenset(name for pair, strict in pairs.items() if strict for name in pair)
     m, n = right.frequency(theirs), left.frequency(ours)
     x, y = left.frequency([made.left for made in node.merged]), right.frequency([made.right for made in node.merged])
-    both = max(x * y, x + y) if node.merged and x is not None and y is not None else None
-    found = _fewest({} if both is None else {frozenset(made.id for made in node.merged): both},
-                    {} if m is None or r else {agreed: rows * max(m, l) for agreed, rows in left.frequencies.items()},
-                    {} if n is None or l else {agreed: rows * max(n, r) for agreed, rows in right.frequencies.items()})
-    if right.public and not left.public and not right.unlike(theirs):
-        m = _least(m, meets(node.right, theirs, present & right.columns.keys()))
-    if left.public and not right.public and not left.unlike(ours):
-        n = _least(n, meets(node.left, ours, present & left.columns.keys()))
-    moved = [0 if side.public else _times(side.rows, None if partners is None else max(kept, partners * (1 + others * shown)))
-             for side, partners, kept, others in ((left, m, l, r), (right, n, r, l))]
+    found = _fewest({frozenset(made.id for made in node.merged): max(x * y, x + y)} if node.merged else {},
+                    {} if r else {agreed: rows * max(m, l) for agreed, rows in left.frequencies.items()},
+                    {} if l else {agreed: rows * max(n, r) for agreed, rows in right.frequencies.items()})
+    if right.public and not left.public and m > 1:
+        m = min(m, meets(node.right, theirs, present & right.columns.keys()))
+    if left.public and not right.public and n > 1:
+        n = min(n, meets(node.left, ours, present & left.columns.keys()))
+    moved = sum(_times(side.rows, max(kept, partners * (1 + others * shown)))
+                for side, partners, kept, others in ((left, m, l, r), (right, n, r, l)) if not side.public)
     same = {(a, b) for a, b in pairs if a in left.owners and b in right.owners}
-    own = _own(left.rows, right.rows, m, n, l, r) if same and len(left.owners) == len(right.owners) == 1 else None
-    return Known(columns=columns, rows=_least(_plus(*moved), own), owners=_owners(node, left, right, same),
+    own = _own(left.rows, right.rows, m, n, l, r) if same and len(left.owners) == len(right.owners) == 1 else math.inf
+    return Known(columns=columns, rows=min(moved, own), owners=_owners(node, left, right, same),
                  frequencies={agreed: rows for agreed, rows in found.items() if agreed <= columns.keys()})
 
 
 def _own(a: Number, b: Number, m: Number, n: Number, l: int, r: int) -> Number:  # noqa: E741
-    m, n = _least(m, b), _least(n, a)
-    most, padded = _least(_times(a, m), _times(b, n)), _plus(_times(l, a) if l else 0, _times(r, b) if r else 0)
-    if most is None or padded is None or not m or not n:
-        return None
-    return padded + max(0, math.floor(most * (1 - Fraction(l, m) - Fraction(r, n))))
+    m, n = min(m, b), min(n, a)
+    most, padded = min(_times(a, m), _times(b, n)), (a if l else 0) + (b if r else 0)
+    if math.inf in (m, n, most, padded) or not m or not n:
+        return math.inf
+    return padded + max(0, math.floor(most * (1 - l / Fraction(m) - r / Fraction(n))))
 
 
-def _owners(node: Join, left: Known, right: Known, same: set[tuple[str, str]]) -> Some:
+def _owners(node: shapes.Join, left: Known, right: Known, same: set[tuple[str, str]]) -> Some:
     if left.public or right.public:
         kept, side = (node.keep_left, right) if left.public else (node.keep_right, left)
         return frozenset() if kept else side.owners
@@ -276,70 +235,65 @@ def _owners(node: Join, left: Known, right: Known, same: set[tuple[str, str]]) -
     return frozenset(merged.id for merged in made) if whole else frozenset()
 
 
-def _lookup(node: Lookup, columns: Columns, below: Known, listed: Known, meets: Meets) -> Known:
+def _lookup(node: shapes.Lookup, columns: Columns, below: Known, listed: Known, meets: Meets) -> Known:
     """The mark of a row rests on that row, where the list is public; on listed rows of the row's own entities, where every owner
     of these is looked up under an owner of the row. Otherwise a listed row that moves turns the marks of those that agree with
     it: they come or go where one mark is kept, and else change, which counts twice."""
-    told = [(expr.column, column) for expr, column in node.keys if isinstance(expr, Ref)]
+    told = [(expr.column, column) for expr, column in node.keys if isinstance(expr, shapes.Ref)]
     if listed.public or (listed.owners and listed.owners <= {column for ours, column in told if ours in below.owners}):
         return replace(below, columns=columns)
     ours = tuple(ours for ours, _ in told)
     n = below.frequency(ours)
-    if below.public and not below.unlike(ours):
-        n = _least(n, meets(node.input, ours, frozenset(ours)))
-    turned = _times(listed.rows, _times(n, 2 if node.keep is None else 1))
-    return Known(columns=columns, rows=_plus(below.rows, turned), frequencies=below.frequencies)
+    if below.public and n > 1:
+        n = min(n, meets(node.input, ours, frozenset(ours)))
+    turned = _times(listed.rows, n * (2 if node.keep is None else 1))
+    return Known(columns=columns, rows=below.rows + turned, frequencies=below.frequencies)
 
 
-def _union_all(node: UnionAll, columns: Columns, *parts: Known) -> Known:
+def _union_all(node: shapes.UnionAll, columns: Columns, *parts: Known) -> Known:
     """The rows of all parts move, and agree, together. They have owners where these stand in the same places of all parts."""
     sides = [part.named(columns) for part in parts]
-    sums = {agreed: _plus(*(side.frequency(agreed) for side in sides)) for side in sides for agreed in side.frequencies}
-    same = len({side.owners for side in sides}) == 1
-    return Known(columns=columns, rows=_plus(*(side.rows for side in sides)), owners=sides[0].owners if same else frozenset(),
-                 frequencies={agreed: rows for agreed, rows in sums.items() if rows is not None})
+    sums = {agreed: sum(side.frequency(agreed) for side in sides) for side in sides for agreed in side.frequencies}
+    owners = sides[0].owners if len({side.owners for side in sides}) == 1 else frozenset[str]()
+    return Known(columns=columns, rows=sum(side.rows for side in sides), owners=owners, frequencies=sums)
 
 
-def _set_operation(node: SetOperation, columns: Columns, left: Known, right: Known) -> Known:
+def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, right: Known) -> Known:
     """Of a row that stands i times left and j times right there are min(i, j), or max(i - j, 0), or one of these: as many move as
     left and right together. All copies of a row name the same owners. INTERSECT: a row goes as soon as its copies on one side do,
     so it has the owners of both, and no more rows go than on a side that names all these. EXCEPT: whoever takes a row from the
     right side has to take it from the left, or it would come."""
     a, b = left.named(columns), right.named(columns)
-    told, rows, owners = a.told_apart(columns), _plus(a.rows, b.rows), frozenset[str]()
+    told, rows, owners = told_apart(a.columns, columns), a.rows + b.rows, frozenset[str]()
     if node.kind == "intersect" and (a.owners or a.public) and (b.owners or b.public) and a.owners | b.owners <= told.keys():
         owners = a.owners | b.owners
-        rows = _least(rows, *(side.rows for side in (a, b) if side.owners == owners and owners))
+        rows = min([rows, *(side.rows for side in (a, b) if side.owners == owners and owners)])
     if node.kind == "except" and a.owners and (b.public or (b.owners and b.owners <= a.owners)) and a.owners <= told.keys():
         owners, rows = a.owners, a.rows
     return Known(columns=columns, rows=rows, owners=owners, frequencies=_fewest(
         a.kept(told), b.kept(told) if node.kind == "intersect" else {}, {} if node.all else {frozenset(columns): 1}))
 
 
-def _truncate(node: Truncate, columns: Columns, below: Known) -> Known:
-    """Which rows of a value of `owner` stay rests on its own rows, the value and a secret, as rows that tie are equal."""
-    found = _fewest(below.frequencies, {frozenset([node.owner]): node.rows})
-    owned = below.owners == {node.owner} and _in_order(below, node.order or (node.owner,), (node.owner,))
-    return replace(below, frequencies=found) if owned else Known(columns=columns, frequencies=found)
-
-
-def _truncate_keys(node: TruncateKeys, columns: Columns, below: Known) -> Known:
-    """Which rows of a group stay rests on the group alone, so on the same entities where all owners are keys. Otherwise a row
-    that moves changes itself and at most one other, which takes its place or gives it up."""
-    found = _fewest(below.frequencies, {frozenset(node.keys): node.rows})
-    whole = _in_order(below, node.order or node.keys, node.keys)
-    if whole and below.owners and below.owners <= set(node.keys):
+def _truncate(node: shapes.Truncate | shapes.TruncateKeys, columns: Columns, below: Known) -> Known:
+    """Which rows of a group stay rests on the group alone and a secret, as rows that tie are equal; so on the same entities where
+    all owners are keys. Otherwise a row that moves changes itself and at most one other, which takes its place or gives it up,
+    where rows stay by their order; how a `Truncate` spreads them rests on how many there are too."""
+    group = (node.owner,) if isinstance(node, shapes.Truncate) else node.keys
+    found = _fewest(below.frequencies, {frozenset(group): node.rows})
+    whole = _in_order(below, node.order or group, group)
+    if whole and below.owners and below.owners <= set(group):
         return replace(below, frequencies=found)
-    return Known(columns=columns, rows=_times(2, below.rows) if whole else None, frequencies=found)
+    first = whole and isinstance(node, shapes.TruncateKeys)
+    return Known(columns=columns, rows=2 * below.rows if first else math.inf, frequencies=found)
 
 
-def _numbers(node: Numbers, columns: Columns, below: Known) -> Known:
+def _numbers(node: shapes.Numbers, columns: Columns, below: Known) -> Known:
     """A value of n rows stands with the numbers 1 to n: as many rows move as below, and stand for nobody."""
-    found = _fewest(below.kept(below.told_apart(node.keys)), {frozenset(columns): 1})
+    found = _fewest(below.kept(told_apart(below.columns, node.keys)), {frozenset(columns): 1})
     return Known(columns=columns, rows=below.rows, frequencies=found)
 
 
-def _window(node: Window, columns: Columns, below: Known) -> Known:
+def _window(node: shapes.Window, columns: Columns, below: Known) -> Known:
     """What a row shows rests on its partition. (1) One of the same entities, or of one row: it goes with them. Otherwise let one
     row move at a time. (2) A partition of m rows at most: m go, m - 1 come. (3) Each function looks f rows back and g ahead: the
     f rows after it and the g before it show something else, which counts twice."""
@@ -349,66 +303,42 @@ def _window(node: Window, columns: Columns, below: Known) -> Known:
         return Known(columns=columns, frequencies=found)
     if (below.owners and below.owners <= set(node.partition)) or below.unlike(node.partition):
         return replace(below, columns=columns, frequencies=found)
-    m, reaches = below.frequency(node.partition), [_reach(part) for part in node.functions]
-    back, ahead = ([part[side] for part in reaches] for side in (0, 1))
-    seen = None if None in (*back, *ahead) else 1 + 2 * (max(filter(None, back), default=0) + max(filter(None, ahead), default=0))
-    return Known(columns=columns, frequencies=found, rows=_times(below.rows, _least(seen, None if m is None else 2 * m - 1)))
+    back, ahead = (max(ends) for ends in zip(*map(reach, node.functions), strict=True))
+    most = min(1 + 2 * (back + ahead), 2 * below.frequency(node.partition) - 1)
+    return Known(columns=columns, frequencies=found, rows=_times(below.rows, most))
 
 
-def _reach(part: Over) -> tuple[Number, Number]:
-    """How many rows before and after it a row looks at."""
-    if part.function in ("lag", "lead"):
-        return (part.number, 0) if part.function == "lag" else (0, part.number)
-    if part.function in ("row_number", "rank", "dense_rank", "ntile") or not part.frame.rows:
-        return None, None
-    start, end = part.frame.start, part.frame.end
-    return None if start is None else max(0, -start), None if end is None else max(0, end)
-
-
-def _contributions(node: Contributions | Norms, columns: Columns, below: Known) -> Known:
-    """What is made of one entity's own rows: no more than these, and one for each value of all keys."""
-    keys = node.keys if isinstance(node, Contributions) else ()
-    owned = below.owners == {node.owner} and bool(below.told_apart([node.owner]))
-    return Known(columns=columns, rows=below.rows if owned else None, owners=below.owners if owned else frozenset(),
-                 frequencies={frozenset((node.owner, *keys)): 1})
-
-
-def _clip(node: Clip, columns: Columns, below: Known) -> Known:
+def _clip(node: shapes.Clip, columns: Columns, below: Known) -> Known:
     """The vector of each entity is scaled, by a factor that its own rows decide; its name is no part of it."""
     kept = below.kept({name: name for name in columns if name not in node.columns})
     if below.owners != {node.owner}:
         return Known(columns=columns, frequencies=kept)
-    return replace(below, columns=columns, frequencies=kept, norm=Norm(order=node.order, bound=node.bound, columns=node.columns))
+    norm = shapes.Norm(order=node.order, bound=node.bound, columns=node.columns)
+    return replace(below, columns=columns, frequencies=kept, norm=norm)
 
 
 RULES: Mapping[type, Callable[..., Known]] = {
-    Scan: _scan, Constants: _constants, Filter: _filter, Project: _project, Distinct: _distinct, GroupBy: _group_by, Join: _join,
-    Lookup: _lookup, UnionAll: _union_all, SetOperation: _set_operation, Truncate: _truncate, TruncateKeys: _truncate_keys,
-    Numbers: _numbers, Window: _window, Contributions: _contributions, Norms: _contributions, Clip: _clip}
+    shapes.Scan: _scan, shapes.Constants: _constants, shapes.Filter: _filter, shapes.Project: _project, shapes.Join: _join,
+    shapes.GroupBy: _group_by, shapes.Distinct: _group_by, shapes.Contributions: _group_by, shapes.Norms: _group_by,
+    shapes.Lookup: _lookup, shapes.UnionAll: _union_all, shapes.SetOperation: _set_operation, shapes.Window: _window,
+    shapes.Truncate: _truncate, shapes.TruncateKeys: _truncate, shapes.Numbers: _numbers, shapes.Clip: _clip}
 
 
 def _in_order(below: Known, order: Iterable[str], grouped: Iterable[str]) -> bool:
     """Whether rows of a group that an order does not tell apart are equal in every column; zeros of two signs are not."""
     ordered, groups = set(order), set(grouped)
-    equal = {name for name in groups if below.columns[name].type is not Type.DOUBLE}
+    equal = {name for name in groups if below.columns[name].type is not shapes.Type.DOUBLE}
     return below.columns.keys() <= ordered | equal or below.unlike(ordered | groups)
 
 
-# -- numbers, None where one is not known
-
-
-def _least(*numbers: Number) -> Number:
-    return min((number for number in numbers if number is not None), default=None)
-
-
-def _plus(*numbers: Number) -> Number:
-    return None if None in numbers else sum(number or 0 for number in numbers)
+# -- numbers
 
 
 def _times(x: Number, y: Number) -> Number:
-    return None if x is None or y is None else x * y
+    """What has no bound has none nought times."""
+    return math.inf if math.inf in (x, y) else x * y
 
 
-def _fewest(*given: Mapping[Some, int]) -> dict[Some, int]:
+def _fewest(*given: Mapping[Some, Number]) -> dict[Some, Number]:
     """Frequencies that all hold."""
     return {agreed: min(part[agreed] for part in given if agreed in part) for every in given for agreed in every}

@@ -84,12 +84,12 @@ def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[in
         yield f"{type(node).__name__}: columns"
     for agreed, rows in node.caps.items():
         most = derived.frequency(agreed)
-        if most is None or most > rows or not agreed <= derived.columns.keys():
+        if not most <= rows or not agreed <= derived.columns.keys():
             yield f"{type(node).__name__}: {rows} rows agree on {sorted(agreed)}, derived {most}"
 
 
 def _stronger(claimed: Stability, derived: Known) -> Iterator[str]:
-    if claimed.rows is not None and (derived.rows is None or claimed.rows < derived.rows):
+    if claimed.rows is not None and not derived.rows <= claimed.rows:
         yield f"{claimed.rows} rows, derived {derived.rows}"
     if claimed.public and not derived.public:
         yield "public"
@@ -105,7 +105,7 @@ def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
     if len(claimed.summands) != len(derived.sums):
         yield "summands"
     for given, (l1, l2) in zip(claimed.summands, derived.sums, strict=False):
-        if (given.l1 is not None and (l1 is None or given.l1 < l1)) or l2 is None or given.l2 < l2:
+        if not (given.l1 is None or l1 <= given.l1) or not l2 <= given.l2:
             yield f"{given}, derived {l1}, {l2}"
     if claimed.apart and not derived.apart:
         yield "apart"

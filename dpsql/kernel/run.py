@@ -2,8 +2,8 @@
 
 1. Nothing leaves but a release.
 2. Check, charge, look, add noise, store, release: in that order. A charge is never taken back.
-3. Believe no caller: the certificate and the cost of a request are derived again from the plan in it, and what operators claim
-   of that plan is borne out by `checker` or not gone by.
+3. Believe no caller: a request is copied (`taken`), its certificate and its cost are derived again from the plan in the copy, and
+   what operators claim of that plan is borne out by `checker` or not gone by.
 4. After the charge, every fault becomes the same `Incident`: its text, its type and its cause tell nothing.
 """
 
@@ -22,6 +22,7 @@ from dpsql.extensions.asking import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
+from dpsql.kernel.taken import taken
 from dpsql.measurements import Release, Request, plans_of
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
@@ -36,6 +37,7 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import Tally
 
 Script: TypeAlias = Generator[Request, Any, Any]
+
 
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
@@ -66,11 +68,11 @@ class Kernel:
         What is known before the charge is checked before it: `views`, the relations that are asked about, and the first request.
 
         Raises ledger.Refused where a limit would be passed, Closed and Busy where too many of the account failed or run,
-        claims.Disagreement where what is claimed does not hold (nothing was read or recorded then); Incident where anything
-        fails after the charge.
+        claims.Disagreement where what is claimed does not hold, TypeError or ValueError where the first request is none (nothing
+        was read or recorded then); Incident where anything fails after the charge.
         """
         for view in views:
-            self._claims.relation(view)
+            self._claims.relation(taken(view))
         script = self._begun(script)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents)
@@ -97,7 +99,7 @@ class Kernel:
 
     def _begun(self, script: Script) -> Script:
         """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
-        when it is served.
+        when it is served: there its certificates are derived again, so that nothing which happened in between is believed.
         """
         begun: Request | Exception
         try:
@@ -105,6 +107,7 @@ class Kernel:
         except Exception as fault:  # its end too
             begun = fault
         if not isinstance(begun, Exception):
+            begun = taken(begun)
             try:
                 self._certificates(begun)
             except Error:
@@ -116,13 +119,13 @@ class Kernel:
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
         try:
-            request = next(script)
+            request = taken(next(script))
             while True:
                 certificates = self._certificates(request)
                 spent += request.cost(*certificates)
                 if not cost.covers(spent):
                     raise RuntimeError("a script asks for more than was charged")
-                request = script.send(self._look(request, certificates, context))
+                request = taken(script.send(self._look(request, certificates, context)))
         except StopIteration as done:
             return done.value
 
@@ -137,15 +140,15 @@ class Kernel:
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
         if isinstance(plan, JoinSum):
-            for relation in taken_apart(plan.input, self).relations:
+            for relation in taken_apart(plan.input, self._publics).relations:
                 self._claims.relation(relation.node, rows=relation.moved)
         return certificate
 
     def _certify(self, plan: Summary) -> Certificate:
         if isinstance(plan, Tally):
-            return certify(plan, self)
+            return certify(plan, self._publics)
         _ = plan.fields
-        below = stability(plan.input, self)
+        below = stability(plan.input, self._publics)
         if below.rows is None and not isinstance(plan, Shares | Arcs | JoinSum):
             raise Unbounded(plan, below)
         return Certificate(below=below, summands=())
@@ -155,7 +158,7 @@ class Kernel:
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       content=self._content, public=self, solvers=self._solvers)
+                       content=self._content, public=self._publics, solvers=self._solvers)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""

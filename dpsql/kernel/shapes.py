@@ -16,9 +16,10 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from dpsql.plan.expr import printing
 from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP
 from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, conjuncts, walk
-from dpsql.plan.node import Field, Node
+from dpsql.plan.node import Field, Node, Norm
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -48,10 +49,15 @@ from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Frame, Over, Window
 from dpsql.types import Type
 
+__all__ = [  # of what is defined elsewhere: the classes that `checker` has rules for
+    "Clip", "Clipped", "Constants", "Contributions", "Distinct", "Filter", "GroupBy", "Join", "Lookup", "Node", "Norm", "Norms",
+    "Numbers", "Project", "Ref", "Scan", "SetOperation", "Summand", "Tally", "Truncate", "TruncateKeys", "Type", "UnionAll",
+    "Window"]
 NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")
 PLACES, SHIFTS, ENDS = ("row_number", "rank", "dense_rank", "ntile"), ("lag", "lead"), ("first_value", "last_value")
 LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
+FLOATING = ("FLOAT", "DOUBLE")
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
@@ -155,6 +161,40 @@ def _read(node: Scan) -> Iterator[tuple[str, Column]]:
             yield owner, Column(type=way.type)
 
 
+def keys_of(node: Scan) -> Iterator[frozenset[str]]:
+    """The keys of a table, as they are read: no two rows agree on all columns of one.
+
+    They are those keys of the database of which no column is ever NULL; an owner is not. (A floating column is called nullable
+    for its NaN, which is a value of a key as any other: the catalog tells keys by what the database says of NULL.)
+    """
+    names = {name: column for column, name in node.columns}
+    absent = {name for name, column in node.table.columns.items() if column.nullable and column.sql_type.upper() not in FLOATING}
+    for key in node.table.unique:
+        if key <= names.keys() and not any(name in absent and names[name] not in node.owners for name in key):
+            yield frozenset(names[name] for name in key)
+    for owner, way in zip(node.owners, node.table.owners, strict=True):
+        if not way.steps and {way.column} in node.table.unique:
+            yield frozenset([owner])
+
+
+def told_apart(columns: Columns, of: Iterable[str]) -> dict[str, str]:
+    """Those of some columns whose values stay different where rows are grouped, each as its own name."""
+    return {name: name for name in of if (kind := columns[name].type) is Type.DOUBLE or printing.settled("", kind) == ""}
+
+
+Grouping: TypeAlias = GroupBy | Distinct | Contributions | Norms
+
+
+def grouping(node: Grouping, columns: Columns) -> tuple[tuple[str, ...], bool]:
+    """The columns that rows are grouped by, and whether a group shows more of its rows than these."""
+    match node:
+        case Distinct():
+            return tuple(columns), False
+        case GroupBy():
+            return node.keys, bool(node.folds)
+    return (node.owner, *(node.keys if isinstance(node, Contributions) else ())), True
+
+
 def _joined(node: Join, left: Columns, right: Columns) -> Iterator[tuple[str, Column]]:
     require(all(map(is_flag, (node.keep_left, node.keep_right, node.bare))) and not left.keys() & right.keys())
     require(not node.bare or node.keep_left is not node.keep_right)
@@ -251,6 +291,14 @@ def _shown(part: Over, below: Columns) -> Column:
     return _hull([below[_there(part.column)], below[_there(part.otherwise or part.column)]])
 
 
+def reach(part: Over) -> tuple[float, float]:
+    """How many rows before and after it a row looks at."""
+    if part.function in SHIFTS:
+        return (part.number, 0) if part.function == "lag" else (0, part.number)
+    start, end = (part.frame.start, part.frame.end) if part.function not in PLACES and part.frame.rows else (None, None)
+    return math.inf if start is None else max(0, -start), math.inf if end is None else max(0, end)
+
+
 def size(part: Summand, below: Columns) -> int:
     """The most that one row adds to a sum, over all components: of moments, the power of the range that they add up to.
 
@@ -289,7 +337,6 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 def check_summary(plan: Node, below: Columns) -> None:
     """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
-    require(not isinstance(plan, Tally) or plan.in_engine is False)
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -298,7 +345,6 @@ def check_summary(plan: Node, below: Columns) -> None:
                 size(part, below)
             if isinstance(part, Quantizer):
                 ends_of(part)
-    require(not isinstance(plan, Tally) or is_flag(plan.in_engine))
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
     require(getattr(plan, "in_engine", False) is False)  # what is fetched has no key that no client could read

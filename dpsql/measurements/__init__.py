@@ -29,11 +29,16 @@ from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
 from dpsql.plan.operators.summary import Summary
+from dpsql.workload.blocks import Block
 
 Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
                       SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees | Partition | Tree)
 MEASUREMENTS = frozenset(get_args(Request))
 """The classes, of which the kernel takes no other and no subclass: what is charged and released is what their files say."""
+
+VALUES = frozenset({Form, Within, Scarce, Joined, Segment, Target, Axis, Numbered, Block, Rising, DiscreteLaplace,
+                    DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
+"""The classes of what stands in their fields, besides plans and plain values; exact ones too."""
 
 
 def plans_of(request: Request) -> tuple[Summary, ...]:

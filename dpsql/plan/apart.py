@@ -104,7 +104,8 @@ class Apart:
             same = [_equal(named[variable], node, column, relation.node)
                     for variable, column in relation.columns.items() if variable in named]
             condition = all_of(same)
-            assert condition is not None
+            if condition is None:
+                raise ValueError("the relations of a component share variables")
             node, named = Join(left=node, right=relation.node, condition=condition), {**relation.columns, **named}
         inside = all_of([condition for read, condition in self.conditions if read <= component])
         node = node if inside is None else Filter(input=node, condition=inside)

@@ -119,7 +119,8 @@ class _Search:
             if len(component) == 1:
                 found *= self._seen(min(component), self._apart.boundary(component))
             else:
-                assert self._multiplicity is not None
+                if self._multiplicity is None:
+                    raise ValueError("how often the rows of a component meet is counted")
                 found *= self._multiplicity(component)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.accounting.cost import amount
+from dpsql.accounting.reports import amount
 from dpsql.explain import Expected, Explanation, Measurement, steps
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost, amount
+from dpsql.accounting.cost import Cost
 from dpsql.accounting.purse import purses
+from dpsql.accounting.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.convert import delta_of, rho_of
+from dpsql.accounting.convert import delta_of, limit, rho_of
 from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.filter import Limit, limit
+from dpsql.accounting.filter import Limit
 from dpsql.accounting.purse import purse
 from dpsql.catalog.price import Price, price
 

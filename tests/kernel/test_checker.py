@@ -21,8 +21,8 @@ from laws.family import ENTITIES, Family, catalog, nodes, shown
 from laws.faults import FAULTS as PLANTED
 from laws.random_plans import Builder
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
-from dpsql.accounting.filter import limit
 from dpsql.catalog.model import Table
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
@@ -504,6 +504,14 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
                  Shares(input=view, owners=("nowhere",), summand=Count())):
         with pytest.raises(shapes.Malformed):
             checker.check(plan, meets)
+
+
+@pytest.mark.parametrize("number", [float("nan"), -1, -float("inf")])
+def test_a_bound_that_is_no_number_is_none(number: float) -> None:
+    """NaN is below no claim, so that it would bear out all of them."""
+    for given in ({"rows": number, "frequencies": {}}, {"frequencies": {frozenset(["a"]): number}}):
+        with pytest.raises(shapes.Malformed):
+            checker.Known(columns={}, **given)  # type: ignore[arg-type]
 
 
 # -- independence

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.filter import Limit, limit
+from dpsql.accounting.filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside

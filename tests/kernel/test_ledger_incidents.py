@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
-from dpsql.accounting.filter import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel import ledger as module
@@ -243,7 +243,7 @@ COMMON = """
 import os, sys, time
 from fractions import Fraction
 from dpsql.accounting.cost import pure
-from dpsql.accounting.filter import limit
+from dpsql.accounting.convert import limit
 from dpsql.catalog.price import price
 from dpsql.kernel import ledger as module
 from dpsql.kernel.ledger import Account, Busy, Closed, Ledger

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import Charge, pure
-from dpsql.accounting.filter import limit
 from dpsql.catalog.price import price
 from dpsql.kernel import ledger as module
 from dpsql.kernel.ledger import Account, Ledger
@@ -23,7 +23,7 @@ COMMON = """
 import os, sys, time
 from fractions import Fraction
 from dpsql.accounting.cost import pure
-from dpsql.accounting.filter import limit
+from dpsql.accounting.convert import limit
 from dpsql.catalog.price import price
 from dpsql.kernel.ledger import Account, Ledger, Refused
 

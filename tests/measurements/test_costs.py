@@ -14,8 +14,8 @@ import duckdb
 import pytest
 from worlds import POLICY, world
 
+from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.accounting.filter import limit
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy

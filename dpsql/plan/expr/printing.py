@@ -96,7 +96,8 @@ def cast(printed: str, target: str, carrier: Type) -> str:
     tried = f"TRY_CAST({printed} AS {target})"
     if target == carrier.value:
         return tried
-    assert target in CARRIER or target.startswith("DECIMAL(")
+    if target not in CARRIER and not target.startswith("DECIMAL("):
+        raise ValueError("a cast is to a type of the engine")
     return f"CAST({tried} AS {carrier.value})"
 
 

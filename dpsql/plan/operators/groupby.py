@@ -68,7 +68,8 @@ def fold_sql(part: Fold, name: str, kind: Type, over: str = "") -> str:
         total = f"SUM({name}){over}"
         return _mean(total, f"COUNT({name}){over}", "1.0") if part.function == "avg" else (
             f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)")
-    assert part.grid is not None
+    if part.grid is None:
+        raise InvalidPlan("numbers that are not whole are added up on a grid")
     cell = part.grid.to_sql(name, kind)
     inverse = repr(float(1 / part.grid.step))
     return _mean(f"SUM({cell}){over}", f"COUNT({cell}){over}", inverse) if part.function == "avg" else (

@@ -7,7 +7,7 @@ bound, and to see that it is enough to group their rows by entity alone, which t
 from __future__ import annotations
 
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Printing, columns_of
+from dpsql.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.summands import Clipped
@@ -34,7 +34,8 @@ def in_two_parts(plan: Tally, rows: str, printing: Printing) -> str:
     to 64 bits, before the totals are added up and held again, moves no total by more.
     """
     clip, given = plan.input, plan.input.inputs[0]
-    assert isinstance(clip, Clip) and isinstance(given, Contributions)
+    if not isinstance(clip, Clip) or not isinstance(given, Contributions):
+        raise InvalidPlan("only sums of clipped contributions are parted")
     small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
     by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, SATURATION, printing)
     scaled = clip.render((given.render((large,), printing),), printing)

@@ -293,7 +293,8 @@ def over_facts(part: Over, env: Mapping[str, Facts], most: int | None) -> Facts:
     if part.function in FOLDS:
         sizes = [size for size in (most, part.frame.most) if size is not None]
         return fold_facts(part, below, most=min(sizes, default=None), empty=part.frame.empty)
-    assert below is not None
+    if below is None:
+        raise InvalidPlan(f"{part.function} shows a column")
     if part.function in ENDS:
         return replace(below, nullable=below.nullable or part.frame.empty)
     if part.otherwise is None:

@@ -1,0 +1,116 @@
+"""Check, charge, look, add noise, store, release: seen from outside, and faults planted in the order are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpsql.accounting.cost import Cost, pure
+from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.kernel import run as kernel_run
+from dpsql.kernel.ledger import Account
+from dpsql.kernel.run import Kernel
+from dpsql.measurements import DiscreteLaplace, Measure
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.tally import Tally
+from dpsql.types import Type
+
+TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
+              columns={"id": Column(name="id", type=Type.BIGINT, sql_type="BIGINT", nullable=False)})
+PLAN = Tally(input=Scan(table=TABLE, columns=(("a", "id"),), owners=("a",)), keys=(), summands=(Count(),))
+ASKED = Measure(plan=PLAN, cells=((),), noises=(DiscreteLaplace(scale=1.0),))
+WHOLE = ["charge", "read", "noise", "store"]
+
+
+class Seen:
+    """A reader, a ledger and a source of noise that write down when they are asked."""
+
+    salt, version = 1, "v"
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def rows(self, sql: str) -> list[tuple[int]]:
+        self.events.append("read")
+        return [(40,)]
+
+    def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+        self.events.append("noise")
+        return [value + 2 for value in values]
+
+    def charge(self, *given: Any, **terms: Any) -> int:
+        self.events.append("charge")
+        return 1
+
+    def answer(self, seq: int, body: str) -> None:
+        self.events.append("store")
+
+    def incident(self, seq: int) -> None:
+        self.events.append("incident")
+
+
+def served(requests: int = 1) -> tuple[list[str], Any]:
+    """What happened, and what was released."""
+    def script() -> Generator[Any, Any, Any]:
+        for _ in range(requests):
+            released = yield ASKED
+        return released.totals[0][0][0]
+
+    seen = Seen()
+    kernel: Any = Kernel(seen, seen, seen)  # type: ignore[arg-type]
+    try:
+        found = kernel.run(script(), cost=pure(Fraction(1)), account=Account(budget="b", analyst="a"), limits={}, digest="d",
+                           sql="SELECT", encode=str)
+    except Exception as fault:
+        found = type(fault).__name__
+    return seen.events, found
+
+
+def keeps_order() -> bool:
+    return served() == (WHOLE, 42) and served(2) == ([*WHOLE[:3], "incident"], "Incident")
+
+
+@dataclass(frozen=True)
+class Fault:
+    what: str
+    plant: Callable[[pytest.MonkeyPatch], None]
+
+
+def _charged_late(patch: pytest.MonkeyPatch) -> None:
+    def run(self: Any, script: Any, *, cost: Cost, encode: Any, **terms: Any) -> Any:
+        answer = self._serve(script, cost)
+        self._ledger.answer(self._ledger.charge(), encode(answer))
+        return answer
+
+    patch.setattr(Kernel, "run", run)
+
+
+def _stored_never(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Seen, "answer", lambda self, seq, body: None)
+
+
+FAULTS = (
+    Fault("a charge after the look", _charged_late),
+    Fault("noise is not added", lambda patch: patch.setattr("dpsql.measurements.measure.added", lambda exact, noise, source: exact)),
+    Fault("an answer is missing in the ledger", _stored_never),
+    Fault("a second request that nobody paid for is served", lambda patch: patch.setattr(Cost, "covers", lambda self, spent: True)),
+    Fault("a request is charged for by half", lambda patch: patch.setattr(Measure, "cost", lambda self, *given: pure(Fraction(1, 2)))),
+    Fault("a fault after the charge is told", lambda patch: patch.setattr(kernel_run, "Incident", ValueError)),
+    Fault("the plan of another table is read first", lambda patch: patch.setattr(
+        Kernel, "_begun", lambda self, script: [self._reader.rows("people"), script][1])),
+)
+
+
+def test_the_order_is_kept() -> None:
+    assert keeps_order()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what.replace(" ", "-"))
+def test_a_planted_fault_in_the_order_is_seen(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.plant(monkeypatch)
+    assert not keeps_order()

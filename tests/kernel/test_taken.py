@@ -1,0 +1,301 @@
+"""The kernel takes a request of exact classes only, as a copy: whatever is forged in it is refused before a charge, or dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator, Iterator
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql.accounting.cost import pure
+from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.kernel import shapes
+from dpsql.kernel.ledger import Account
+from dpsql.kernel.run import Kernel
+from dpsql.kernel.taken import HANDED, MADE, taken
+from dpsql.measurements import (
+    MEASUREMENTS,
+    VALUES,
+    Above,
+    Axis,
+    Balance,
+    Blocks,
+    Degrees,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Failing,
+    Form,
+    GaussianThreshold,
+    Joined,
+    Keys,
+    Level,
+    Measure,
+    Numbered,
+    Partition,
+    Race,
+    Recursive,
+    Removed,
+    Rising,
+    Scarce,
+    Segment,
+    Select,
+    Slack,
+    Smooth,
+    SmoothSum,
+    Student,
+    Target,
+    Threshold,
+    Tree,
+    TruncatedGeometric,
+    Vote,
+    Within,
+)
+from dpsql.plan.expr.nodes import Literal
+from dpsql.plan.operators.arcs import Arcs
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.types import Type
+from dpsql.workload.blocks import Block
+from dpsql.workload.factors import Identity
+
+GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
+TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=Type.BIGINT, sql_type="BIGINT")},
+              owners=(OwnerPath(column="a", type=Type.BIGINT, steps=()),))
+VIEW = Truncate(rows=2, owner="o", order=("a",), input=Filter(
+    input=Scan(table=TABLE, columns=(("a", "a"),), owners=("o",)), condition=Literal(value=True, type=Type.BOOLEAN)))
+TALLY = Tally(input=VIEW, keys=("a",), summands=(Count(), GridSum(column="a", grid=GRID), Moments(column="a", grid=GRID, degree=2)))
+RANKS = Ranks(input=VIEW, keys=(), column="a", grid=GRID)
+SHARES = Shares(input=VIEW, owners=("o",), summand=Count())
+LAPLACE, GAUSSIAN = DiscreteLaplace(scale=3.0), DiscreteGaussian(sigma=2.0)
+HALF, TARGET = Fraction(1, 2), Target(fraction=Fraction(1, 2), offset=1)
+TESTS = (Within(plan=TALLY, cells=((1,),), forms=(Form(at=0, sign=1, constants=(3,)),)),
+         Scarce(plan=Multiplicities(input=VIEW, keys=(), column="a"), cells=((),), first=(1,), last=(4,)),
+         Joined(plan=SHARES, level=2, first=0, last=9))
+LEVELS: dict[str, Any] = {"plan": SHARES, "levels": (1, 2), "noises": (LAPLACE, GAUSSIAN)}
+HONEST: dict[str, Any] = {type(made).__name__: made for made in (
+    Measure(plan=TALLY, cells=((1,), (None,)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
+    Select(plan=RANKS, cells=((),), segments=((Segment(low=0, high=9, target=TARGET),),), scale=2.0, flip=True),
+    Smooth(plan=RANKS, cells=((),), target=TARGET, epsilon=HALF, delta=Fraction(1, 10**6), epsilon_size=HALF),
+    Threshold(plan=TALLY, limits=(3,), scale_limit=2.0, scale_query=4.0),
+    Keys(plan=TALLY, rule=TruncatedGeometric(epsilon=HALF, delta=Fraction(1, 10**6))),
+    Race(**LEVELS, penalties=(1, 2)), Balance(**LEVELS, handicaps=(0, 1), scale=2.0),
+    Removed(**LEVELS, handicaps=(0, 1), scale=2.0), Recursive(**LEVELS, scale=2.0, shift=1),
+    Slack(tests=TESTS, noise=LAPLACE), SmoothSum(plan=JoinSum(input=VIEW, summand=Count()), residual=True,
+                                                 noise=Student(epsilon=HALF, beta=0.01), epsilon_size=HALF),
+    Failing(tests=TESTS, most=2, limits=(1, 2), scale_limit=2.0, scale_query=4.0),
+    Above(plan=TALLY, steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
+    Vote(plan=TALLY, low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
+    Blocks(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
+           blocks=(Block(axes=(0,), factors=(Identity(3),), scale=2.0),)),
+    Level(plan=SHARES, levels=(1, 2), handicaps=(0, 1), scale=2.0),
+    Degrees(plan=Arcs(input=VIEW, tail="a", head="o", mutual=True), most=4, way="flow", noise=LAPLACE),
+    Partition(view=VIEW, axis=Numbered(column="a", values=(0, 1), numbers=(0, 1)), summand=Count(), scale=2.0, handicaps=(1, 1)),
+    Tree(view=VIEW, axes=(Numbered(column="a", values=(0, 1), numbers=(0, 1)),), scale=2.0, decay=4, leaf=GAUSSIAN),
+)} | {"Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
+
+
+# -- planting
+
+
+def made_of(kind: type, fields: dict[str, Any]) -> Any:
+    """A value of which its class was not told."""
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+
+
+class Whole(int):
+    def __le__(self, other: object) -> bool:
+        return True
+
+
+class Real(float):
+    def __gt__(self, other: object) -> bool:
+        return True
+
+
+class Text(str):
+    pass
+
+
+class Listed(tuple[Any, ...]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+class Ratio(Fraction):
+    def __add__(self, other: Any) -> Any:
+        return Fraction(0)
+
+
+def impostors(value: Any) -> list[Any]:
+    """What passes for a value, and may do as it likes."""
+    match value:
+        case bool() | None:
+            return [Whole(bool(value)), np.bool_(bool(value)), object()]
+        case Type() | Table():
+            return [SimpleNamespace(name="people", value="BIGINT", public=True, columns={}, unique=(), owners=()), Text("BIGINT")]
+        case int():
+            return [Whole(value), np.array(value), object()]
+        case float():
+            return [Real(value), np.array(value), lambda: value]
+        case str():
+            return [Text(value), [value]]
+        case Fraction():
+            zero = Fraction(value)
+            zero._numerator = Whole(0)  # type: ignore[attr-defined]
+            return [Ratio(value), zero]
+        case tuple():
+            return [Listed(value), list(value), iter(value), dict(enumerate(value))]
+    cheap = type("Forged", (type(value),), {"cost": lambda self, *given: pure(Fraction(0)), "__slots__": ()})
+    fields = fields_of(value) if dataclasses.is_dataclass(value) else {}
+    return [made_of(cheap, fields), SimpleNamespace(**fields)]
+
+
+def planted(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """A value with an impostor in the place of each of its parts, and of itself."""
+    for number, impostor in enumerate(impostors(value)):
+        yield f"{path}: {type(impostor).__name__} {number}", impostor
+    if isinstance(value, tuple):
+        for i, part in enumerate(value):
+            for told, wrong in planted(part, f"{path}[{i}]"):
+                yield told, (*value[:i], wrong, *value[i + 1:])
+    elif dataclasses.is_dataclass(value) and type(value) in MADE:
+        for name, part in fields_of(value).items():
+            for told, wrong in planted(part, f"{path}.{name}"):
+                yield told, made_of(type(value), {**fields_of(value), name: wrong})
+
+
+WRONG = {told: wrong for name, made in HONEST.items() for told, wrong in planted(made, name)}
+PLACES = {told.partition(":")[0] for told in WRONG}
+
+
+# -- refused before the charge
+
+
+class Untouched:
+    """A reader and a ledger that nothing may be asked of."""
+
+    salt, version = 1, "v"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} is used")
+
+
+def run(request: Any) -> Any:
+    def script() -> Generator[Any, Any, Any]:
+        return (yield request)
+
+    return Kernel(Untouched(), Untouched()).run(  # type: ignore[arg-type]
+        script(), cost=pure(Fraction(1)), account=Account(budget="b", analyst="a"), limits={}, digest="d", sql="SELECT", encode=str)
+
+
+def test_every_class_of_a_request_is_among_the_honest_ones() -> None:
+    found = set[type]()
+
+    def walk(value: Any) -> None:
+        found.add(type(value))
+        for part in value if isinstance(value, tuple) else fields_of(value).values() if type(value) in MADE else ():
+            walk(part)
+
+    for made in HONEST.values():
+        walk(made)
+    assert found >= MEASUREMENTS | VALUES
+    assert len(PLACES) > 350, len(PLACES)
+    print(f"{len(WRONG)} values planted in {len(PLACES)} places of {len(HONEST)} requests")
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_request_is_copied(name: str) -> None:
+    request = HONEST[name]
+    copy = taken(request)
+    assert copy == request and copy is not request and type(copy) is type(request)
+    assert all(mine is not theirs for mine, theirs in zip(copy.plans, request.plans, strict=True))
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_impostor_in_any_place_is_refused_before_the_charge(name: str) -> None:
+    tried = 0
+    for told, wrong in planted(HONEST[name], name):
+        with pytest.raises((TypeError, ValueError, shapes.Malformed)):
+            run(wrong)
+            pytest.fail(told)
+        tried += 1
+    assert tried > 30
+
+
+@pytest.mark.parametrize("kind", sorted(MADE | HANDED, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+def test_no_subclass_of_what_a_request_is_made_of_is_taken(kind: type) -> None:
+    if kind is Type:
+        pytest.skip("an enumeration with members has no subclasses")
+    cheap = made_of(type("Forged", (kind,), {"__abstractmethods__": frozenset()}), {})
+    for request in (cheap, made_of(Measure, {"plan": cheap, "cells": (), "noises": ()}),
+                    made_of(Slack, {"tests": (cheap,), "noise": LAPLACE, "together": False}),
+                    made_of(Measure, {"plan": made_of(Tally, {**fields_of(TALLY), "input": cheap}), "cells": (), "noises": ()})):
+        with pytest.raises((TypeError, ValueError, shapes.Malformed)):
+            run(request)
+
+
+# -- what is not refused is not gone by
+
+
+def test_what_a_class_remembers_is_forgotten() -> None:
+    """A `cached_property` that is planted would be printed: here a truncation that ranks by something else."""
+    plan = dataclasses.replace(VIEW)
+    vars(plan)["fields"], vars(plan)["caps"], vars(plan)["ranking"] = (), {frozenset(): 1}, "nothing"
+    request = dataclasses.replace(HONEST["Measure"], plan=dataclasses.replace(TALLY, input=plan))
+    copy = taken(request).plan.input
+    assert type(copy) is Truncate and not {"fields", "caps", "ranking"} & vars(copy).keys()
+
+
+FORGED: dict[str, Callable[[Any], None]] = {
+    "a noise": lambda request: object.__setattr__(request.noises[0], "scale", 1e-300),
+    "a limit of rows": lambda request: object.__setattr__(request.plan.input, "rows", 10**9),
+    "a summand": lambda request: object.__setattr__(request.plan, "summands", (Count(),)),
+    "a grid": lambda request: object.__setattr__(request.plan.summands[1].grid, "high", 1e12),
+    "a step": lambda request: setattr(request.plan.summands[1].grid.step, "_denominator", 10**12),
+    "a condition": lambda request: object.__setattr__(request.plan.input.input.condition, "value", False),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_what_is_forged_later_does_not_change_the_copy(forge: Callable[[Any], None]) -> None:
+    request = taken(HONEST["Measure"])  # so that others see nothing of it
+    copy = taken(request)
+    assert copy == HONEST["Measure"]
+    forge(request)
+    assert copy == HONEST["Measure"] != request
+
+
+def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
+    for name, numbers in (("Partition", (0, 5)), ("Partition", (0,)), ("Partition", (0.0, 1.0))):
+        axis = made_of(Numbered, {**fields_of(HONEST[name].axis), "numbers": numbers})
+        with pytest.raises(ValueError):
+            run(made_of(Partition, {**fields_of(HONEST[name]), "axis": axis}))
+
+
+def test_what_was_one_object_is_one_again() -> None:
+    """What several tests of one plan cost rests on that; and plans that were two stay two."""
+    both = Slack(tests=(TESTS[0], dataclasses.replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
+    one, other = taken(both).plans
+    assert one is other
+    apart = dataclasses.replace(both, tests=(TESTS[0], dataclasses.replace(TESTS[0], plan=dataclasses.replace(TALLY))))
+    one, other = taken(apart).plans
+    assert one == other and one is not other
