@@ -14,6 +14,7 @@ from dpsql.extensions.program import Door, Point, Program, numbers
 from dpsql.plan.operators.shares import EXACT_FLOW, UNIT
 
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
+CUT_ROWS = 100_000  # and more than these first to one that looks at a few of them
 
 
 def linear(rows: Owned, level: int, small: Reduced, allowed: int, doors: Sequence[Door] | None = None) -> Certified:
@@ -59,6 +60,7 @@ def packed(program: Program) -> Packing:
 
 def doors_for(program: Program) -> tuple[Door, ...]:
     """The solvers to try, in order; chosen by the size of the program alone."""
+    from dpsql.extensions.cuts import by_cuts
     from dpsql.extensions.flow import flow
 
     widest = int((program.owners != NOBODY).sum(axis=1).max(initial=0))
@@ -70,4 +72,6 @@ def doors_for(program: Program) -> tuple[Door, ...]:
         return (*ahead, portable.solve)
     if len(program.weights) <= SIMPLEX_ROWS:
         return (*ahead, highs.simplex, highs.first_order)
+    if len(program.weights) > CUT_ROWS:
+        ahead = (*ahead, by_cuts)
     return (*ahead, highs.first_order, highs.finer, highs.simplex)
