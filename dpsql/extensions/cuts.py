@@ -106,7 +106,7 @@ class Search:
         while self.apart > allowed and (rounds := rounds - 1) > 0:
             for rows, shares, prices in self._proposed():
                 self._reach(rows, shares)
-                if self.apart <= allowed or self._learn(prices, step):
+                if self.apart <= allowed or self._learn(prices, step) or self.apart <= allowed:
                     break
             else:
                 raise ArithmeticError("an exact solution is not near itself")
@@ -191,18 +191,27 @@ class Search:
             yield self._parted(x, y, count, entities)
 
     def _parted(self, x: Reals, y: Reals, count: int, entities: int) -> tuple[Reals, Reals, Integers]:
-        return (numbers(x[:count], count) / np.maximum(self.listed.weights, 1), numbers(x[count:], len(self._weights)),
-               rounded(numbers(y[:entities], entities)))
+        cuts = len(self._weights)
+        return (numbers(x[:count], count) / np.maximum(self.listed.weights, 1), numbers(x[count: count + cuts], cuts),
+                rounded(numbers(y[:entities], entities)))
 
     def _packing(self) -> Packing:
+        """P over all shares. What is above a capacity is taken off at its weight, so that no price is above 1: there, and only
+        there, cuts say what D is.
+        """
         count, cuts, entities = len(self.listed.weights), len(self._weights), len(self._capacities)
         sets, at = np.nonzero(self.listed.owners != NOBODY)
         cut, whose = np.nonzero(np.array(self._loads, dtype=object) > 0)
+        of_listed = loads(self.listed.owners, self.listed.weights, entities).tolist()
+        above = [1 + so_far + max(there) for so_far, there in zip(of_listed, zip(*self._loads, strict=True), strict=True)]
         return Packing(
-            costs=[1] * count + self._weights, limits=[*self._capacities, 1], most=[*self.listed.weights.tolist(), *[1] * cuts],
-            lines=np.concatenate((self.listed.owners[sets, at], whose, np.full(cuts, entities))).astype(np.int64),
-            columns=np.concatenate((sets, count + cut, count + np.arange(cuts))).astype(np.int64),
-            entries=[1] * len(sets) + [self._loads[i][j] for i, j in zip(cut.tolist(), whose.tolist(), strict=True)] + [1] * cuts)
+            costs=[1] * count + self._weights + [-1] * entities, limits=[*self._capacities, 1],
+            most=[*self.listed.weights.tolist(), *[1] * cuts, *above],
+            lines=np.concatenate((self.listed.owners[sets, at].astype(np.int64), whose, np.full(cuts, entities),
+                                  np.arange(entities))),
+            columns=np.concatenate((sets, count + cut, count + np.arange(cuts), count + cuts + np.arange(entities))),
+            entries=[1] * len(sets) + [self._loads[i][j] for i, j in zip(cut.tolist(), whose.tolist(), strict=True)]
+            + [1] * cuts + [-1] * entities)
 
     def _rough(self, many: int) -> Integers:
         """Prices that are right for a sample, with capacities as much smaller as it is."""
