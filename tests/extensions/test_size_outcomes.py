@@ -104,3 +104,19 @@ def test_a_check_of_a_held_sum(level: int, connection: dpsql.Connection) -> None
     persons = pd.DataFrame({"id": [1, 2, 100], "note": ["", "", "victim"], "half": [0, 1, 0], "owed": [0, 0, 0], "paid": [0, 1, 2]})
     made = connection.validate([f"SELECT COUNT(*) FROM {met(3)}"], synthetic={"persons": persons}, within=50, clip=level)
     assert made is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.001, 1])
+def test_sixty_nine_million_rows_that_one_person_makes(epsilon: float, victim: bool, tmp_path: Path) -> None:
+    """410 persons who meet only where the victim is, each with each and each: 11.6 million sets, in about a minute."""
+    (tmp_path / "policy.toml").write_text(POLICY)
+    with duckdb.connect(str(tmp_path / "data.duckdb")) as made:
+        made.execute("CREATE TABLE persons (id INTEGER PRIMARY KEY, note VARCHAR, half INTEGER, owed INTEGER, paid INTEGER)")
+        made.execute("INSERT INTO persons SELECT range, '', 0, 0, 0 FROM range(1, 600)")
+        made.execute(f"INSERT INTO persons VALUES (1000, '{'victim' if victim else ''}', 0, 1, 3)")
+    Ledger.create(tmp_path / "ledger").close()
+    con = dpsql.connect(tmp_path / "data.duckdb", policy=tmp_path / "policy.toml", ledger=tmp_path / "ledger", epsilon=epsilon)
+    rows = con.execute(f"SELECT COUNT(*) FROM {met(4).replace(f'id < {PEOPLE}', 'id < 411')}").fetchall()
+    assert len(rows) == 1 and isinstance(rows[0][0], int)
+    con.close()
