@@ -27,7 +27,7 @@ def upper(by_size: Sequence[int], room: int) -> int:
 
 
 def covered(groups: Integers, level: int) -> int:
-    """An upper bound of V(level), in units; `groups` are the weights of the rows by their heaviest owner, in rising order of loads.
+    """An upper bound of V(level), in units; `groups` are the weights of rows by their heaviest owner, in rising order of loads.
 
     Proof. The heaviest h entities have level * h at most together; what they are not in is the weight of the rows whose heaviest
     owner is another.

@@ -50,13 +50,17 @@ def connection(victim: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sets, "MOST_ROWS", ROOM)
     monkeypatch.setattr(cuts, "FEWEST", 20)
     monkeypatch.setattr(cuts, "MOST", 40)
-    (tmp_path / "policy.toml").write_text(POLICY)
-    with duckdb.connect(str(tmp_path / "data.duckdb")) as made:
+    return opened(tmp_path, 20, 1, victim=victim)
+
+
+def opened(folder: Path, people: int, epsilon: float, *, victim: bool) -> dpsql.Connection:
+    (folder / "policy.toml").write_text(POLICY)
+    with duckdb.connect(str(folder / "data.duckdb")) as made:
         made.execute("CREATE TABLE persons (id INTEGER PRIMARY KEY, note VARCHAR, half INTEGER, owed INTEGER, paid INTEGER)")
-        made.execute("INSERT INTO persons SELECT range, '', range % 2, range % 9 - 4, range % 10 FROM range(1, 20)")
-        made.execute(f"INSERT INTO persons VALUES (100, '{'victim' if victim else ''}', 0, 1, 3)")
-    Ledger.create(tmp_path / "ledger").close()
-    return dpsql.connect(tmp_path / "data.duckdb", policy=tmp_path / "policy.toml", ledger=tmp_path / "ledger", epsilon=1)
+        made.execute(f"INSERT INTO persons SELECT range, '', range % 2, range % 9 - 4, range % 10 FROM range(1, {people})")
+        made.execute(f"INSERT INTO persons VALUES (1000, '{'victim' if victim else ''}', 0, 1, 3)")
+    Ledger.create(folder / "ledger").close()
+    return dpsql.connect(folder / "data.duckdb", policy=folder / "policy.toml", ledger=folder / "ledger", epsilon=epsilon)
 
 
 BOUNDS = ["bound = 'balance'", "bound = 'r2t'", "bound = 'removals'", "bound = 'recursive'", "bound = 'extension', clip = 3",
@@ -110,13 +114,7 @@ def test_a_check_of_a_held_sum(level: int, connection: dpsql.Connection) -> None
 @pytest.mark.parametrize("epsilon", [0.001, 1])
 def test_sixty_nine_million_rows_that_one_person_makes(epsilon: float, victim: bool, tmp_path: Path) -> None:
     """410 persons who meet only where the victim is, each with each and each: 11.6 million sets, in about a minute."""
-    (tmp_path / "policy.toml").write_text(POLICY)
-    with duckdb.connect(str(tmp_path / "data.duckdb")) as made:
-        made.execute("CREATE TABLE persons (id INTEGER PRIMARY KEY, note VARCHAR, half INTEGER, owed INTEGER, paid INTEGER)")
-        made.execute("INSERT INTO persons SELECT range, '', 0, 0, 0 FROM range(1, 600)")
-        made.execute(f"INSERT INTO persons VALUES (1000, '{'victim' if victim else ''}', 0, 1, 3)")
-    Ledger.create(tmp_path / "ledger").close()
-    con = dpsql.connect(tmp_path / "data.duckdb", policy=tmp_path / "policy.toml", ledger=tmp_path / "ledger", epsilon=epsilon)
+    con = opened(tmp_path, 600, epsilon, victim=victim)
     rows = con.execute(f"SELECT COUNT(*) FROM {met(4).replace(f'id < {PEOPLE}', 'id < 411')}").fetchall()
     assert len(rows) == 1 and isinstance(rows[0][0], int)
     con.close()
