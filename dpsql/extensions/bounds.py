@@ -26,6 +26,17 @@ def upper(by_size: Sequence[int], room: int) -> int:
     return UNIT * best
 
 
+def covered(groups: Integers, level: int) -> int:
+    """An upper bound of V(level), in units; `groups` are the weights of rows by their heaviest owner, in rising order of loads.
+
+    Proof. The heaviest h entities have level * h at most together; what they are not in is the weight of the rows whose heaviest
+    owner is another.
+    """
+    most = min(len(groups), 2**62 // level)
+    others = int(groups.sum()) - np.concatenate(([0], np.cumsum(groups[::-1][:most])))
+    return UNIT * int((others + level * np.arange(most + 1)).min())
+
+
 def lower(weights: Integers, shares: Reals) -> int:
     """A lower bound of max sum x_r, in units, if x_r = w_r times its share is feasible.
 

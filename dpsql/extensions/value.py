@@ -27,8 +27,9 @@ thread, without random choices, and the choice of solvers is by size.
 
 What is told of F before it is worked out are bounds: `low` <= F <= `high` always, from closed forms and from the prices of
 other levels, whichever were worked out; a level is worked out to the end or not at all. Where the bounds meet without that, F
-is that number. Where a bound D of (*) stands above an upper bound that the level's own rows give in closed form, F is
-lowered to that: the smaller of the two is an upper bound too.
+is that number; and where the closed forms of a level are within the slack, F is the upper one, whatever comes later. Where a
+bound D of (*) stands above an upper bound that the level's own rows give in closed form, F is lowered to that: the smaller of
+the two is an upper bound too.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Extension:
         self.low, self.high = [], []
         for level in self.levels:
             self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
-            self.high.append(bounds.upper(sizes, total(np.minimum(ranked, level))))
+            self.high.append(min(bounds.upper(sizes, total(np.minimum(ranked, level))), bounds.covered(groups, level)))
+            if self.high[-1] - self.low[-1] <= slack(level, owners):
+                self.low[-1] = self.high[-1]
         self._ceiling = list(self.high)
 
     def left(self, j: int) -> Reduced:

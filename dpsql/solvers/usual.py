@@ -6,6 +6,7 @@ Not trusted: what each of them says is checked in `dpsql.extensions`, where exac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from dpsql.extensions.asking import Door, Exit, Solvers
@@ -16,6 +17,7 @@ from dpsql.extensions.program import Network, Program, Reals, Truths
 from dpsql.plan.operators.shares import EXACT_FLOW
 
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
+CUT_ROWS = 100_000  # and more than these first to one that looks at a few of them
 
 
 def for_program(program: Program) -> tuple[Door, ...]:
@@ -31,6 +33,9 @@ def for_program(program: Program) -> tuple[Door, ...]:
         return (*ahead, portable.solve)
     if len(program.weights) <= SIMPLEX_ROWS:
         return (*ahead, highs.simplex, highs.first_order)
+    if len(program.weights) > CUT_ROWS:
+        from dpsql.solvers.cutting import by_cuts
+        ahead = (*ahead, by_cuts)
     return (*ahead, highs.first_order, highs.finer, highs.simplex)
 
 
@@ -45,10 +50,13 @@ def for_crowd(crowd: Crowd) -> tuple[Exit, ...]:
 
 
 def for_packing(packing: Packing) -> Iterator[tuple[Reals, Reals]]:
-    """What iterative refinement finds, round by round."""
+    """What the simplex method finds in floats, and then iterative refinement, round by round."""
     from dpsql.solvers.refining import refined
+    from dpsql.solvers.simplex import solved
 
-    return refined(packing)
+    with suppress(Exception):
+        yield solved(packing)
+    yield from refined(packing)
 
 
 def flows(part: Network, limit: int) -> Integers:

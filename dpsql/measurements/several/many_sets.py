@@ -7,15 +7,15 @@ V alone): some number F with UNIT V <= F <= UNIT V + slack is told, wherever it 
 (1) The load of every entity, and the weight of all rows, are sums over the listed rows.
 (2) Entities whose load is within the level bind nobody (`extensions.merging`, first step). Struck from the rows, they leave far
     fewer sets; and where these have room, they are worked out as any others are.
-(3) Else *columns are generated*: for some sets a solver proposes prices y of the entities and a point x. For any y >= 0
+(3) Else bounds of V come from sums over the rows and from a few sets of them (`extensions.cuts`), until they are near enough:
 
-        D(y) = level * sum y_e + sum over all rows of w_r * max(0, 1 - sum of y_e over the owners of r) >= V
+        D - P <= slack, in units, for a lower bound P and an upper one D; and UNIT D is told.
 
-    (weak duality), one sum over the listed rows; and what a feasible point takes of some of the sets, P, is at most V. Where
-    UNIT (D - P) <= slack, UNIT D is told. If not, sets that the prices do not cover are taken in, and it begins again.
+All sums are of integers, prices are multiples of 2^-BITS, and nothing that a solver says is believed. So every level is told,
+however many sets there are: what grows with the rows is time, and what the engine moves to disk where it groups them.
 
-All sums are of integers, prices are multiples of 2^-BITS, and nothing that a solver says is believed. A level is left unsolved
-only where more sets than there is room for were taken in and the two have not met.
+Where weights may be below zero, V is that of the sets whose sum is above it, and another one that of those whose sum is below. So
+there the engine adds up the rows of each set first, and one such sum is a row here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from typing import Any
 import numpy as np
 
 from dpsql.extensions import bounds
-from dpsql.extensions.certified import BITS, WHOLE, certified, prices_of
-from dpsql.extensions.linear import points
-from dpsql.extensions.merging import reduced
-from dpsql.extensions.owned import NOBODY, Owned, each_once, loads, merged
+from dpsql.extensions.certified import WHOLE
+from dpsql.extensions.cuts import Search
+from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
 from dpsql.extensions.value import Extension
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.expr.printing import literal, quote
@@ -40,24 +39,39 @@ from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, slack
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.tally import saturated
 
-SAMPLE = 2**20  # sets that are taken in at once
 WEIGHT = 't."#w"'
+EITHER = 2
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in rising order, a weight "#w" > 0."""
+    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in rising order, then NULL, and a weight
+    "#w" > 0. With a `sign` a row is a set, and its weight the sum of the set where that has this sign, or its size for EITHER.
+    """
 
     plan: Shares
     cell: int | None
     context: Context
+    sign: int = 0
 
     @cached_property
     def sql(self) -> str:
+        if not self.sign:
+            return self._rows(positive=True)
+        names, total = [f't."#n{i}"' for i in self.places], saturated(f"SUM({WEIGHT})", LARGEST)
+        each = (f"SELECT list_sort(list_distinct([{', '.join(names)}])) AS \"#set\", {total} AS \"#w\" "
+                f"FROM ({self._rows(positive=False)}) AS t GROUP BY {', '.join(names)}")
+        sums = f"SELECT t.\"#set\", CAST(SUM({WEIGHT}) AS HUGEINT) AS \"#w\" FROM ({each}) AS t GROUP BY t.\"#set\""
+        parts = [f't."#set"[{i + 1}] AS "#n{i}"' for i in self.places]
+        size = f"abs({WEIGHT})" if self.sign == EITHER else f"({self.sign} * {WEIGHT})"
+        return f"SELECT {', '.join(parts)}, {size} AS \"#w\" FROM ({sums}) AS t WHERE ({size} > 0)"
+
+    def _rows(self, *, positive: bool) -> str:
         plan, read = self.plan, self.plan.listed(self.context.sql(self.plan.input))
         names = [f"t1.{quote(owner)} AS \"#n{i}\"" for i, owner in enumerate(plan.owners)]
         weight = self._weight()
-        tests = [f"({weight} > 0)"] + ([f"(t1.{quote(plan.cell)} = {self.cell})"] if plan.cell is not None else [])
+        tests = [f"({weight} > 0)" if positive else "TRUE"]
+        tests += [f"(t1.{quote(plan.cell)} = {self.cell})"] if plan.cell is not None else []
         return f"SELECT {', '.join(names)}, {weight} AS \"#w\" FROM ({read}) AS t1 WHERE {' AND '.join(tests)}"
 
     def _weight(self) -> str:
@@ -83,9 +97,17 @@ class Listed:
     @cached_property
     def loads(self) -> dict[Any, int]:
         """The weight of the rows that name each entity."""
-        each = " UNION ALL ".join(f"SELECT t.\"#n{i}\" AS \"@\", {WEIGHT} AS \"#w\" FROM ({self.sql}) AS t WHERE {self.once(i)}"
-                                  for i in self.places)
-        return dict(self.rows(f"SELECT t.\"@\", CAST(SUM({WEIGHT}) AS HUGEINT) FROM ({each}) AS t GROUP BY t.\"@\""))
+        names = [f't."@{i}"' for i in self.places]
+        each = ", ".join(f"(CASE WHEN {self.once(i)} THEN t.\"#n{i}\" END) AS \"@{i}\"" for i in self.places)
+        found: dict[Any, int] = {}
+        rows = f"SELECT {each}, {WEIGHT} FROM ({self.sql}) AS t"
+        for *named, weight in self.rows(
+                f"SELECT {', '.join(names)}, CAST(SUM({WEIGHT}) AS HUGEINT) FROM ({rows}) AS t "
+                f"GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in names)})"):
+            for name in named:  # all but one are NULL, as are all of the group of no name
+                if name is not None:
+                    found[name] = found.get(name, 0) + int(weight)
+        return found
 
     @cached_property
     def by_size(self) -> list[int]:
@@ -104,9 +126,9 @@ class Listed:
         (many,), = self.rows(f"SELECT approx_count_distinct({self.mixed}) FROM ({coded}) AS t WHERE {self.named} AND {test}")
         return int(many)
 
-    def coded(self, numbers: Mapping[Any, int], prices: Mapping[Any, int] = MappingProxyType({})) -> str:
-        """The rows with a number "#c0", "#c1", ... in place of each name, each once, NULL for names without one; and "#p", what
-        the names cost together.
+    def coded(self, numbers: Mapping[Any, int], prices: Mapping[Any, int] = MappingProxyType({}), most: int = LARGEST) -> str:
+        """The rows with a number "#c0", "#c1", ... in place of each name, each once, NULL for names without one; "#p", what
+        the names cost together; and their weight, `most` at most.
         """
         kind = self.plan.field(self.plan.owners[0]).facts.type
         listed = ", ".join(f"({literal(name, kind)}, CAST({number} AS BIGINT), CAST({prices.get(name, 0)} AS BIGINT))"
@@ -115,7 +137,8 @@ class Listed:
         cost = " + ".join(f"COALESCE((CASE WHEN {self.once(i)} THEN h{i}.\"#p\" END), 0)" for i in self.places)
         joins = " ".join(f"LEFT JOIN (VALUES {listed}) AS h{i}(\"@\", \"#c\", \"#p\") ON (t.\"#n{i}\" = h{i}.\"@\")"
                          for i in self.places)
-        return f"SELECT {parts}, ({cost}) AS \"#p\", {WEIGHT} AS \"#w\" FROM ({self.sql}) AS t {joins}"
+        size = f"(CASE WHEN {WEIGHT} > {most} THEN {most} ELSE {WEIGHT} END)"
+        return f"SELECT {parts}, ({cost}) AS \"#p\", {size} AS \"#w\" FROM ({self.sql}) AS t {joins}"
 
     @cached_property
     def named(self) -> str:
@@ -128,33 +151,68 @@ class Listed:
         parts = [f"(CASE WHEN t.\"#c{i}\" IS NULL THEN CAST(0 AS UBIGINT) ELSE hash(t.\"#c{i}\") END)" for i in self.places]
         return reduce(lambda left, right: f"xor({left}, {right})", parts)
 
-    def sampled(self, many: int) -> str:
-        """About SAMPLE of so many sets, each with all of its rows."""
-        return f"((hash({self.mixed}) % {max(1, many // SAMPLE)}) = 0)"
-
-    def sets(self, coded: str, test: str, entities: int, room: int) -> Owned:
-        """The sets of the numbers of rows on which a test of the set is true; MemoryError where they are more than `room`."""
+    def sets(self, coded: str, test: str, entities: int, most: int) -> Owned:
+        """The sets of the numbers of rows on which a test of the set is true; so many at most."""
         codes = ", ".join(f't."#c{i}"' for i in self.places)
         *named, weights = self.context.reader.columns(
             f"SELECT {codes}, {saturated(f'SUM({WEIGHT})', LARGEST)} AS \"#w\" FROM ({coded}) AS t "
-            f"WHERE {self.named} AND {test} GROUP BY {codes} LIMIT {room + 1}")
-        if len(weights) > room:
-            raise MemoryError("there are too many sets of entities")
+            f"WHERE {self.named} AND {test} GROUP BY {codes} LIMIT {most}")
         codes_of = np.stack([np.ma.filled(column, NOBODY).astype(np.int32) for column in named], axis=1)
         owners, sizes = merged(each_once(codes_of), np.ma.getdata(weights).astype(np.int64), entities)
         return Owned(sizes, np.asfortranarray(owners), entities)
 
-    def bound(self, prices: Mapping[Any, int], level: int) -> int:
-        """D of these prices in 1 / WHOLE."""
-        short = f"CAST((CASE WHEN t.\"#p\" < {WHOLE} THEN {WHOLE} - t.\"#p\" ELSE 0 END) AS HUGEINT)"
-        (rest,), = self.rows(f"SELECT COALESCE(SUM({WEIGHT} * {short}), 0) FROM ({self.coded(prices, prices)}) AS t")
-        return level * sum(prices.values()) + int(rest)
+
+FAR = f"abs(t.\"#p\" - {WHOLE})"
+BUCKET = f"(CASE WHEN {FAR} = 0 THEN 0 ELSE 1 + CAST(floor(log2({FAR})) AS BIGINT) END)"
 
 
-def together(first: Owned, second: Owned) -> Owned:
-    """The sets of either; a set that both have weighs the same in both."""
-    owners, at = np.unique(np.concatenate((first.owners, second.owners)), axis=0, return_index=True)
-    return Owned(np.concatenate((first.weights, second.weights))[at], np.asfortranarray(owners), first.entities)
+@dataclass(frozen=True)
+class Held:
+    """The listed rows that name some of the heavy entities, as `extensions.cuts` asks of them, each weighing `level` at most."""
+
+    listed: Listed
+    heavy: Sequence[Any]
+    level: int
+
+    def _priced(self, prices: Integers) -> str:
+        asked = {name: price for name, price in zip(self.heavy, prices.tolist(), strict=True) if price}
+        return self.listed.coded({name: code for code, name in enumerate(self.heavy)}, asked, self.level)
+
+    def cut(self, prices: Integers) -> tuple[int, list[int]]:
+        """See `extensions.cuts.Source`. In one reading: grouped by each place of a name, and altogether."""
+        codes = [f't."#c{i}"' for i in self.listed.places]
+        weight, load = 0, [0] * len(self.heavy)
+        for *named, together, there in self.listed.rows(
+                f"SELECT {', '.join(codes)}, GROUPING({', '.join(codes)}), CAST(SUM({WEIGHT}) AS HUGEINT) "
+                f"FROM ({self._priced(prices)}) AS t WHERE {self.listed.named} AND (t.\"#p\" < {WHOLE}) "
+                f"GROUP BY GROUPING SETS ({', '.join(f'({code})' for code in codes)}, ())"):
+            if together == 2 ** len(codes) - 1:
+                weight = int(there or 0)
+            for code in named:
+                if code is not None:
+                    load[code] += int(there)
+        return weight, load
+
+    def near(self, prices: Integers, many: int) -> Owned:
+        """By powers of two of how far they are from being just covered; of the last one a sample."""
+        priced, mixed = self._priced(prices), self.listed.mixed
+        so_far, test = 0, "FALSE"
+        counted = f"SELECT {BUCKET}, approx_count_distinct({mixed}) FROM ({priced}) AS t WHERE {self.listed.named}"
+        for bucket, here in sorted(self.listed.rows(f"{counted} GROUP BY {BUCKET}")):
+            part = -(-here // (many - so_far))
+            test = f"(({BUCKET} < {bucket}) OR (({BUCKET} = {bucket}) AND (hash({mixed}) % {part} = 0)))"
+            so_far += here
+            if so_far >= many:
+                break
+        return self._some(priced, test, many)
+
+    def sample(self, many: int) -> Owned:
+        coded = self._priced(np.zeros(len(self.heavy), dtype=np.int64))
+        return self._some(coded, f"(hash({self.listed.mixed}) % {-(-self.listed.about(coded, 'TRUE') // many) or 1} = 0)", many)
+
+    def _some(self, coded: str, test: str, many: int) -> Owned:
+        """Such sets; numbers of them were estimates."""
+        return self.listed.sets(coded, test, len(self.heavy), 2 * many)
 
 
 class Streamed:
@@ -189,39 +247,9 @@ class Streamed:
         whole, many = listed.left(coded)
         if many <= self._room:
             sets = listed.sets(coded, "TRUE", len(heavy), 2 * self._room)  # the number was an estimate
-            return UNIT * whole + Extension(sets, (level,), self._owners, listed.context.solvers).value(0)
-        return self._generated(heavy, coded, level, whole, many)
-
-    def _generated(self, heavy: Sequence[Any], coded: str, level: int, whole: int, many: int) -> int:
-        """F by generating columns; see the module. Raises MemoryError where the sets that it takes find no room."""
-        listed = self._listed
-        taken = listed.sets(coded, listed.sampled(many), len(heavy), self._room)
-        while True:
-            prices, least = self._proposed(heavy, taken, level)
-            units = UNIT * listed.bound({name: price for name, price in prices.items() if price}, level) >> BITS
-            if units - least - UNIT * whole <= slack(level, self._owners):
-                return units
-            grown = together(taken, self._uncovered(prices))
-            if len(grown.weights) == len(taken.weights) or len(grown.weights) > self._room:
-                raise MemoryError("there are too many sets of entities")
-            taken = grown
-
-    def _proposed(self, heavy: Sequence[Any], taken: Owned, level: int) -> tuple[dict[Any, int], int]:
-        """Prices of the heavy entities that are best for the sets that were taken, and what V of these is not below."""
-        prices, least = np.zeros(len(heavy), dtype=np.int64), 0
-        if len(taken.weights):
-            rows, allowed = taken.capped(level), slack(level, self._owners)
-            small = reduced(rows, loads(rows.owners, rows.weights, rows.entities), level)
-            for point in points(small, allowed, self._listed.context.solvers):
-                found = certified(taken, level, small, point)
-                prices, least = prices_of(taken, small, point), found.least
-                if found.units - least <= allowed:
-                    break
-        return dict(zip(heavy, prices.tolist(), strict=True)), least
-
-    def _uncovered(self, prices: Mapping[Any, int]) -> Owned:
-        """Some of the sets that these prices do not cover."""
-        listed, open_ = self._listed, f"(t.\"#p\" < {WHOLE})"
-        priced = listed.coded({name: code for code, name in enumerate(prices)}, prices)
-        many = listed.about(priced, open_)
-        return listed.sets(priced, f"{open_} AND {listed.sampled(many)}", len(prices), self._room)
+            if len(sets.weights) < 2 * self._room:
+                return UNIT * whole + Extension(sets, (level,), self._owners, listed.context.solvers).value(0)
+        search = Search(Held(listed, heavy, level), [level] * len(heavy), halves=self._owners <= 2,
+                        solvers=listed.context.solvers)
+        search.narrowed(slack(level, self._owners))
+        return UNIT * whole + search.units

@@ -9,7 +9,9 @@ from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removals import Removals
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
-from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells
+from dpsql.measurements.several.many_removals import ManyRemovals
+from dpsql.measurements.several.many_sets import EITHER, Listed
+from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read
 from dpsql.noise.choice import choice_cost, compared, least, one_sided
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate
@@ -108,17 +110,20 @@ class Recursive:
         return sums_at(self, columns, min(max(noisy, 0), len(self.levels) - 1), context)
 
 
-def levels_of(request: Removed | Recursive, context: Context) -> tuple[Columns, Removals]:
-    """The sets of a request's plan, and who has to leave."""
-    columns = columns_of(request.plan, context)
+def levels_of(request: Removed | Recursive, context: Context) -> tuple[Columns | None, Removals]:
+    """The sets of a request's plan, where they can be held, and who has to leave."""
+    plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
-        raise MemoryError("there are too many sets of entities")
-    return columns, Removals(in_cells(columns, request.plan, request.cells), request.levels, context.solvers)
+        cells = range(request.cells) if plan.cell is not None else (None,)
+        return None, ManyRemovals([Listed(plan, cell, context, EITHER) for cell in cells], request.levels)
+    return columns, Removals(in_cells(columns, plan, request.cells), request.levels, context.solvers)
 
 
-def sums_at(request: Removed | Recursive, columns: Columns, place: int, context: Context) -> Held:
+def sums_at(request: Removed | Recursive, columns: Columns | None, place: int, context: Context) -> Held:
     """The sums held to the level in this place, with its noise."""
-    cells = held(columns, request.plan, (request.levels[place],), request.cells, context.solvers)
+    levels, plan = (request.levels[place],), request.plan
+    cells = (read(plan, levels, request.cells, context) if columns is None
+             else held(columns, plan, levels, request.cells, context.solvers))
     totals = [sum(sign * part.value(0) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
     return Held(totals=tuple(total + drawn(request.noises[place], context.noise) for total in totals),
                 levels=tuple((place,) * len(parts) for parts in cells))

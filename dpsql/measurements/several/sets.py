@@ -29,10 +29,8 @@ def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) ->
     columns = columns_of(plan, context)
     if columns is not None:
         return held(columns, plan, levels, cells, context.solvers)
-    if plan.signed:
-        raise MemoryError("there are too many sets of entities")
-    numbers = range(cells) if plan.cell is not None else (None,)
-    return [(Streamed(Listed(plan, number, context), levels, MOST_ROWS),) for number in numbers]
+    numbers, signs = range(cells) if plan.cell is not None else (None,), (1, -1) if plan.signed else (0,)
+    return [tuple(Streamed(Listed(plan, number, context, sign), levels, MOST_ROWS) for sign in signs) for number in numbers]
 
 
 def columns_of(plan: Shares, context: Context) -> Columns | None:

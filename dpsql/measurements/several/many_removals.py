@@ -1,0 +1,199 @@
+"""Who has to leave, among more sets of entities than memory holds: see `many_sets` for why, and `extensions.removals` for R.
+
+With y the part of each entity that leaves, R asks of every share s (an entity in a cell) that
+
+    g_s(y) = sum over the sets r of s of w_r max(0, 1 - sum of y_p over the owners p of r) <= level.
+
+g_s is the largest of linear functions, one for each choice of sets that are counted, and at y it is that of the sets U that y
+does not cover. So for every y' (a *cut*)
+
+    g_s(y') >= A - sum over p of C_p y'_p,     A the weight of the sets of s in U, C_p that of those of them that name p.
+
+*Below.* For any v >= 0, one for each cut, every y' that keeps to the level, 0 <= y' <= 1, has
+
+    sum y' >= sum y' + sum of v (A - sum C_p y'_p - level) >= sum of v (A - level) + sum over p of min(0, 1 - sum of v C_p).
+
+*Above.* From the g_s of any y a solution is made as in `extensions.removals.enough`.
+
+Both are worked out in integers from sums over the sets. The y and v are those of a linear program over the cuts known, to which
+those of the shares most above the level are added. It ends: where no cut is new, all shares keep to the level but for the
+rounding of floats, which better solutions take away up to an exact one; and there are finitely many cuts.
+
+Entities of which the sets weigh no more than level / width in all cells together need not leave, nor is a share of theirs above
+the level (`extensions.leaving.crowded`: a set has at most `width` heavy shares). The others alone have numbers here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql.extensions.asking import stack_of
+from dpsql.extensions.certified import WHOLE
+from dpsql.extensions.cuts import rounded
+from dpsql.extensions.packing import Packing
+from dpsql.extensions.program import Reals, numbers
+from dpsql.extensions.removals import Removals
+from dpsql.measurements.several.many_sets import WEIGHT, Listed
+from dpsql.plan.operators.shares import NEAR, UNIT
+
+MOST_NUMBERS = 2**20  # of the cuts that are added at once
+PRICE = 2**100  # prices of cuts are integers over it
+Share = tuple[int, int]
+"""A cell and the number of an entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A and C of one share, in weights."""
+
+    share: Share
+    whole: int
+    parts: dict[int, int]
+
+    def at(self, leaving: Sequence[int]) -> int:
+        """What g of the share is not below, in 1 / WHOLE."""
+        return int(WHOLE * self.whole - sum(part * leaving[entity] for entity, part in self.parts.items()))
+
+
+class ManyRemovals(Removals):
+    """Q at each of several rising levels, as `Removals` has it: low[j] <= Q_j <= high[j]."""
+
+    def __init__(self, cells: Sequence[Listed], levels: Sequence[int]) -> None:
+        self._cells, self.levels = cells, tuple(levels)
+        self._width = len(cells[0].plan.owners)
+        self._weighed: dict[Any, int] = {}
+        for cell in cells:
+            for name, load in cell.loads.items():
+                self._weighed[name] = self._weighed.get(name, 0) + load
+        self.low = [0] * len(levels)
+        self.high = [self._at_most(level) for level in self.levels]
+
+    def _at_most(self, level: int) -> int:
+        """As `Removals._enough`."""
+        above = [load for cell in self._cells for load in cell.loads.values() if load > level]
+        gone = sum(-(-WHOLE * (load - level) // load) for load in above)
+        return int(-(-UNIT * gone // WHOLE) + NEAR) if above else 0
+
+    def refine(self, j: int) -> None:
+        """Work Q of one level out. At lower levels R is not smaller, so Q not by more than NEAR."""
+        found = Leavers(self._cells, sorted(name for name, load in self._weighed.items() if self._width * load > self.levels[j]),
+                        self.levels[j]).fewest()
+        self.low[j] = self.high[j] = min(found, self.high[j])
+        for i in range(j):
+            self.low[i] = min(self.high[i], max(self.low[i], found - NEAR))
+
+
+class Leavers:
+    """The search for Q of one level; see the module."""
+
+    def __init__(self, cells: Sequence[Listed], people: Sequence[Any], level: int) -> None:
+        self._cells, self._people, self._level, self._solvers = cells, people, level, cells[0].context.solvers
+        self._cuts: list[Cut] = []
+
+    def fewest(self) -> int:
+        """Q: UNIT R <= Q <= UNIT R + NEAR."""
+        most, least = self._learn([0] * len(self._people))[0], 0
+        while True:
+            for prices, leaving in self._proposed():
+                least = max(least, self._below(prices))
+                if PRICE * most - UNIT * least <= NEAR * PRICE:
+                    return most
+                enough, new = self._learn(leaving)
+                most = min(most, enough)
+                if PRICE * most - UNIT * least <= NEAR * PRICE:
+                    return most
+                if new:
+                    break
+            else:
+                raise ArithmeticError("an exact solution is not near itself")
+
+    def _learn(self, leaving: list[int]) -> tuple[int, bool]:
+        """The units of a solution made from these parts in 1 / WHOLE, and whether a cut of theirs is new."""
+        limit, more, over = self._level * WHOLE, dict[int, int](), list[tuple[int, Share]]()
+        for at, cell in enumerate(self._cells):
+            for entity, there in self._loads(cell, leaving).items():
+                if there > limit:
+                    raised = -((leaving[entity] - WHOLE) * (there - limit) // there)
+                    more[entity] = max(more.get(entity, 0), raised)
+                    over.append((there, (at, entity)))
+        units = -(-UNIT * (sum(leaving) + sum(more.values())) // WHOLE)
+        known: dict[Share, int] = {}
+        for cut in self._cuts:
+            known[cut.share] = max(known.get(cut.share, 0), cut.at(leaving))
+        over = [(there, share) for there, share in over if known.get(share, 0) < there]
+        chosen = sorted(over, key=lambda one: (-one[0], one[1]))[: max(1, MOST_NUMBERS // max(1, len(self._people)))]
+        for at, cell in enumerate(self._cells):
+            asked = sorted(entity for _, (place, entity) in chosen if place == at)
+            if asked:
+                self._cuts.extend(self._cut(cell, at, asked, leaving))
+        return units, bool(chosen)
+
+    def _coded(self, cell: Listed, leaving: list[int]) -> str:
+        return cell.coded({name: code for code, name in enumerate(self._people)},
+                          {name: part for name, part in zip(self._people, leaving, strict=True) if part}, most=2**62)
+
+    def _loads(self, cell: Listed, leaving: list[int]) -> dict[int, int]:
+        """g of every entity in a cell, in 1 / WHOLE."""
+        codes = [f't."#c{i}"' for i in cell.places]
+        stays = f"CAST(({WHOLE} - t.\"#p\") AS HUGEINT)"
+        found: dict[int, int] = {}
+        sets = ", ".join(f"({code})" for code in codes)
+        for *named, load in cell.rows(
+                f"SELECT {', '.join(codes)}, SUM({WEIGHT} * {stays}) FROM ({self._coded(cell, leaving)}) AS t "
+                f"WHERE {cell.named} AND (t.\"#p\" < {WHOLE}) GROUP BY GROUPING SETS ({sets})"):
+            for code in named:
+                if code is not None:
+                    found[code] = found.get(code, 0) + int(load)
+        return found
+
+    def _cut(self, cell: Listed, at: int, asked: Sequence[int], leaving: list[int]) -> Iterator[Cut]:
+        """The cuts of these entities' shares in a cell: sums over pairs of one of them and anybody."""
+        listed = ", ".join(map(str, asked))
+        marked = ", ".join(f"(CASE WHEN t.\"#c{i}\" IN ({listed}) THEN t.\"#c{i}\" END) AS \"#m{i}\", t.\"#c{i}\""
+                           for i in cell.places)
+        some = " OR ".join(f"(t.\"#c{i}\" IN ({listed}))" for i in cell.places)
+        groups = [f"(t.\"#m{i}\", t.\"#c{j}\")" for i in cell.places for j in cell.places]
+        columns = ", ".join([f't."#m{i}"' for i in cell.places] + [f't."#c{i}"' for i in cell.places])
+        parts: dict[int, dict[int, int]] = {entity: {} for entity in asked}
+        for *named, weight in cell.rows(
+                f"SELECT {columns}, CAST(SUM({WEIGHT}) AS HUGEINT) FROM (SELECT {marked}, {WEIGHT} "
+                f"FROM ({self._coded(cell, leaving)}) AS t WHERE (t.\"#p\" < {WHOLE}) AND ({some})) AS t "
+                f"GROUP BY GROUPING SETS ({', '.join(groups)})"):
+            one = next((code for code in named[: len(cell.places)] if code is not None), None)
+            other = next((code for code in named[len(cell.places):] if code is not None), None)
+            if one is not None and other is not None:
+                parts[one][other] = parts[one].get(other, 0) + int(weight)
+        for entity in asked:
+            yield Cut((at, entity), parts[entity].get(entity, 0), parts[entity])
+
+    # -- the linear program of the cuts
+
+    def _below(self, prices: Sequence[int]) -> int:
+        """What R is not below in 1 / PRICE, by prices of cuts in 1 / PRICE."""
+        gain, asked = 0, [0] * len(self._people)
+        for price, cut in zip(prices, self._cuts, strict=True):
+            if price:
+                gain += price * (cut.whole - self._level)
+                for entity, part in cut.parts.items():
+                    asked[entity] += price * part
+        return gain + sum(min(0, PRICE - there) for there in asked)
+
+    def _proposed(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Prices of cuts in 1 / PRICE and who leaves in 1 / WHOLE: better and better."""
+        cuts, entities = len(self._cuts), len(self._people)
+        packing = Packing(
+            costs=[cut.whole - self._level for cut in self._cuts] + [-1] * entities, limits=[1] * entities, most=None,
+            lines=np.array([entity for cut in self._cuts for entity in cut.parts] + list(range(entities)), dtype=np.int64),
+            columns=np.array([at for at, cut in enumerate(self._cuts) for _ in cut.parts]
+                             + list(range(cuts, cuts + entities)), dtype=np.int64),
+            entries=[part for cut in self._cuts for part in cut.parts.values()] + [-1] * entities)
+        for x, y in stack_of(packing, self._solvers):
+            yield self._parted(x, y)
+
+    def _parted(self, x: Reals, y: Reals) -> tuple[list[int], list[int]]:
+        return ([int(price * PRICE) for price in numbers(x[: len(self._cuts)], len(self._cuts)).tolist()],
+                rounded(numbers(y, len(self._people))).tolist())
