@@ -148,9 +148,9 @@ class Writer:
     def ranges(self) -> Asked:
         """Whole numbers that a window shows, are held in a range, and are then calculated with."""
         source = self.table(self.draw.choice(["visits", "visits", "people"]), self.fresh("t"))
-        name = self.pick([column for column in source.columns if column.whole]).name
-        if self.chance(0.3):
-            name = f"CASE WHEN {self.condition(source)} THEN 4000000000000000000 ELSE 1 END"
+        whole = [column for column in source.columns if column.whole]
+        large = f"CASE WHEN {self.condition(source)} THEN 4000000000000000000 ELSE 1 END"
+        name = self.pick(whole).name if whole and self.chance(0.7) else large
         function = self.draw.choice(["MAX", "MIN", "SUM", "FIRST_VALUE", "LAG"])
         order = f" ORDER BY {self.pick(source.columns).name}" if function in ("FIRST_VALUE", "LAG") or self.chance(0.3) else ""
         shown = f"{function}({name}) OVER (PARTITION BY {source.owners[0].name}{order})" if self.chance(0.8) else name
