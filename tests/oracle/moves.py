@@ -139,11 +139,13 @@ def plans_of(request: Any) -> list[Any]:
     return [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
 
 
-def read_rows(request: Any, view: View) -> list[Counter[tuple[str | None, ...]]]:
-    """The rows below each plan, as texts."""
+def read_rows(request: Any, certificates: Sequence[Certificate], view: View) -> list[Counter[tuple[str | None, ...]]]:
+    """The rows below each plan, as texts, where something is claimed of their number."""
     plans, found = plans_of(request), dict[int, Counter[tuple[str | None, ...]]]()
-    for plan in plans:
-        if id(plan) not in found:
+    for plan, certificate in zip(plans, certificates, strict=True):
+        if certificate.below.rows is None:
+            found[id(plan)] = Counter()
+        elif id(plan) not in found:
             values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
             sql = f"SELECT {values or '1'} FROM ({view.context.sql(plan.input)}) AS t"
             found[id(plan)] = Counter(view.context.reader.rows(sql))

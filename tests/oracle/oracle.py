@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracle.classes import ALL, classes_of
 from oracle.moves import LAWS, Move, View, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
@@ -21,7 +22,7 @@ from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
-PER_WORLD = 24  # statements over one family of databases
+PER_WORLD = 72  # statements over one family of databases
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Totals:
     compared: int = 0
     requests: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    classes: Counter[str] = field(default_factory=Counter)
     crashed: list[str] = field(default_factory=list)
     incidents: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
@@ -66,6 +68,11 @@ class Totals:
     def table(self) -> str:
         """Of every kind of claim, how often it was looked at, and how much of it was reached at most."""
         return "\n".join(f"{most:8.3f}  {times:8d}  {shape}" for shape, (times, most) in sorted(self.shapes.items()))
+
+    def breadth(self) -> str:
+        """Of the answered statements, the share of each class."""
+        shares = {name: self.classes[name] / max(1, self.answered) for name in {*ALL, *self.classes}}
+        return "\n".join(f"{share:8.2%}  {name}" for name, share in sorted(shares.items(), key=lambda item: item[::-1]))
 
     def __str__(self) -> str:
         share = self.answered / max(1, self.statements)
@@ -95,7 +102,7 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
 
 def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0, keep: bool = False) -> None:
     """Ask a statement, and look at all neighbours."""
-    family.forget()
+    family.begin()
     totals.statements += 1
     session = family.session(hash((seed, number, 1)))
     outcome = outcome_of(asked, session)
@@ -109,12 +116,13 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
         broken(neighbour, "planning", Move("what planning reads", 1, 0), sql)
     if outcome == "answered":
         totals.answered += 1
+        totals.classes.update({*classes_of(asked, family.world)})
     elif outcome == "Incident":
         totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
     elif outcome.startswith("!"):
         totals.crashed.append(f"world {seed}, statement {number}: {outcome}: {asked.texts} {dict(asked.parameters)}")
     else:
-        totals.refused[outcome] += 1
+        totals.refused[f"{outcome} ({asked.kind})"] += 1
     for request in {id(request.request): request for request in kernel.asked}.values():
         seen = everywhere(request, family)
         if outcome == "answered" and isinstance(fault := seen.readings[None], Exception):
@@ -139,15 +147,18 @@ class Seen:
 
 def everywhere(request: Request, family: Family) -> Seen:
     read, _ = LAWS[type(request.request)]
+    views = {name: View(kernel) for name, kernel in family.kernels.items()}
 
-    def reading(name: str | None) -> Any:
-        view = View(family.kernels[name])
+    def reading(how: Callable[..., Any], view: View) -> Any:
         try:
-            return read(request.request, request.certificates, view), read_rows(request.request, view)
+            return how(request.request, request.certificates, view)
         except Exception as fault:
             return fault
 
-    return Seen(request, family, {name: reading(name) for name in family.readers})
+    looks = {name: reading(read, view) for name, view in views.items()}  # a text is executed on all, one after the other
+    rows = {name: reading(read_rows, view) for name, view in views.items()}
+    faults = {name: next((part for part in (looks[name], rows[name]) if isinstance(part, Exception)), None) for name in views}
+    return Seen(request, family, {name: faults[name] or (looks[name], rows[name]) for name in views})
 
 
 def moved(seen: Seen, certificates: Sequence[Certificate]) -> Iterator[tuple[str, str, Move, str]]:

@@ -29,7 +29,8 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
-KINDS = {"select": 30, "plain": 8, "nulls": 3, "days": 3, "ranges": 3, "layers": 20, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
+KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 6, "unions": 5, "bounds": 8, "named": 6,
+         "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10}
 """Kinds of statements, and how often they are drawn."""
 
 
@@ -265,20 +266,80 @@ class Writer:
         names = [bound.name for bound in BOUNDS if bound.several or bound.degrees]
         name = self.draw.choice([*names, "auto", "auto", "auto"])
         options = [self.price(), f"bound = '{name}'"]
-        if name == "extension" or self.chance(0.2):
+        if name == "extension" or self.chance(0.05):
             options.append(f"clip = {self.draw.choice(['1', '2', '7', '0.001', '1000000000'])}")
         if name == "frequency":
             options.append(f"max_frequency = {self.draw.choice([1, 2, 5])}")
-        if self.chance(0.3):
+        if self.chance(0.05):
             options.append(f"max_rows = {self.draw.choice([1, 2, 3])}")
         if name in ("projection", "flow") or self.chance(0.15):
             owner = self.draw.choice(source.owners or list(source.columns))
             inner = f"(SELECT {owner.name} AS o, COUNT(*) AS n FROM {source.text} GROUP BY {owner.name}) AS q"
             keys = self.chance(0.5)
-            text = f"{'n, ' if keys else ''}COUNT(*){', SUM(n)' if self.chance(0.3) else ''} FROM {inner}"
+            text = f"{'n, ' if keys else ''}COUNT(*){', SUM(n)' if self.chance(0.1) else ''} FROM {inner}"
             text += " WHERE n BETWEEN 1 AND 5 GROUP BY n" if keys else ""
             return self.asked("degrees", self.opened(options) + text)
         return self.asked("several", self.query(source, options=options, simple=True))
+
+    def one_owner(self, *, depth: int = 0) -> Relation:
+        """A relation whose rows belong to one entity each."""
+        found = self.relation(depth)
+        return self.table(self.draw.choice(["people", "visits", "visits"]), self.fresh("t")) if found.many or not found.owners else found
+
+    def told(self, source: Relation, *, options: Sequence[str] = ()) -> str:
+        """Sums over a relation, at times by a declared column."""
+        keys = [column.name for column in source.columns if column.domain and self.chance(0.2)][:1]
+        group = f" GROUP BY {keys[0]}" if keys else ""
+        return f"{self.opened(options or self.terms())}{', '.join([*keys, *self.sums(source)])} FROM {source.text}{{}}{group}"
+
+    def lists(self) -> Asked:
+        """Rows that stand in a list, or do not."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        tests = [self.listed(source), *([self.condition(source)] if self.chance(0.3) else [])]
+        self.draw.shuffle(tests)
+        return self.asked("lists", self.told(source).format(f" WHERE {self.draw.choice([' AND ', ' AND ', ' OR ']).join(tests)}"))
+
+    def unions(self) -> Asked:
+        """Two relations of the same columns put together, and at times what is made of that."""
+        source = self.combined(1)
+        if self.chance(0.3) and source.owners:
+            source, _ = self.one_of_focus(source, self.pick(source.columns))
+        if source.many or not source.owners:
+            return self.shared(source)
+        return self.asked("unions", self.told(source).format(self.where(source, share=0.3)))
+
+    def bounds(self) -> Asked:
+        """Every bound for rows of one entity each."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        name = self.draw.choice([bound.name for bound in BOUNDS if bound.one])
+        own = {"reservoir": [f"clip = {self.draw.choice([1, 3, 0.01])}", f"max_groups = {self.draw.choice([1, 2, 9])}"],
+               "extension": [f"clip = {self.draw.choice(['1', '2.5', '1000000000'])}"],
+               "frequency": [f"max_frequency = {self.draw.choice([1, 2, 6])}", f"max_rows = {self.draw.choice([1, 2])}"],
+               "rows": [f"max_rows = {self.draw.choice([1, 2, 4, 1000000])}"],
+               "clip": [f"clip = {self.draw.choice(['1', '2.5', '0.000001', '1000000000'])}"] if self.chance(0.5) else []}.get(name, [])
+        return self.asked("bounds", self.told(source, options=[self.price(), f"bound = '{name}'", *own]).format(self.where(source)))
+
+    def named(self) -> Asked:
+        """Every mechanism and every rule of keys, asked for by its name where it may fit."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        name = self.draw.choice([*MECHANISMS, *RULES])
+        options = [self.price(), f"mechanism = '{name}'"]
+        number = self.bounded(source)
+        if name in ("exponential", "permute_and_flip", "smooth_sensitivity") and number:
+            what = self.draw.choice([f"MEDIAN({number})", f"MIN({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
+            text = f"{self.opened([*options, f'max_rows = {self.draw.choice([1, 1, 2])}'])}{what} FROM {source.text}{self.where(source, share=0.3)}"
+            return self.asked("named", text)
+        if name in RULES and "delta" in self.budget:
+            key = self.pick(source.columns).name
+            options = [f"epsilon = {self.draw.choice([0.5, 4])}, delta = 0.01", *options[1:], f"max_rows = {self.draw.choice([1, 2])}"]
+            return self.asked("named", f"{self.opened(options)}{key}, COUNT(*) FROM {source.text} GROUP BY {key}")
+        bounds = {bound.name: bound for bound in BOUNDS}
+        if name in bounds and bounds[name].several and self.chance(0.5):
+            source = self.many()
+        if name in bounds and not bounds[name].degrees:
+            options.append(f"bound = '{name}'")
+        options += ["clip = 2"] if name == "extension" else [f"max_rows = {self.draw.choice([1, 3])}"] if name in ("laplace", "gaussian") else []
+        return self.asked("named", self.told(source, options=options).format(self.where(source)))
 
     def sets(self) -> Asked:
         source = self.relation(self.draw.choice([0, 0, 1]))
@@ -334,9 +395,10 @@ class Writer:
 
     def strategy(self) -> Asked:
         source = self.relation(self.draw.choice([0, 0, 1]))
-        keys = [column.name for column in source.columns if column.domain][: self.draw.choice([0, 1, 1, 2])]
+        domains = [column.name for column in source.columns if column.domain]
+        keys = self.draw.sample(domains, min(len(domains), self.draw.choice([0, 1, 1, 2, 2])))
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        options = [*self.terms(), f"strategy = '{self.draw.choice(STRATEGIES)}'"]
+        options = [self.price(), f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{self.draw.choice(STRATEGIES)}'"]
         sums = self.sums(source) if self.chance(0.4) else ["COUNT(*)"]
         return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.where(source)}{group}")
 
@@ -350,11 +412,15 @@ class Writer:
         if beside and self.chance(0.6):
             column = beside[0]
         style = self.draw.choice(["=", "=", "=", "in", "two columns", "any"])
+        decider = self.draw.choice(DECIDERS) if self.chance(0.4) else None
         shared, anew = self.parameter(column.type), self.chance(0.4)
         known = BY_NAME.get(column.name.split(".")[1])
         constants = known.common if known is not None else ("1", "2", "3")
         checks = []
-        for i in range(self.draw.choice([1, 2, 3, 4, 6])):
+        alone = decider is not None and self.chance(0.7)  # most deciders are for one sum
+        if alone:
+            what, anew = f"SUM({self.bounded(source)})" if source.of(NUMBER) and self.chance(0.7) else "COUNT(*)", False
+        for i in range(1 if alone else self.draw.choice([1, 2, 3, 4, 6])):
             what = self.measured(source) if anew else what
             tested = self.pick(source.columns) if style == "two columns" else column
             value = constants[i % len(constants)] if tested is column else self.draw.choice(CONSTANTS[tested.type])
@@ -367,11 +433,11 @@ class Writer:
             if self.chance(0.1) and (keys := [part.name for part in source.columns if part.domain]):
                 text = f"SELECT {keys[0]}, {what} FROM {source.text}{where} GROUP BY {keys[0]}"
             checks.append(f"({text}) WITHIN {self.draw.choice(['100', '100', '2', '0.5', '5 PERCENT OR 10'])}")
-        options = self.terms()
-        if self.chance(0.5):
+        options = self.terms() if decider is None or self.chance(0.3) else [self.price(), f"max_rows = {self.draw.choice([1, 2, 4])}"]
+        if self.chance(0.1 if alone else 0.5):
             options.append(f"suite = '{self.draw.choice(['independent', 'conjunction', 'sparse'])}'")
-        if self.chance(0.2):
-            options.append(f"decider = '{self.draw.choice(DECIDERS)}'")
+        if decider is not None:
+            options.append(f"decider = '{decider}'")
         if "'sparse'" in options[-1] and self.chance(0.4):
             options.append(f"failures = {self.draw.choice([1, 2])}")
         return self.asked("validate", f"VALIDATE {', '.join(checks)} AGAINST {table}_syn FOR {table} WITHIN 5 OPTIONS "
@@ -470,8 +536,9 @@ class Writer:
         """An aggregate that is validated."""
         number = self.bounded(source)
         column = self.pick(source.columns).name
-        return self.draw.choice(["COUNT(*)", "COUNT(*)", f"COUNT(DISTINCT {column})", f"COUNT(DISTINCT {column})", f"COUNT({column})",
-                                 *([f"{name}({number})" for name in ("SUM", "AVG", "MEDIAN", "MAX")] if number else [])])
+        made = ["COUNT(*)", f"COUNT(DISTINCT {column})", f"COUNT({column})"]
+        kinds = ["SUM", "SUM", *(["AVG", "MEDIAN", "MAX"] if self.chance(0.15) else [])]  # the others need synthetic rows
+        return self.draw.choice([*made, *made, *([f"{name}({number})" for name in kinds] if number else [])])
 
     def sums(self, source: Relation) -> list[str]:
         number = self.bounded(source)
@@ -573,7 +640,7 @@ class Writer:
         if self.chance(0.25) and (names := [name for name in ("edges", "bills", "deals") if name in self.world.tables]):
             return self.table(self.draw.choice(names), self.fresh("t"))
         left, right = self.relation(self.draw.choice([0, 0, 1])), self.relation(self.draw.choice([0, 0, 1]))
-        kind = self.draw.choice(["JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"])
+        kind = self.draw.choice([*["JOIN"] * 12, "LEFT JOIN", "FULL JOIN"])
         test = self.meeting(left, right)
         if left.owners and right.owners and self.chance(0.3):
             test += f" AND {left.owners[0].name} {self.draw.choice(['<', '<>'])} {right.owners[0].name}"
@@ -727,7 +794,7 @@ class Writer:
         if kind == TRUTH:
             return self.draw.choice([name, f"NOT {name}", f"{name} IS NULL", f"{name} IS NOT TRUE"])
         constants = CONSTANTS[kind]
-        a, b = (self.parameter(kind) if self.chance(0.12) else self.draw.choice(constants) for _ in range(2))
+        a, b = (self.parameter(kind) if self.chance(0.2) else self.draw.choice(constants) for _ in range(2))
         if column.whole and kind == NUMBER and self.chance(0.25):
             name = self.number(source, whole=True) or name
         tests = [f"{name} = {a}", f"{name} < {a}", f"{name} >= {a}", f"{name} IS NULL", f"{name} IS NOT NULL", f"{name} IN ({a}, {b})",
