@@ -29,6 +29,9 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
+FOR_RHO = ("residual-planner", "convex", "fitness-for-use", "oblique-residual-planner", "square-root", "convex-by-targets",
+           "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid", "weighted-hierarchy")
+PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 6, "unions": 5, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10}
 """Kinds of statements, and how often they are drawn."""
@@ -111,7 +114,7 @@ class Writer:
     def plain(self) -> Asked:
         """Sums over the rows of one table, of which an entity has several."""
         source = self.table(self.draw.choice(["visits", "visits", "notes" if "notes" in self.world.tables else "visits"]), self.fresh("t"))
-        keys = self.keys(source)[:1] if self.chance(0.3) else []
+        keys = self.keys(source)[:1] if self.chance(0.45) else []
         shown = ", ".join([*(f"{key} AS {self.fresh('k')}" for key in keys), *self.sums(source)])
         text = f"{self.opened([self.price(), f'max_rows = {self.draw.choice([2, 3, 4])}'])}{shown} FROM {source.text}"
         return self.asked("plain", f"{text}{self.where(source, share=0.2)}{f' GROUP BY {keys[0]}' if keys else ''}")
@@ -322,18 +325,24 @@ class Writer:
     def named(self) -> Asked:
         """Every mechanism and every rule of keys, asked for by its name where it may fit."""
         source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
-        name = self.draw.choice([*MECHANISMS, *RULES])
+        name = self.draw.choice([*MECHANISMS, *RULES, *RULES, *RULES])
         options = [self.price(), f"mechanism = '{name}'"]
         number = self.bounded(source)
         if name in ("exponential", "permute_and_flip", "smooth_sensitivity") and number:
             what = self.draw.choice([f"MEDIAN({number})", f"MIN({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
             text = f"{self.opened([*options, f'max_rows = {self.draw.choice([1, 1, 2])}'])}{what} FROM {source.text}{self.where(source, share=0.3)}"
             return self.asked("named", text)
-        if name in RULES and "delta" in self.budget:
-            key = self.pick(source.columns).name
-            options = [f"epsilon = {self.draw.choice([0.5, 4])}, delta = 0.01", *options[1:], f"max_rows = {self.draw.choice([1, 2])}"]
+        told = [column for column in source.columns if not column.owner]
+        if name in RULES and "delta" in self.budget and told:
+            key = self.pick(told).name
+            options = [f"epsilon = {self.draw.choice([0.5, 4])}, delta = 0.01", *options[1:], f"max_rows = {self.draw.choice([1, 2, 3, 5])}"]
             return self.asked("named", f"{self.opened(options)}{key}, COUNT(*) FROM {source.text} GROUP BY {key}")
         bounds = {bound.name: bound for bound in BOUNDS}
+        if name in bounds and bounds[name].degrees:
+            source = self.many()
+            owner = self.draw.choice(source.owners or list(source.columns)).name
+            return self.asked("named", f"{self.opened(options)}COUNT(*) FROM (SELECT {owner} AS o, COUNT(*) AS n FROM {source.text} "
+                                       f"GROUP BY {owner}) AS q")
         if name in bounds and bounds[name].several and self.chance(0.5):
             source = self.many()
         if name in bounds and not bounds[name].degrees:
@@ -362,7 +371,8 @@ class Writer:
         inner = self.draw.choice(["COUNT(*)", *(self.sums(source)[:1])])
         if inner.startswith("AVG"):
             inner = "COUNT(*)"
-        return self.asked("running", f"{self.opened(self.terms())}{key}, {self.draw.choice(['SUM', 'SUM', 'AVG'])}({inner}) OVER "
+        options = [*self.terms(), *([f"strategy = '{self.draw.choice(['square-root', 'haar', 'hierarchy'])}'"] if self.chance(0.4) else [])]
+        return self.asked("running", f"{self.opened(options)}{key}, {self.draw.choice(['SUM', 'SUM', 'AVG'])}({inner}) OVER "
                                      f"({over}) FROM {source.text}{self.where(source)} GROUP BY {key}")
 
     def accuracy(self) -> Asked:
@@ -394,11 +404,17 @@ class Writer:
         return self.asked("workload", *texts, **options)
 
     def strategy(self) -> Asked:
-        source = self.relation(self.draw.choice([0, 0, 1]))
+        source = self.one_owner(depth=self.draw.choice([0, 0, 0, 1]))
+        name = self.draw.choice(STRATEGIES)
         domains = [column.name for column in source.columns if column.domain]
-        keys = self.draw.sample(domains, min(len(domains), self.draw.choice([0, 1, 1, 2, 2])))
+        keys = self.draw.sample(domains, min(len(domains), 1 if name in ("hierarchy", "haar", "dawa") else self.draw.choice([0, 1, 2, 2, 3])))
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        options = [self.price(), f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{self.draw.choice(STRATEGIES)}'"]
+        price, amount = self.price(), self.draw.choice([0.01, 0.5, 4])
+        if name in FOR_RHO and "delta" in self.budget:
+            price = f"rho = {amount}"
+        elif name in PURE and "rho" not in self.budget:
+            price = f"epsilon = {amount}"
+        options = [price, f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{name}'"]
         sums = self.sums(source) if self.chance(0.4) else ["COUNT(*)"]
         return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.where(source)}{group}")
 
@@ -418,8 +434,8 @@ class Writer:
         constants = known.common if known is not None else ("1", "2", "3")
         checks = []
         alone = decider is not None and self.chance(0.7)  # most deciders are for one sum
-        if alone:
-            what, anew = f"SUM({self.bounded(source)})" if source.of(NUMBER) and self.chance(0.7) else "COUNT(*)", False
+        if alone and decider is not None:
+            what, anew = self.decided(source, decider), False
         for i in range(1 if alone else self.draw.choice([1, 2, 3, 4, 6])):
             what = self.measured(source) if anew else what
             tested = self.pick(source.columns) if style == "two columns" else column
@@ -442,6 +458,16 @@ class Writer:
             options.append(f"failures = {self.draw.choice([1, 2])}")
         return self.asked("validate", f"VALIDATE {', '.join(checks)} AGAINST {table}_syn FOR {table} WITHIN 5 OPTIONS "
                                       f"({', '.join(options)})")
+
+    def decided(self, source: Relation, decider: str) -> str:
+        """An aggregate that a decider is for."""
+        numbers = [column.name for column in source.of(NUMBER)]
+        if not numbers or decider in ("coin", "naive_coin"):
+            return "COUNT(*)"
+        held = f"LEAST(GREATEST({self.draw.choice(numbers)}, 0), {self.draw.choice([1, 5, 1000])})"
+        if decider in ("exponential", "histogram"):
+            return self.draw.choice([f"MEDIAN({held})", f"QUANTILE_CONT({held}, 0.25)"])
+        return f"SUM({held})" if decider in ("r2t", "svt", "svt_all_levels") or self.chance(0.7) else self.measured(source)
 
     # -- options
 
@@ -767,7 +793,7 @@ class Writer:
                 pairs.append((column, self.draw.choice(alike)))
         if not pairs:
             return left
-        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
+        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
         alias, names = self.fresh("t"), [self.fresh("c") for _ in pairs]
         first = ", ".join(f"{a.name} AS {name}" for (a, _), name in zip(pairs, names, strict=True))
         second = ", ".join(b.name for _, b in pairs)
