@@ -22,6 +22,7 @@ from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
+REACHED = 0.999  # of a claim, so that nothing less would do
 PER_WORLD = 72  # statements over one family of databases
 
 
@@ -45,6 +46,20 @@ class Violation:
 
 
 @dataclass
+class Shape:
+    """A kind of claim: of how many requests it was made, in how many some entity reached it, and the most that one did."""
+
+    requests: int = 0
+    reached: int = 0
+    most: float = 0.0
+
+    def saw(self, share: float) -> None:
+        self.requests += 1
+        self.reached += share > REACHED
+        self.most = max(self.most, share)
+
+
+@dataclass
 class Totals:
     """What a run has seen."""
 
@@ -59,20 +74,19 @@ class Totals:
     incidents: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     kept: list[Seen] = field(default_factory=list)
-    shapes: dict[str, tuple[int, float]] = field(default_factory=dict)
-
-    def saw(self, shape: str, move: Move) -> None:
-        times, most = self.shapes.get(shape, (0, 0.0))
-        self.shapes[shape] = times + 1, max(most, move.share)
+    tight: Counter[str] = field(default_factory=Counter)
+    shapes: dict[str, Shape] = field(default_factory=dict)
 
     def table(self) -> str:
-        """Of every kind of claim, how often it was looked at, and how much of it was reached at most."""
-        return "\n".join(f"{most:8.3f}  {times:8d}  {shape}" for shape, (times, most) in sorted(self.shapes.items()))
+        """Of every kind of claim, how much of it was reached at most, in what share of requests by some entity, and of how many."""
+        return "\n".join(f"{seen.most:8.3f} {seen.reached / max(1, seen.requests):8.1%} {seen.requests:8d}  {shape}"
+                         for shape, seen in sorted(self.shapes.items()))
 
     def breadth(self) -> str:
-        """Of the answered statements, the share of each class."""
-        shares = {name: self.classes[name] / max(1, self.answered) for name in {*ALL, *self.classes}}
-        return "\n".join(f"{share:8.2%}  {name}" for name, share in sorted(shares.items(), key=lambda item: item[::-1]))
+        """The share of each class in the answered statements, and of how many of it some entity reached what it was charged for."""
+        counts = {name: self.classes[name] for name in {*ALL, *self.classes}}
+        return "\n".join(f"{count / max(1, self.answered):8.2%} {self.tight[name] / max(1, count):8.1%}  {name}"
+                         for name, count in sorted(counts.items(), key=lambda item: item[::-1]))
 
     def __str__(self) -> str:
         share = self.answered / max(1, self.statements)
@@ -114,25 +128,32 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
 
     for neighbour, sql in differing(family):
         broken(neighbour, "planning", Move("what planning reads", 1, 0), sql)
+    classes = {*classes_of(asked, family.world)} if outcome == "answered" else set[str]()
     if outcome == "answered":
         totals.answered += 1
-        totals.classes.update({*classes_of(asked, family.world)})
+        totals.classes.update(classes)
     elif outcome == "Incident":
         totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
     elif outcome.startswith("!"):
         totals.crashed.append(f"world {seed}, statement {number}: {outcome}: {asked.texts} {dict(asked.parameters)}")
     else:
         totals.refused[f"{outcome} ({asked.kind})"] += 1
+    tight = False
     for request in {id(request.request): request for request in kernel.asked}.values():
         seen = everywhere(request, family)
         if outcome == "answered" and isinstance(fault := seen.readings[None], Exception):
             raise RuntimeError(f"the oracle cannot read what was answered: {asked.texts}") from fault
         totals.requests += 1
         totals.kept += [seen] if keep else []
+        most: dict[str, float] = {}
         for neighbour, kind, move, detail in moved(seen, request.certificates):
             if move.broken:
                 broken(neighbour, kind, move, detail)
-            totals.saw(kind, move)
+            most[kind] = max(most.get(kind, 0.0), move.share)
+        for kind, share in most.items():
+            totals.shapes.setdefault(kind, Shape()).saw(share)
+        tight = tight or any(share > REACHED for kind, share in most.items() if not kind.endswith(" rows"))
+    totals.tight.update(classes if tight else ())
     totals.compared += len(family.readers) - 1 if kernel.asked else 0
 
 
