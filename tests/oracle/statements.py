@@ -31,8 +31,9 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
 
 FOR_RHO = ("residual-planner", "convex", "fitness-for-use", "oblique-residual-planner", "square-root", "convex-by-targets",
            "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid", "weighted-hierarchy")
+FOR_DELTA = ("gaussian", "smooth_sensitivity")
 PURE = ("p-identity", "marginals", "union", "kronecker")
-KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 6, "unions": 5, "bounds": 8, "named": 6,
+KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10}
 """Kinds of statements, and how often they are drawn."""
 
@@ -305,6 +306,8 @@ class Writer:
     def unions(self) -> Asked:
         """Two relations of the same columns put together, and at times what is made of that."""
         source = self.combined(1)
+        for _ in range(3):
+            source = source if source.owners and not source.many else self.combined(1)
         if self.chance(0.3) and source.owners:
             source, _ = self.one_of_focus(source, self.pick(source.columns))
         if source.many or not source.owners:
@@ -326,10 +329,10 @@ class Writer:
         """Every mechanism and every rule of keys, asked for by its name where it may fit."""
         source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
         name = self.draw.choice([*MECHANISMS, *RULES, *RULES, *RULES])
-        options = [self.price(), f"mechanism = '{name}'"]
+        options = [self.price_for(name), f"mechanism = '{name}'"]
         number = self.bounded(source)
         if name in ("exponential", "permute_and_flip", "smooth_sensitivity") and number:
-            what = self.draw.choice([f"MEDIAN({number})", f"MIN({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
+            what = self.draw.choice([f"MEDIAN({number})", f"{'MEDIAN' if name in FOR_DELTA else 'MIN'}({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
             text = f"{self.opened([*options, f'max_rows = {self.draw.choice([1, 1, 2])}'])}{what} FROM {source.text}{self.where(source, share=0.3)}"
             return self.asked("named", text)
         told = [column for column in source.columns if not column.owner]
@@ -341,6 +344,7 @@ class Writer:
         if name in bounds and bounds[name].degrees:
             source = self.many()
             owner = self.draw.choice(source.owners or list(source.columns)).name
+            options = [options[0], f"bound = '{name}'", *(options[1:] if self.chance(0.5) else [])]
             return self.asked("named", f"{self.opened(options)}COUNT(*) FROM (SELECT {owner} AS o, COUNT(*) AS n FROM {source.text} "
                                        f"GROUP BY {owner}) AS q")
         if name in bounds and bounds[name].several and self.chance(0.5):
@@ -368,12 +372,15 @@ class Writer:
         key = self.draw.choice(keys)
         over = self.draw.choice([f"ORDER BY {key}", "", f"ORDER BY {key} ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
                                  f"ORDER BY {key} DESC"])
-        inner = self.draw.choice(["COUNT(*)", *(self.sums(source)[:1])])
+        inner = self.draw.choice(["COUNT(*)", "COUNT(*)", *(self.sums(source)[:1])])
         if inner.startswith("AVG"):
             inner = "COUNT(*)"
-        options = [*self.terms(), *([f"strategy = '{self.draw.choice(['square-root', 'haar', 'hierarchy'])}'"] if self.chance(0.4) else [])]
+        name = self.draw.choice(["square-root", "square-root", "haar", "hierarchy"])
+        options = self.terms()
+        if self.chance(0.5):
+            options = [self.price_for(name), f"max_rows = {self.draw.choice([1, 2])}", f"strategy = '{name}'"]
         return self.asked("running", f"{self.opened(options)}{key}, {self.draw.choice(['SUM', 'SUM', 'AVG'])}({inner}) OVER "
-                                     f"({over}) FROM {source.text}{self.where(source)} GROUP BY {key}")
+                                     f"({over}) FROM {source.text}{self.cells(source)} GROUP BY {key}")
 
     def accuracy(self) -> Asked:
         """The same question twice, with other accuracies: the second may rest on what is kept of the first."""
@@ -388,35 +395,43 @@ class Writer:
         return self.asked("accuracy", *(f"{text} {self.draw.choice(goals)}" for _ in range(2)))
 
     def workload(self) -> Asked:
-        texts = []
+        texts, name = [], self.draw.choice([None, "union", "privtree", *STRATEGIES])
+        shared = self.one_owner(depth=self.draw.choice([0, 0, 1])) if self.chance(0.6) else None
         for _ in range(self.draw.choice([1, 2, 3])):
-            source = self.relation(self.draw.choice([0, 0, 1, 2]))
-            keys = [column.name for column in source.columns if column.domain][: self.draw.choice([0, 1, 1, 2])]
+            source = shared or self.one_owner(depth=self.draw.choice([0, 0, 1]))
+            keys = [column.name for column in source.columns if column.domain and self.chance(0.5)][:2]
+            where, limited = self.cells(source), [column.name for column in source.of(NUMBER) if column.bounded]
+            if (name == "privtree" or self.chance(0.1)) and len(limited) > 1:
+                keys, where = [], " WHERE " + " AND ".join(f"{column} BETWEEN {self.draw.choice([0, 1])} AND {self.draw.choice([2, 3])}"
+                                                          for column in self.draw.sample(limited, 2))
             group = f" GROUP BY {', '.join(keys)}" if keys else ""
-            texts.append(f"SELECT {', '.join([*keys, *self.sums(source)])} FROM {source.text}{self.where(source)}{group}")
+            sums = ["COUNT(*)"] if name in ("union", "privtree") else self.sums(source)
+            texts.append(f"SELECT {', '.join([*keys, *sums])} FROM {source.text}{where}{group}")
         options: dict[str, Any] = dict(self.price_values())
-        if self.chance(0.5):
+        if name is not None:
+            named = [part.split(" = ") for part in self.price_for(name).split(", ")]
+            options = {"strategy": name, **{price: float(value) for price, value in named}}
+        if self.chance(0.85):
             options["max_rows"] = self.draw.choice([1, 2, 4])
-        if self.chance(0.3):
-            options["strategy"] = self.draw.choice(STRATEGIES)
         if self.chance(0.2):
             options["consistency"] = self.draw.choice(["none", "non_negative", "integer"])
         return self.asked("workload", *texts, **options)
 
     def strategy(self) -> Asked:
         source = self.one_owner(depth=self.draw.choice([0, 0, 0, 1]))
-        name = self.draw.choice(STRATEGIES)
+        name = self.draw.choice([name for name in STRATEGIES if not name.endswith("targets")])  # which no statement with a price has
         domains = [column.name for column in source.columns if column.domain]
         keys = self.draw.sample(domains, min(len(domains), 1 if name in ("hierarchy", "haar", "dawa") else self.draw.choice([0, 1, 2, 2, 3])))
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        price, amount = self.price(), self.draw.choice([0.01, 0.5, 4])
-        if name in FOR_RHO and "delta" in self.budget:
-            price = f"rho = {amount}"
-        elif name in PURE and "rho" not in self.budget:
-            price = f"epsilon = {amount}"
-        options = [price, f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{name}'"]
+        options = [self.price_for(name), f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{name}'"]
         sums = self.sums(source) if self.chance(0.4) else ["COUNT(*)"]
-        return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.where(source)}{group}")
+        return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.cells(source)}{group}")
+
+    def cells(self, source: Relation) -> str:
+        """A condition on cells of declared values, mostly: constants that one column is compared with."""
+        if self.chance(0.2):
+            return self.where(source)
+        return f" WHERE {self.about(self.pick(source.columns), wide=True)}" if self.chance(0.4) else ""
 
     def validate(self) -> Asked:
         table = self.draw.choice(["people", "visits", "visits"])
@@ -450,6 +465,7 @@ class Writer:
                 text = f"SELECT {keys[0]}, {what} FROM {source.text}{where} GROUP BY {keys[0]}"
             checks.append(f"({text}) WITHIN {self.draw.choice(['100', '100', '2', '0.5', '5 PERCENT OR 10'])}")
         options = self.terms() if decider is None or self.chance(0.3) else [self.price(), f"max_rows = {self.draw.choice([1, 2, 4])}"]
+        options = options[: None if decider != "held_distance" else 1]
         if self.chance(0.1 if alone else 0.5):
             options.append(f"suite = '{self.draw.choice(['independent', 'conjunction', 'sparse'])}'")
         if decider is not None:
@@ -479,6 +495,15 @@ class Writer:
             return self.draw.choice([{"epsilon": amount, "delta": self.draw.choice([1e-6, 0.01])},
                                      {"epsilon": amount, "delta": 1e-6}, {"rho": amount, "delta": 1e-6}, {"epsilon": amount}])
         return {"epsilon": amount}
+
+    def price_for(self, name: str) -> str:
+        """A price in the account that a strategy or a mechanism takes, where the budget has one."""
+        amount = self.draw.choice([0.01, 0.5, 4])
+        if name in FOR_RHO and "delta" in self.budget:
+            return f"rho = {amount}"
+        if name in PURE and "rho" not in self.budget:
+            return f"epsilon = {amount}"
+        return f"epsilon = {amount}, delta = 1e-6" if name in FOR_DELTA and "delta" in self.budget else self.price()
 
     def price(self) -> str:
         return ", ".join(f"{name} = {value}" for name, value in self.price_values().items())
@@ -683,7 +708,7 @@ class Writer:
         if not pairs:
             return "TRUE"
         a, b = self.draw.choice(pairs)
-        same = self.draw.choice(["=", "=", "=", "=", "IS NOT DISTINCT FROM", "<=" if self.chance(0.3) else "="])
+        same = self.draw.choice(["=", "=", "=", "=", "IS NOT DISTINCT FROM", "<=" if self.chance(0.6) else "="])
         return f"{a.name} {same} {b.name}"
 
     def with_public(self, depth: int) -> Relation:
@@ -793,7 +818,7 @@ class Writer:
                 pairs.append((column, self.draw.choice(alike)))
         if not pairs:
             return left
-        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
+        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
         alias, names = self.fresh("t"), [self.fresh("c") for _ in pairs]
         first = ", ".join(f"{a.name} AS {name}" for (a, _), name in zip(pairs, names, strict=True))
         second = ", ".join(b.name for _, b in pairs)
