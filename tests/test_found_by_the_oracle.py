@@ -90,12 +90,12 @@ EXTREME = ("9223372036854775807", "-9223372036854775808", "9223372036854775808",
            "170141183460469231731687303715884105727", "1e19", "-9.3e18", "9007199254740993")
 
 
-def connected(folder: Path, kind: str = "DOUBLE", numbers: str = "(1, 1)") -> Session:
+def connected(folder: Path, kind: str = "DOUBLE", numbers: str = "(1, 1)", budget: str = "epsilon = 1000") -> Session:
     """A session without noise."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute(TABLES.format(kind=kind, numbers=numbers))
     lock_down(connection)
-    reader, declared, book = DuckReader(connection, "v1"), parse_policy(POLICY), open_ledger(folder)
+    reader, declared, book = DuckReader(connection, "v1"), parse_policy(POLICY.replace("epsilon = 1000", budget)), open_ledger(folder)
     return Session(catalog=fit(declared, "main", reader.schema(), lambda table, column: []), budget=declared.budgets["main"], analyst="ada",
                    kernel=Kernel(reader, book, Exact(), solvers=USUAL), ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
 
@@ -168,3 +168,25 @@ def test_whether_constants_lie_among_the_values_of_a_column_decides_nothing(held
                                      "k = 2) WITHIN 2 AGAINST numbers_syn FOR numbers"), Validation)
     assert len(asked(session, f"SELECT {value} FROM numbers WHERE {held}").rows) == 1
     session.close()
+
+
+@pytest.mark.parametrize("price", ["rho = 1", "rho = 0.01", "rho = 60", "rho = 1, delta = 1e-6", "epsilon = 1, delta = 1e-6"])
+@pytest.mark.parametrize("decider", ["svt", "svt_all_levels", "r2t", "additive", "flip_distance"])
+@pytest.mark.parametrize("what", ["SUM(LEAST(GREATEST(n, 0), 9))", "SUM(LEAST(GREATEST(n, 0), 1000000))"])
+def test_deciders_ask_for_no_more_than_a_price_in_rho(what: str, decider: str, price: str, tmp_path: Path) -> None:
+    """Two noises of one comparison cost an epsilon each, which adds up: half of rho each would be twice of rho together."""
+    made = connected(tmp_path, budget="rho = 1000\ndelta = 0.1")
+    told = asked(made, f"VALIDATE (SELECT {what} FROM visits WHERE n <> 5) WITHIN 100 AGAINST visits_syn FOR visits "
+                       f"WITHIN 5 OPTIONS ({price}, decider = '{decider}')")
+    assert isinstance(told, Validation)
+    made.close()
+
+
+@pytest.mark.parametrize("test", ["< -1", "<= 1", "< 1", ">= 0", "> 5", "< 9", "= 1", "BETWEEN 0 AND 1"])
+@pytest.mark.parametrize("made", ["CASE WHEN g = 'a' THEN 1 ELSE 0 END", "COALESCE(n % 2, 0)", "LEAST(GREATEST(n, 0), 1)", "length(g)",
+                                  "MAX(length(g)) OVER (PARTITION BY id)", "LAG(n % 2) OVER (PARTITION BY id ORDER BY n)",
+                                  "ROW_NUMBER() OVER (PARTITION BY id ORDER BY n)", "n"])
+def test_calculated_numbers_are_held_in_ranges_above_their_groups(made: str, test: str, session: Session) -> None:
+    """Of how many values they have left no more is claimed than what the kernel derives."""
+    groups = f"SELECT id, c FROM (SELECT id, {made} AS c FROM visits) AS v GROUP BY id, c"
+    assert asked(session, f"SELECT COUNT(*) FROM ({groups}) AS w WHERE c {test}").rows is not None

@@ -111,7 +111,7 @@ def test_a_check_of_a_held_sum(level: int, connection: dpsql.Connection) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.001, 1])
+@pytest.mark.parametrize("epsilon", [0.001])
 def test_sixty_nine_million_rows_that_one_person_makes(epsilon: float, victim: bool, tmp_path: Path) -> None:
     """410 persons who meet only where the victim is, each with each and each: 11.6 million sets, in about a minute."""
     con = opened(tmp_path, 600, epsilon, victim=victim)

@@ -29,16 +29,19 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
         assert ast.get_docstring(tree), "a module starts with a sentence"
 
 
-def test_every_operator_and_request_carries_its_proof() -> None:
+def test_every_operator_and_measurement_carries_its_proof() -> None:
     for path in (ROOT / "dpsql/plan/operators").glob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id in ("Node", "Summary") for base in node.bases):
                 assert "Proof" in (ast.get_docstring(node) or ""), f"{path.name}: {node.name}"
-    for path in (ROOT / "dpsql/requests").glob("*.py"):
+    priced = 0
+    for path in [*(ROOT / "dpsql/measurements").rglob("*.py"), *(ROOT / "dpsql/noise").glob("*.py")]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and any(isinstance(part, ast.FunctionDef) and part.name == "cost"
                                                       for part in node.body):
-                assert re.search(r"Cost|Proof|Source|cost", ast.get_docstring(node) or ""), node.name
+                priced += 1
+                assert re.search(r"Cost|Movement|Proof|Source|cost", ast.get_docstring(node) or ""), node.name
+    assert priced > 20
 
 
 def test_no_numpy_or_random_noise_near_an_answer() -> None:

@@ -154,11 +154,11 @@ ROOMS = {
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 880),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.taken"], 460),
     "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running"], 425),
-    "measurements": (below("dpsql.measurements"), 1890),
-    "extensions": (below("dpsql.extensions"), 895),
+    "measurements": (below("dpsql.measurements"), 2050),
+    "extensions": (below("dpsql.extensions"), 1050),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2260),
     "expressions": (below("dpsql.plan.expr"), 700),
-    "all that the kernel can run": (sorted(KERNEL), 9250),
+    "all that the kernel can run": (sorted(KERNEL), 9550),
     "what it is handed": (sorted(HANDED), 1065),
 }
 

@@ -8,8 +8,14 @@ is found. A small part of it is in the suite: `python -m pytest tests/oracle`.
 from __future__ import annotations
 
 import argparse
+import gc
+import os
+import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: its threads would only wait for each other
 
 import pytest
 from oracle.faults import HOLES
@@ -19,7 +25,7 @@ from oracle.worlds import world_of
 
 from dpsql.kernel.claims import Claims
 
-STEP = 30.0  # seconds between two lines
+STEP, WHOLE = 30.0, 900.0  # seconds between two lines, and between two tables
 
 
 def main() -> None:
@@ -34,6 +40,7 @@ def main() -> None:
     parser.add_argument("--found", type=Path, help="a file to which violations are added as they are found")
     given = parser.parse_args()
     totals = Totals()
+    gc.set_threshold(100_000, 20, 50)  # trees of expressions come and go; hardly any of them are rings
     if given.planted is not None:
         patch = pytest.MonkeyPatch()
         HOLES[given.planted].plant(patch)
@@ -43,19 +50,44 @@ def main() -> None:
         world = world_of(given.seed)
         print(world.policy, *world.statements, sep=";\n")
         run_on(given.seed, totals, only=given.statement, kinds=given.kinds)
-    start = told = time.monotonic()
+    start = time.monotonic()
+    steps = Steps(start)
     seed = given.seed
-    while given.statement is None and time.monotonic() - start < given.seconds and not (given.planted and totals.violations):
-        before = len(totals.violations), len(totals.incidents), len(totals.crashed)
-        run_on(seed, totals, until=start + given.seconds, kinds=given.kinds)
-        _show(totals, before, given.found)
-        if time.monotonic() - told > STEP:
-            told = time.monotonic()
-            print(f"{told - start:.0f} s: {totals}", flush=True)
-        seed += given.stride
-    print(f"{time.monotonic() - start:.0f} s: {totals}\nrefused: {totals.refused.most_common(12)}\n{totals.table()}")
+    signal.signal(signal.SIGTERM, lambda *_: vars(given).update(seconds=0.0))  # after this world: a query that is cut would be a fault
+    try:
+        while given.statement is None and time.monotonic() - start < given.seconds and not (given.planted and totals.violations):
+            before = len(totals.violations), len(totals.incidents), len(totals.crashed)
+            run_on(seed, totals, until=start + given.seconds, kinds=given.kinds)
+            _show(totals, before, given.found)
+            steps.tell(totals, seed)
+            seed += given.stride
+    finally:
+        print(f"{time.monotonic() - start:.0f} s: {totals}\n{_whole(totals)}", flush=True)
     if given.statement is not None:
         print(*totals.violations, *totals.incidents, *totals.crashed, sep="\n")
+
+
+@dataclass
+class Steps:
+    """What is told of a run while it goes on: a line every so often, and everything seen every so many lines."""
+
+    start: float
+    lines: int = 0
+    wholes: int = 0
+
+    def tell(self, totals: Totals, seed: int) -> None:
+        now = time.monotonic() - self.start
+        if now > (self.lines + 1) * STEP:
+            self.lines = int(now / STEP)
+            rate = totals.answered / time.process_time()
+            print(f"{now:.0f} s: {totals}; {rate:.1f} answered a second of work, last world {seed}", flush=True)
+        if now > (self.wholes + 1) * WHOLE:
+            self.wholes = int(now / WHOLE)
+            print(_whole(totals), flush=True)
+
+
+def _whole(totals: Totals) -> str:
+    return f"refused: {totals.refused.most_common(12)}\n{totals.table()}\n{totals.breadth()}"
 
 
 def _show(totals: Totals, before: tuple[int, int, int], found: Path | None) -> None:

@@ -49,11 +49,11 @@ from dpsql.measurements import (
     select,
     slack,
     slack_of,
-    tree,
 )
 from dpsql.measurements.reading import cells, ranks
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several import removals, sets
+from dpsql.noise.tree import rise
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.shares import pull
 
@@ -143,11 +143,13 @@ def plans_of(request: Any) -> list[Any]:
     return [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
 
 
-def read_rows(request: Any, view: View) -> list[Counter[tuple[str | None, ...]]]:
-    """The rows below each plan, as texts."""
+def read_rows(request: Any, certificates: Sequence[Certificate], view: View) -> list[Counter[tuple[str | None, ...]]]:
+    """The rows below each plan, as texts, where something is claimed of their number."""
     plans, found = plans_of(request), dict[int, Counter[tuple[str | None, ...]]]()
-    for plan in plans:
-        if id(plan) not in found:
+    for plan, certificate in zip(plans, certificates, strict=True):
+        if certificate.below.rows is None:
+            found[id(plan)] = Counter()
+        elif id(plan) not in found:
             values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
             sql = f"SELECT {values or '1'} FROM ({view.context.sql(plan.input)}) AS t"
             found[id(plan)] = Counter(view.context.reader.rows(sql))
@@ -207,7 +209,7 @@ def _compare_cells(request: Any, certificates: Sequence[Certificate], a: Any, b:
         yield priced("partition", pure(2 * change / Fraction(request.scale)), charged)
         return
     yield Move("cells", change, 0 if certificates[0].below.public else certificates[0].l1)
-    grown = Cost(epsilon=change * tree.rise(request.scale, request.decay), rho=Fraction(0))
+    grown = Cost(epsilon=change * rise(request.scale, request.decay), rho=Fraction(0))
     yield priced("tree", grown + request.leaf.cost(Sensitivity(l1=change, l2=change)), charged)
 
 

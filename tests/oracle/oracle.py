@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oracle.classes import ALL, classes_of
 from oracle.moves import LAWS, Move, View, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
@@ -21,7 +22,8 @@ from dpsql.plan.certificate import Certificate
 from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
-PER_WORLD = 24  # statements over one family of databases
+REACHED = 0.999  # of a claim, so that nothing less would do
+PER_WORLD = 72  # statements over one family of databases
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,20 @@ class Violation:
 
 
 @dataclass
+class Shape:
+    """A kind of claim: of how many requests it was made, in how many some entity reached it, and the most that one did."""
+
+    requests: int = 0
+    reached: int = 0
+    most: float = 0.0
+
+    def saw(self, share: float) -> None:
+        self.requests += 1
+        self.reached += share > REACHED
+        self.most = max(self.most, share)
+
+
+@dataclass
 class Totals:
     """What a run has seen."""
 
@@ -53,19 +69,24 @@ class Totals:
     compared: int = 0
     requests: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    classes: Counter[str] = field(default_factory=Counter)
     crashed: list[str] = field(default_factory=list)
     incidents: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     kept: list[Seen] = field(default_factory=list)
-    shapes: dict[str, tuple[int, float]] = field(default_factory=dict)
-
-    def saw(self, shape: str, move: Move) -> None:
-        times, most = self.shapes.get(shape, (0, 0.0))
-        self.shapes[shape] = times + 1, max(most, move.share)
+    tight: Counter[str] = field(default_factory=Counter)
+    shapes: dict[str, Shape] = field(default_factory=dict)
 
     def table(self) -> str:
-        """Of every kind of claim, how often it was looked at, and how much of it was reached at most."""
-        return "\n".join(f"{most:8.3f}  {times:8d}  {shape}" for shape, (times, most) in sorted(self.shapes.items()))
+        """Of every kind of claim, how much of it was reached at most, in what share of requests by some entity, and of how many."""
+        return "\n".join(f"{seen.most:8.3f} {seen.reached / max(1, seen.requests):8.1%} {seen.requests:8d}  {shape}"
+                         for shape, seen in sorted(self.shapes.items()))
+
+    def breadth(self) -> str:
+        """The share of each class in the answered statements, and of how many of it some entity reached what it was charged for."""
+        counts = {name: self.classes[name] for name in {*ALL, *self.classes}}
+        return "\n".join(f"{count / max(1, self.answered):8.2%} {self.tight[name] / max(1, count):8.1%}  {name}"
+                         for name, count in sorted(counts.items(), key=lambda item: item[::-1]))
 
     def __str__(self) -> str:
         share = self.answered / max(1, self.statements)
@@ -95,7 +116,7 @@ def run_on(seed: int, totals: Totals, *, statements: int = PER_WORLD, only: int 
 
 def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, number: int = 0, keep: bool = False) -> None:
     """Ask a statement, and look at all neighbours."""
-    family.forget()
+    family.begin()
     totals.statements += 1
     session = family.session(hash((seed, number, 1)))
     outcome = outcome_of(asked, session)
@@ -107,24 +128,32 @@ def examine(asked: Asked, family: Family, totals: Totals, *, seed: int = 0, numb
 
     for neighbour, sql in differing(family):
         broken(neighbour, "planning", Move("what planning reads", 1, 0), sql)
+    classes = {*classes_of(asked, family.world)} if outcome == "answered" else set[str]()
     if outcome == "answered":
         totals.answered += 1
+        totals.classes.update(classes)
     elif outcome == "Incident":
         totals.incidents.append(f"world {seed}, statement {number}: {kernel.faults!r}: {asked.texts}")
     elif outcome.startswith("!"):
         totals.crashed.append(f"world {seed}, statement {number}: {outcome}: {asked.texts} {dict(asked.parameters)}")
     else:
-        totals.refused[outcome] += 1
+        totals.refused[f"{outcome} ({asked.kind})"] += 1
+    tight = False
     for request in {id(request.request): request for request in kernel.asked}.values():
         seen = everywhere(request, family)
         if outcome == "answered" and isinstance(fault := seen.readings[None], Exception):
             raise RuntimeError(f"the oracle cannot read what was answered: {asked.texts}") from fault
         totals.requests += 1
         totals.kept += [seen] if keep else []
+        most: dict[str, float] = {}
         for neighbour, kind, move, detail in moved(seen, request.certificates):
             if move.broken:
                 broken(neighbour, kind, move, detail)
-            totals.saw(kind, move)
+            most[kind] = max(most.get(kind, 0.0), move.share)
+        for kind, share in most.items():
+            totals.shapes.setdefault(kind, Shape()).saw(share)
+        tight = tight or any(share > REACHED for kind, share in most.items() if not kind.endswith(" rows"))
+    totals.tight.update(classes if tight else ())
     totals.compared += len(family.readers) - 1 if kernel.asked else 0
 
 
@@ -139,15 +168,18 @@ class Seen:
 
 def everywhere(request: Request, family: Family) -> Seen:
     read, _ = LAWS[type(request.request)]
+    views = {name: View(kernel) for name, kernel in family.kernels.items()}
 
-    def reading(name: str | None) -> Any:
-        view = View(family.kernels[name])
+    def reading(how: Callable[..., Any], view: View) -> Any:
         try:
-            return read(request.request, request.certificates, view), read_rows(request.request, view)
+            return how(request.request, request.certificates, view)
         except Exception as fault:
             return fault
 
-    return Seen(request, family, {name: reading(name) for name in family.readers})
+    looks = {name: reading(read, view) for name, view in views.items()}  # a text is executed on all, one after the other
+    rows = {name: reading(read_rows, view) for name, view in views.items()}
+    faults = {name: next((part for part in (looks[name], rows[name]) if isinstance(part, Exception)), None) for name in views}
+    return Seen(request, family, {name: faults[name] or (looks[name], rows[name]) for name in views})
 
 
 def moved(seen: Seen, certificates: Sequence[Certificate]) -> Iterator[tuple[str, str, Move, str]]:

@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 from oracle.worlds import World
@@ -25,10 +25,13 @@ from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine import Session
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
+from dpsql.measurements.reading.content import Content, printed
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.node import Node, Printing
 from dpsql.solvers.usual import USUAL
 
+Texts: TypeAlias = dict[tuple[int, str], tuple[Node, str]]
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()
 END = 2**62
@@ -118,7 +121,7 @@ class Cursor:
 
 
 class Reader:
-    """A database in memory. Every statement is executed once, and remembered until `forget`.
+    """A database in memory, which never changes. Every text is executed once, and what it gave is remembered until `forget`.
 
     `like` is the reader of a database that differs from it in some tables alone: what reads none of these is read there.
     """
@@ -132,9 +135,6 @@ class Reader:
         self.seen: dict[tuple[str, str], Any] = {}
         self.planned: dict[tuple[str, str], None] = {}
         self.serving = False
-
-    def forget(self) -> None:
-        self.seen, self.planned = {}, {}
 
     def _once(self, how: str, sql: str) -> Any:
         if not self.serving:
@@ -167,6 +167,23 @@ class Reader:
         return self._below.schema()
 
 
+class Printed(Content):
+    """What a kernel knows of a database. What it prints of a plan is a function of the plan, the secret and of what it learned, so
+    it is printed once for all neighbours where these are the same.
+    """
+
+    def __init__(self, reader: Reader, texts: Texts) -> None:
+        super().__init__(reader)
+        self._texts = texts
+
+    def sql(self, plan: Node, printing: Printing) -> str:
+        learned = self.learned(plan)
+        key = id(plan), repr((learned, printing))
+        if key not in self._texts:
+            self._texts[key] = plan, printed(plan, learned, printing)  # with the plan, so that no other gets its id
+        return self._texts[key][1]
+
+
 @dataclass(frozen=True)
 class Asked:
     """A request as the kernel served it."""
@@ -178,8 +195,9 @@ class Asked:
 class Recorder(Kernel):
     """A kernel that keeps what it was asked."""
 
-    def __init__(self, reader: Reader, book: Book, noise: Any) -> None:
-        super().__init__(reader, book, noise)  # type: ignore[arg-type]
+    def __init__(self, reader: Reader, book: Book, noise: Any, texts: Texts) -> None:
+        super().__init__(reader, book, noise, solvers=USUAL)  # type: ignore[arg-type]
+        self._content = Printed(reader, texts)  # type: ignore[arg-type]
         self.asked: list[Asked] = []
         self.faults: list[BaseException] = []
 
@@ -208,6 +226,7 @@ class Family:
 
     def __post_init__(self) -> None:
         self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()
+        self._texts: Texts = {}
         worlds = {None: self.world, **dict(self.world.neighbours())}
         cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
         lock_down(self._engine)
@@ -215,7 +234,7 @@ class Family:
         for name, cursor in cursors.items():
             other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
             self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
-        self.kernels = {name: Kernel(reader, Book(), solvers=USUAL) for name, reader in self.readers.items()}  # type: ignore[arg-type]
+        self.kernels = {name: Recorder(reader, Book(), None, self._texts) for name, reader in self.readers.items()}
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,
@@ -235,13 +254,20 @@ class Family:
         """A connection to one of the worlds that records what it asks."""
         book, budget = Book(), self._policy.budgets["main"]
         return Session(catalog=self._catalog, budget=budget, analyst="ada",
-                       kernel=Recorder(self.readers[name], book, Loud(seed)), ledger=book,  # type: ignore[arg-type]
+                       kernel=Recorder(self.readers[name], book, Loud(seed), self._texts), ledger=book,  # type: ignore[arg-type]
                        scratch=SCRATCH, price=price(epsilon=1), policy="p")
 
-    def forget(self) -> None:
-        self._parsed.clear()
+    def begin(self) -> None:
+        """Another statement is asked. What the databases gave to a text stays known: they never change."""
+        self._texts.clear()
         for reader in self.readers.values():
-            reader.forget()
+            reader.planned = {}
+
+    def forget(self) -> None:
+        """Nothing is known of what texts print as or give: the code that prints has changed."""
+        self.begin()
+        for reader in self.readers.values():
+            reader.seen = {}
 
     def close(self) -> None:
         self._engine.close()

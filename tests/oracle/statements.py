@@ -29,7 +29,12 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     TIME: (dt.datetime(2000, 1, 1, 10), dt.datetime.max, None), TRUTH: (True, None)}
 
 
-KINDS = {"select": 30, "plain": 8, "nulls": 3, "days": 3, "ranges": 3, "layers": 20, "sets": 2, "running": 2, "accuracy": 2, "workload": 4, "validate": 16, "strategy": 4, "several": 9}
+FOR_RHO = ("residual-planner", "convex", "fitness-for-use", "oblique-residual-planner", "square-root", "convex-by-targets",
+           "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid", "weighted-hierarchy")
+FOR_DELTA = ("gaussian", "smooth_sensitivity")
+PURE = ("p-identity", "marginals", "union", "kronecker")
+KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
+         "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10}
 """Kinds of statements, and how often they are drawn."""
 
 
@@ -110,7 +115,7 @@ class Writer:
     def plain(self) -> Asked:
         """Sums over the rows of one table, of which an entity has several."""
         source = self.table(self.draw.choice(["visits", "visits", "notes" if "notes" in self.world.tables else "visits"]), self.fresh("t"))
-        keys = self.keys(source)[:1] if self.chance(0.3) else []
+        keys = self.keys(source)[:1] if self.chance(0.45) else []
         shown = ", ".join([*(f"{key} AS {self.fresh('k')}" for key in keys), *self.sums(source)])
         text = f"{self.opened([self.price(), f'max_rows = {self.draw.choice([2, 3, 4])}'])}{shown} FROM {source.text}"
         return self.asked("plain", f"{text}{self.where(source, share=0.2)}{f' GROUP BY {keys[0]}' if keys else ''}")
@@ -148,9 +153,9 @@ class Writer:
     def ranges(self) -> Asked:
         """Whole numbers that a window shows, are held in a range, and are then calculated with."""
         source = self.table(self.draw.choice(["visits", "visits", "people"]), self.fresh("t"))
-        name = self.pick([column for column in source.columns if column.whole]).name
-        if self.chance(0.3):
-            name = f"CASE WHEN {self.condition(source)} THEN 4000000000000000000 ELSE 1 END"
+        whole = [column for column in source.columns if column.whole]
+        large = f"CASE WHEN {self.condition(source)} THEN 4000000000000000000 ELSE 1 END"
+        name = self.pick(whole).name if whole and self.chance(0.7) else large
         function = self.draw.choice(["MAX", "MIN", "SUM", "FIRST_VALUE", "LAG"])
         order = f" ORDER BY {self.pick(source.columns).name}" if function in ("FIRST_VALUE", "LAG") or self.chance(0.3) else ""
         shown = f"{function}({name}) OVER (PARTITION BY {source.owners[0].name}{order})" if self.chance(0.8) else name
@@ -265,20 +270,89 @@ class Writer:
         names = [bound.name for bound in BOUNDS if bound.several or bound.degrees]
         name = self.draw.choice([*names, "auto", "auto", "auto"])
         options = [self.price(), f"bound = '{name}'"]
-        if name == "extension" or self.chance(0.2):
+        if name == "extension" or self.chance(0.05):
             options.append(f"clip = {self.draw.choice(['1', '2', '7', '0.001', '1000000000'])}")
         if name == "frequency":
             options.append(f"max_frequency = {self.draw.choice([1, 2, 5])}")
-        if self.chance(0.3):
+        if self.chance(0.05):
             options.append(f"max_rows = {self.draw.choice([1, 2, 3])}")
         if name in ("projection", "flow") or self.chance(0.15):
             owner = self.draw.choice(source.owners or list(source.columns))
             inner = f"(SELECT {owner.name} AS o, COUNT(*) AS n FROM {source.text} GROUP BY {owner.name}) AS q"
             keys = self.chance(0.5)
-            text = f"{'n, ' if keys else ''}COUNT(*){', SUM(n)' if self.chance(0.3) else ''} FROM {inner}"
+            text = f"{'n, ' if keys else ''}COUNT(*){', SUM(n)' if self.chance(0.1) else ''} FROM {inner}"
             text += " WHERE n BETWEEN 1 AND 5 GROUP BY n" if keys else ""
             return self.asked("degrees", self.opened(options) + text)
         return self.asked("several", self.query(source, options=options, simple=True))
+
+    def one_owner(self, *, depth: int = 0) -> Relation:
+        """A relation whose rows belong to one entity each."""
+        found = self.relation(depth)
+        return self.table(self.draw.choice(["people", "visits", "visits"]), self.fresh("t")) if found.many or not found.owners else found
+
+    def told(self, source: Relation, *, options: Sequence[str] = ()) -> str:
+        """Sums over a relation, at times by a declared column."""
+        keys = [column.name for column in source.columns if column.domain and self.chance(0.2)][:1]
+        group = f" GROUP BY {keys[0]}" if keys else ""
+        return f"{self.opened(options or self.terms())}{', '.join([*keys, *self.sums(source)])} FROM {source.text}{{}}{group}"
+
+    def lists(self) -> Asked:
+        """Rows that stand in a list, or do not."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        tests = [self.listed(source), *([self.condition(source)] if self.chance(0.3) else [])]
+        self.draw.shuffle(tests)
+        return self.asked("lists", self.told(source).format(f" WHERE {self.draw.choice([' AND ', ' AND ', ' OR ']).join(tests)}"))
+
+    def unions(self) -> Asked:
+        """Two relations of the same columns put together, and at times what is made of that."""
+        source = self.combined(1)
+        for _ in range(3):
+            source = source if source.owners and not source.many else self.combined(1)
+        if self.chance(0.3) and source.owners:
+            source, _ = self.one_of_focus(source, self.pick(source.columns))
+        if source.many or not source.owners:
+            return self.shared(source)
+        return self.asked("unions", self.told(source).format(self.where(source, share=0.3)))
+
+    def bounds(self) -> Asked:
+        """Every bound for rows of one entity each."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        name = self.draw.choice([bound.name for bound in BOUNDS if bound.one])
+        own = {"reservoir": [f"clip = {self.draw.choice([1, 3, 0.01])}", f"max_groups = {self.draw.choice([1, 2, 9])}"],
+               "extension": [f"clip = {self.draw.choice(['1', '2.5', '1000000000'])}"],
+               "frequency": [f"max_frequency = {self.draw.choice([1, 2, 6])}", f"max_rows = {self.draw.choice([1, 2])}"],
+               "rows": [f"max_rows = {self.draw.choice([1, 2, 4, 1000000])}"],
+               "clip": [f"clip = {self.draw.choice(['1', '2.5', '0.000001', '1000000000'])}"] if self.chance(0.5) else []}.get(name, [])
+        return self.asked("bounds", self.told(source, options=[self.price(), f"bound = '{name}'", *own]).format(self.where(source)))
+
+    def named(self) -> Asked:
+        """Every mechanism and every rule of keys, asked for by its name where it may fit."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        name = self.draw.choice([*MECHANISMS, *RULES, *RULES, *RULES])
+        options = [self.price_for(name), f"mechanism = '{name}'"]
+        number = self.bounded(source)
+        if name in ("exponential", "permute_and_flip", "smooth_sensitivity") and number:
+            what = self.draw.choice([f"MEDIAN({number})", f"{'MEDIAN' if name in FOR_DELTA else 'MIN'}({number})", f"QUANTILE_CONT({number}, {self.draw.choice(['0.25', '0.9'])})"])
+            text = f"{self.opened([*options, f'max_rows = {self.draw.choice([1, 1, 2])}'])}{what} FROM {source.text}{self.where(source, share=0.3)}"
+            return self.asked("named", text)
+        told = [column for column in source.columns if not column.owner]
+        if name in RULES and "delta" in self.budget and told:
+            key = self.pick(told).name
+            options = [f"epsilon = {self.draw.choice([0.5, 4])}, delta = 0.01", *options[1:], f"max_rows = {self.draw.choice([1, 2, 3, 5])}"]
+            return self.asked("named", f"{self.opened(options)}{key}, COUNT(*) FROM {source.text} GROUP BY {key}")
+        bounds = {bound.name: bound for bound in BOUNDS}
+        if name in bounds and bounds[name].degrees:
+            source = self.many()
+            owner = self.draw.choice(source.owners or list(source.columns)).name
+            options = [options[0], f"bound = '{name}'", *(options[1:] if self.chance(0.5) else [])]
+            return self.asked("named", f"{self.opened(options)}COUNT(*) FROM (SELECT {owner} AS o, COUNT(*) AS n FROM {source.text} "
+                                       f"GROUP BY {owner}) AS q")
+        if name in bounds and bounds[name].several and self.chance(0.5):
+            source = self.many()
+        if name in bounds and not bounds[name].degrees:
+            options.append(f"bound = '{name}'")
+        options += ["clip = 2"] if name == "extension" else [f"max_rows = {self.draw.choice([1, 3])}"] if name in ("laplace", "gaussian") else []
+        return self.asked("named", self.told(source, options=options).format(self.where(source)))
 
     def sets(self) -> Asked:
         source = self.relation(self.draw.choice([0, 0, 1]))
@@ -298,11 +372,15 @@ class Writer:
         key = self.draw.choice(keys)
         over = self.draw.choice([f"ORDER BY {key}", "", f"ORDER BY {key} ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
                                  f"ORDER BY {key} DESC"])
-        inner = self.draw.choice(["COUNT(*)", *(self.sums(source)[:1])])
+        inner = self.draw.choice(["COUNT(*)", "COUNT(*)", *(self.sums(source)[:1])])
         if inner.startswith("AVG"):
             inner = "COUNT(*)"
-        return self.asked("running", f"{self.opened(self.terms())}{key}, {self.draw.choice(['SUM', 'SUM', 'AVG'])}({inner}) OVER "
-                                     f"({over}) FROM {source.text}{self.where(source)} GROUP BY {key}")
+        name = self.draw.choice(["square-root", "square-root", "haar", "hierarchy"])
+        options = self.terms()
+        if self.chance(0.5):
+            options = [self.price_for(name), f"max_rows = {self.draw.choice([1, 2])}", f"strategy = '{name}'"]
+        return self.asked("running", f"{self.opened(options)}{key}, {self.draw.choice(['SUM', 'SUM', 'AVG'])}({inner}) OVER "
+                                     f"({over}) FROM {source.text}{self.cells(source)} GROUP BY {key}")
 
     def accuracy(self) -> Asked:
         """The same question twice, with other accuracies: the second may rest on what is kept of the first."""
@@ -317,28 +395,43 @@ class Writer:
         return self.asked("accuracy", *(f"{text} {self.draw.choice(goals)}" for _ in range(2)))
 
     def workload(self) -> Asked:
-        texts = []
+        texts, name = [], self.draw.choice([None, "union", "privtree", *STRATEGIES])
+        shared = self.one_owner(depth=self.draw.choice([0, 0, 1])) if self.chance(0.6) else None
         for _ in range(self.draw.choice([1, 2, 3])):
-            source = self.relation(self.draw.choice([0, 0, 1, 2]))
-            keys = [column.name for column in source.columns if column.domain][: self.draw.choice([0, 1, 1, 2])]
+            source = shared or self.one_owner(depth=self.draw.choice([0, 0, 1]))
+            keys = [column.name for column in source.columns if column.domain and self.chance(0.5)][:2]
+            where, limited = self.cells(source), [column.name for column in source.of(NUMBER) if column.bounded]
+            if (name == "privtree" or self.chance(0.1)) and len(limited) > 1:
+                keys, where = [], " WHERE " + " AND ".join(f"{column} BETWEEN {self.draw.choice([0, 1])} AND {self.draw.choice([2, 3])}"
+                                                          for column in self.draw.sample(limited, 2))
             group = f" GROUP BY {', '.join(keys)}" if keys else ""
-            texts.append(f"SELECT {', '.join([*keys, *self.sums(source)])} FROM {source.text}{self.where(source)}{group}")
+            sums = ["COUNT(*)"] if name in ("union", "privtree") else self.sums(source)
+            texts.append(f"SELECT {', '.join([*keys, *sums])} FROM {source.text}{where}{group}")
         options: dict[str, Any] = dict(self.price_values())
-        if self.chance(0.5):
+        if name is not None:
+            named = [part.split(" = ") for part in self.price_for(name).split(", ")]
+            options = {"strategy": name, **{price: float(value) for price, value in named}}
+        if self.chance(0.85):
             options["max_rows"] = self.draw.choice([1, 2, 4])
-        if self.chance(0.3):
-            options["strategy"] = self.draw.choice(STRATEGIES)
         if self.chance(0.2):
             options["consistency"] = self.draw.choice(["none", "non_negative", "integer"])
         return self.asked("workload", *texts, **options)
 
     def strategy(self) -> Asked:
-        source = self.relation(self.draw.choice([0, 0, 1]))
-        keys = [column.name for column in source.columns if column.domain][: self.draw.choice([0, 1, 1, 2])]
+        source = self.one_owner(depth=self.draw.choice([0, 0, 0, 1]))
+        name = self.draw.choice([name for name in STRATEGIES if not name.endswith("targets")])  # which no statement with a price has
+        domains = [column.name for column in source.columns if column.domain]
+        keys = self.draw.sample(domains, min(len(domains), 1 if name in ("hierarchy", "haar", "dawa") else self.draw.choice([0, 1, 2, 2, 3])))
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        options = [*self.terms(), f"strategy = '{self.draw.choice(STRATEGIES)}'"]
+        options = [self.price_for(name), f"max_rows = {self.draw.choice([1, 2, 4])}", f"strategy = '{name}'"]
         sums = self.sums(source) if self.chance(0.4) else ["COUNT(*)"]
-        return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.where(source)}{group}")
+        return self.asked("strategy", f"{self.opened(options)}{', '.join([*keys, *sums])} FROM {source.text}{self.cells(source)}{group}")
+
+    def cells(self, source: Relation) -> str:
+        """A condition on cells of declared values, mostly: constants that one column is compared with."""
+        if self.chance(0.2):
+            return self.where(source)
+        return f" WHERE {self.about(self.pick(source.columns), wide=True)}" if self.chance(0.4) else ""
 
     def validate(self) -> Asked:
         table = self.draw.choice(["people", "visits", "visits"])
@@ -350,11 +443,15 @@ class Writer:
         if beside and self.chance(0.6):
             column = beside[0]
         style = self.draw.choice(["=", "=", "=", "in", "two columns", "any"])
+        decider = self.draw.choice(DECIDERS) if self.chance(0.4) else None
         shared, anew = self.parameter(column.type), self.chance(0.4)
         known = BY_NAME.get(column.name.split(".")[1])
         constants = known.common if known is not None else ("1", "2", "3")
         checks = []
-        for i in range(self.draw.choice([1, 2, 3, 4, 6])):
+        alone = decider is not None and self.chance(0.7)  # most deciders are for one sum
+        if alone and decider is not None:
+            what, anew = self.decided(source, decider), False
+        for i in range(1 if alone else self.draw.choice([1, 2, 3, 4, 6])):
             what = self.measured(source) if anew else what
             tested = self.pick(source.columns) if style == "two columns" else column
             value = constants[i % len(constants)] if tested is column else self.draw.choice(CONSTANTS[tested.type])
@@ -367,15 +464,26 @@ class Writer:
             if self.chance(0.1) and (keys := [part.name for part in source.columns if part.domain]):
                 text = f"SELECT {keys[0]}, {what} FROM {source.text}{where} GROUP BY {keys[0]}"
             checks.append(f"({text}) WITHIN {self.draw.choice(['100', '100', '2', '0.5', '5 PERCENT OR 10'])}")
-        options = self.terms()
-        if self.chance(0.5):
+        options = self.terms() if decider is None or self.chance(0.3) else [self.price(), f"max_rows = {self.draw.choice([1, 2, 4])}"]
+        options = options[: None if decider != "held_distance" else 1]
+        if self.chance(0.1 if alone else 0.5):
             options.append(f"suite = '{self.draw.choice(['independent', 'conjunction', 'sparse'])}'")
-        if self.chance(0.2):
-            options.append(f"decider = '{self.draw.choice(DECIDERS)}'")
+        if decider is not None:
+            options.append(f"decider = '{decider}'")
         if "'sparse'" in options[-1] and self.chance(0.4):
             options.append(f"failures = {self.draw.choice([1, 2])}")
         return self.asked("validate", f"VALIDATE {', '.join(checks)} AGAINST {table}_syn FOR {table} WITHIN 5 OPTIONS "
                                       f"({', '.join(options)})")
+
+    def decided(self, source: Relation, decider: str) -> str:
+        """An aggregate that a decider is for."""
+        numbers = [column.name for column in source.of(NUMBER)]
+        if not numbers or decider in ("coin", "naive_coin"):
+            return "COUNT(*)"
+        held = f"LEAST(GREATEST({self.draw.choice(numbers)}, 0), {self.draw.choice([1, 5, 1000])})"
+        if decider in ("exponential", "histogram"):
+            return self.draw.choice([f"MEDIAN({held})", f"QUANTILE_CONT({held}, 0.25)"])
+        return f"SUM({held})" if decider in ("r2t", "svt", "svt_all_levels") or self.chance(0.7) else self.measured(source)
 
     # -- options
 
@@ -387,6 +495,15 @@ class Writer:
             return self.draw.choice([{"epsilon": amount, "delta": self.draw.choice([1e-6, 0.01])},
                                      {"epsilon": amount, "delta": 1e-6}, {"rho": amount, "delta": 1e-6}, {"epsilon": amount}])
         return {"epsilon": amount}
+
+    def price_for(self, name: str) -> str:
+        """A price in the account that a strategy or a mechanism takes, where the budget has one."""
+        amount = self.draw.choice([0.01, 0.5, 4])
+        if name in FOR_RHO and "delta" in self.budget:
+            return f"rho = {amount}"
+        if name in PURE and "rho" not in self.budget:
+            return f"epsilon = {amount}"
+        return f"epsilon = {amount}, delta = 1e-6" if name in FOR_DELTA and "delta" in self.budget else self.price()
 
     def price(self) -> str:
         return ", ".join(f"{name} = {value}" for name, value in self.price_values().items())
@@ -470,8 +587,9 @@ class Writer:
         """An aggregate that is validated."""
         number = self.bounded(source)
         column = self.pick(source.columns).name
-        return self.draw.choice(["COUNT(*)", "COUNT(*)", f"COUNT(DISTINCT {column})", f"COUNT(DISTINCT {column})", f"COUNT({column})",
-                                 *([f"{name}({number})" for name in ("SUM", "AVG", "MEDIAN", "MAX")] if number else [])])
+        made = ["COUNT(*)", f"COUNT(DISTINCT {column})", f"COUNT({column})"]
+        kinds = ["SUM", "SUM", *(["AVG", "MEDIAN", "MAX"] if self.chance(0.15) else [])]  # the others need synthetic rows
+        return self.draw.choice([*made, *made, *([f"{name}({number})" for name in kinds] if number else [])])
 
     def sums(self, source: Relation) -> list[str]:
         number = self.bounded(source)
@@ -573,7 +691,7 @@ class Writer:
         if self.chance(0.25) and (names := [name for name in ("edges", "bills", "deals") if name in self.world.tables]):
             return self.table(self.draw.choice(names), self.fresh("t"))
         left, right = self.relation(self.draw.choice([0, 0, 1])), self.relation(self.draw.choice([0, 0, 1]))
-        kind = self.draw.choice(["JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"])
+        kind = self.draw.choice([*["JOIN"] * 12, "LEFT JOIN", "FULL JOIN"])
         test = self.meeting(left, right)
         if left.owners and right.owners and self.chance(0.3):
             test += f" AND {left.owners[0].name} {self.draw.choice(['<', '<>'])} {right.owners[0].name}"
@@ -590,7 +708,7 @@ class Writer:
         if not pairs:
             return "TRUE"
         a, b = self.draw.choice(pairs)
-        same = self.draw.choice(["=", "=", "=", "=", "IS NOT DISTINCT FROM", "<=" if self.chance(0.3) else "="])
+        same = self.draw.choice(["=", "=", "=", "=", "IS NOT DISTINCT FROM", "<=" if self.chance(0.6) else "="])
         return f"{a.name} {same} {b.name}"
 
     def with_public(self, depth: int) -> Relation:
@@ -700,7 +818,7 @@ class Writer:
                 pairs.append((column, self.draw.choice(alike)))
         if not pairs:
             return left
-        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
+        how = self.draw.choice(["UNION ALL", "UNION ALL", "UNION ALL", "UNION", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL"])
         alias, names = self.fresh("t"), [self.fresh("c") for _ in pairs]
         first = ", ".join(f"{a.name} AS {name}" for (a, _), name in zip(pairs, names, strict=True))
         second = ", ".join(b.name for _, b in pairs)
@@ -727,7 +845,7 @@ class Writer:
         if kind == TRUTH:
             return self.draw.choice([name, f"NOT {name}", f"{name} IS NULL", f"{name} IS NOT TRUE"])
         constants = CONSTANTS[kind]
-        a, b = (self.parameter(kind) if self.chance(0.12) else self.draw.choice(constants) for _ in range(2))
+        a, b = (self.parameter(kind) if self.chance(0.2) else self.draw.choice(constants) for _ in range(2))
         if column.whole and kind == NUMBER and self.chance(0.25):
             name = self.number(source, whole=True) or name
         tests = [f"{name} = {a}", f"{name} < {a}", f"{name} >= {a}", f"{name} IS NULL", f"{name} IS NOT NULL", f"{name} IN ({a}, {b})",

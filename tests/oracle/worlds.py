@@ -297,7 +297,7 @@ class Maker:
 
     def rows(self, world: World) -> Rows:
         pool = list(NAMES[self.named])
-        names = {"id": self.draw.sample(pool, self.draw.randint(3, 7)), "firm": self.draw.sample(pool, 3)}
+        names = {"id": self.draw.sample(pool, self.draw.choice([2, 2, 3, 3, 3, 3, 4, 6])), "firm": self.draw.sample(pool, 2)}
         special = self.draw.choice(names["id"])
         found: dict[str, tuple[Row, ...]] = {}
         for name, table in world.tables.items():

@@ -12,7 +12,13 @@ from dpsql.plan.expr.limits import Limit, limit_of
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
+from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.operators.window import ENDS, SHIFTS, Window
 from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
@@ -28,7 +34,8 @@ class Filter(Node):
     Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
     a bound on the norm of what an entity contributes still holds for fewer rows. Of a whole number n that the condition leaves
     w values, rows that agree on a set of columns differ in n in at most w ways, so they are at most w times those that agree
-    on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. An entity has at most as many rows as agree on its name.
+    on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated number that is said by what the condition
+    tells alone, which is all that the kernel derives anew. An entity has at most as many rows as agree on its name.
     """
 
     input: Node
@@ -57,8 +64,10 @@ class Filter(Node):
     @property
     def _values(self) -> Mapping[str, int]:
         """How many values the condition leaves of the whole numbers that it limits, where these are few."""
-        sizes = {limit.column: self.env[limit.column].returned for limit in _limits(self.condition)}
-        return {column: int(ends.high - ends.low) + 1 for column, ends in sizes.items() if ends.high - ends.low < MOST_VALUES}
+        limited, env = dict.fromkeys(limit.column for limit in _limits(self.condition)), self.env
+        sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
+                 else _ends(column, self.condition) for column in limited}
+        return {column: max(1, int(high - low) + 1) for column, (low, high) in sizes.items() if high - low < MOST_VALUES}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         most = self.cap([below[0].owner]) if below[0].owner is not None else None
@@ -88,9 +97,35 @@ def _limits(condition: Expr) -> list[Limit]:
 
 def _compared(column: str, known: Facts, condition: Expr) -> Facts:
     """What is known of a whole number where the condition is true; as before where it can never be."""
-    limits = [limit for limit in _limits(condition) if limit.column == column]
-    low = max((limit.low for limit in limits if limit.low is not None), default=-math.inf)
-    high = min((limit.high for limit in limits if limit.high is not None), default=math.inf)
+    low, high = _ends(column, condition)
     if low > high:
         return known
     return replace(known, kept=known.returned.within(Interval(low, high)), declared=known.declared.within(Interval(low, high)))
+
+
+def has_ends(node: Node, column: str) -> bool:
+    """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
+    expression, which it does not derive."""
+    match node:
+        case Scan() | Numbers():
+            return True
+        case Project():
+            expr = next(expr for name, _, expr in node.columns if name == column)
+            return isinstance(expr, Ref) and has_ends(node.input, expr.column)
+        case UnionAll() | SetOperation():
+            at = [name for name, _ in node.columns].index(column)
+            return all(has_ends(below, below.fields[at].id) for below in node.inputs)
+        case GroupBy() | Window():
+            parts: tuple[Fold, ...] = node.folds if isinstance(node, GroupBy) else node.functions
+            made = next((part for part in parts if part.id == column), None)
+            if made is not None:
+                passed = made.function in (*SHIFTS, *ENDS, "min", "max") and made.column is not None
+                return has_ends(node.input, made.column or "") if passed else made.function not in ("sum", "avg")
+    return any(has_ends(below, column) for below in node.inputs if column in below.env)
+
+
+def _ends(column: str, condition: Expr) -> tuple[float, float]:
+    """What a condition leaves of the whole numbers of a column; from above to below where it leaves none."""
+    limits = [limit for limit in _limits(condition) if limit.column == column]
+    return (max((limit.low for limit in limits if limit.low is not None), default=-math.inf),
+            min((limit.high for limit in limits if limit.high is not None), default=math.inf))

@@ -146,7 +146,13 @@ class SparseSum:
         return min(1.0, (len(ladder_of(case).levels) + 1) * 2 * tail(noise, -(-gap // 2)))
 
     def _scale(self, purse: Cost) -> float:
-        return scale_of(SUM_GRAIN / purse.part(Fraction(1, 3) if self._private_stop else Fraction(1, 2)).as_epsilon)
+        return _compared(purse.part(Fraction(2, 3)) if self._private_stop else purse)
+
+
+def _compared(purse: Cost) -> float:
+    """The scale of the noise of the limit and of that of what is compared with it: an epsilon each, which add up, so that it is
+    the epsilon that is halved, in whatever account it is held."""
+    return scale_of(2 * SUM_GRAIN / purse.as_epsilon)
 
 
 def private_stop(ladder: Ladder, purse: Cost) -> Generator[Request, Any, int]:
@@ -157,7 +163,7 @@ def private_stop(ladder: Ladder, purse: Cost) -> Generator[Request, Any, int]:
     counted: Measured = yield Measure(plan=Tally(input=ladder.case.asked.view, keys=(), summands=(
         Count(column=call.columns[0], when=call.when),)), cells=((),), noises=(noise,))
     wanted = COVERED * counted.totals[0][0][0]
-    scale = scale_of(SUM_GRAIN / part.as_epsilon)
+    scale = _compared(purse.part(Fraction(2, 3)))
     covered: Stopped = yield Above(
         plan=Tally(input=ladder.rows, keys=(), summands=tuple(Count(when=f"upto{j}") for j in range(len(ladder.levels)))),
         steps=tuple(Rising(at=j, threshold=wanted) for j in range(len(ladder.levels))), scale_limit=scale, scale_query=scale)
