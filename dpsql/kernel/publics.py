@@ -1,18 +1,33 @@
-"""Looking things up in public relations, whose contents are known to everyone: no charge and no noise."""
+"""Looking things up in public relations, whose contents are known to everyone: no charge and no noise.
+
+Whether a relation is public is read off its plan twice: by what its operators say, and by its classes and tables alone.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.catalog.model import Table
 from dpsql.errors import OperationalError
+from dpsql.kernel.shapes import RELATIONS, inputs
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.statistics import Statistics
+
+
+def reads_public_tables(node: Node) -> bool:
+    """Whether a plan is made of known operators alone, no subclasses, and all tables that it scans are public."""
+    if type(node) not in RELATIONS | {Statistics} or (
+            isinstance(node, Scan) and (type(node.table) is not Table or node.table.public is not True)):
+        return False
+    return all(reads_public_tables(below) for below in inputs(node))
 
 
 class Publics:
-    """The public relations of one database. It serves no other: whether a relation is public is derived from its plan."""
+    """The public relations of one database. It serves no other."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -41,7 +56,7 @@ class Publics:
         return self._fanouts[query]
 
     def _sql(self, relation: Node) -> str:
-        if not stability(relation, self).public:
+        if not reads_public_tables(relation) or not stability(relation, self).public:
             raise ValueError("the relation is not public")
         return fold(relation, lambda node, below: node.render(below, Printing()))  # no row choice is printed: no salt
 

@@ -156,9 +156,9 @@ ROOMS = {
     "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running"], 425),
     "measurements": (below("dpsql.measurements"), 2050),
     "extensions": (below("dpsql.extensions"), 1050),
-    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2260),
+    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2330),
     "expressions": (below("dpsql.plan.expr"), 700),
-    "all that the kernel can run": (sorted(KERNEL), 9550),
+    "all that the kernel can run": (sorted(KERNEL), 9700),
     "what it is handed": (sorted(HANDED), 1065),
 }
 

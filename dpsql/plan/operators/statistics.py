@@ -66,8 +66,7 @@ class Statistics(Summary):
             case "sum":
                 total = f"SUM({column}){when}"
                 return f"(CASE WHEN {total} IS NOT NULL THEN {saturated(total)} END)" if call.type is Type.BIGINT else total
-            case "quantile":
-                assert call.fraction is not None
+            case "quantile" if call.fraction is not None:
                 kind = "quantile_disc" if call.discrete else "quantile_cont"
                 return f"CAST({kind}({column}, {float(call.fraction)!r}){when} AS {call.type.value})"
             case name:
