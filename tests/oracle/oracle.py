@@ -23,7 +23,7 @@ from dpsql.sql.parse import parse
 from dpsql.sql.statement import Option, Query
 
 REACHED = 0.999  # of a claim, so that nothing less would do
-PER_WORLD = 72  # statements over one family of databases
+PER_WORLD = 36  # statements over one family of databases
 
 
 @dataclass(frozen=True)
