@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import duckdb
 from oracle.worlds import World
@@ -25,13 +25,10 @@ from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine import Session
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
-from dpsql.measurements.reading.content import Content, printed
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Node, Printing
 from dpsql.solvers.usual import USUAL
 
-Texts: TypeAlias = dict[tuple[int, str], tuple[Node, str]]
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()
 END = 2**62
@@ -167,23 +164,6 @@ class Reader:
         return self._below.schema()
 
 
-class Printed(Content):
-    """What a kernel knows of a database. What it prints of a plan is a function of the plan, the secret and of what it learned, so
-    it is printed once for all neighbours where these are the same.
-    """
-
-    def __init__(self, reader: Reader, texts: Texts) -> None:
-        super().__init__(reader)
-        self._texts = texts
-
-    def sql(self, plan: Node, printing: Printing) -> str:
-        learned = self.learned(plan)
-        key = id(plan), repr((learned, printing))
-        if key not in self._texts:
-            self._texts[key] = plan, printed(plan, learned, printing)  # with the plan, so that no other gets its id
-        return self._texts[key][1]
-
-
 @dataclass(frozen=True)
 class Asked:
     """A request as the kernel served it."""
@@ -195,9 +175,8 @@ class Asked:
 class Recorder(Kernel):
     """A kernel that keeps what it was asked."""
 
-    def __init__(self, reader: Reader, book: Book, noise: Any, texts: Texts) -> None:
+    def __init__(self, reader: Reader, book: Book, noise: Any) -> None:
         super().__init__(reader, book, noise, solvers=USUAL)  # type: ignore[arg-type]
-        self._content = Printed(reader, texts)  # type: ignore[arg-type]
         self.asked: list[Asked] = []
         self.faults: list[BaseException] = []
 
@@ -226,7 +205,6 @@ class Family:
 
     def __post_init__(self) -> None:
         self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()
-        self._texts: Texts = {}
         worlds = {None: self.world, **dict(self.world.neighbours())}
         cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
         lock_down(self._engine)
@@ -234,7 +212,7 @@ class Family:
         for name, cursor in cursors.items():
             other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
             self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
-        self.kernels = {name: Recorder(reader, Book(), None, self._texts) for name, reader in self.readers.items()}
+        self.kernels = {name: Recorder(reader, Book(), None) for name, reader in self.readers.items()}
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,
@@ -254,12 +232,11 @@ class Family:
         """A connection to one of the worlds that records what it asks."""
         book, budget = Book(), self._policy.budgets["main"]
         return Session(catalog=self._catalog, budget=budget, analyst="ada",
-                       kernel=Recorder(self.readers[name], book, Loud(seed), self._texts), ledger=book,  # type: ignore[arg-type]
+                       kernel=Recorder(self.readers[name], book, Loud(seed)), ledger=book,  # type: ignore[arg-type]
                        scratch=SCRATCH, price=price(epsilon=1), policy="p")
 
     def begin(self) -> None:
         """Another statement is asked. What the databases gave to a text stays known: they never change."""
-        self._texts.clear()
         for reader in self.readers.values():
             reader.planned = {}
 
