@@ -164,18 +164,14 @@ def share(decide: Callable[[np.ndarray], list[bool]], slack: int, runs: int) -> 
 
 def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
     from fractions import Fraction
-    from types import SimpleNamespace
-    from typing import cast
 
     from dpsql.accounting.cost import pure
     from dpsql.audit.prepared import Batched
     from dpsql.measurements import Failing
-    from dpsql.measurements.reading.context import Context
-    from dpsql.measurements.slack import told
+    from dpsql.noise.sparse_vector import small
     from dpsql.validation.suites import WIDER, Sparse
 
     noise = Batched()
-    context = cast(Context, SimpleNamespace(noise=noise))
 
     yield "independent, epsilon split", lambda truth: [
         made >= 1 for made in noise.laplace([int(s) for s in truth], float(CHECKS))]
@@ -187,7 +183,7 @@ def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
 
             def sparse(truth: np.ndarray, request: Failing = request) -> list[bool]:
                 slacks = [{1: int(s), -1: 10**9} if request.split else {0: int(s)} for s in truth]
-                return [not failed for failed in told(request, slacks, context)]
+                return [not failed for failed in small(slacks, request.limits, request.scale_limit, request.scale_query, request.most, noise)]
 
             yield f"sparse, failures = {most}" + (", counts and sums" if split else ", any aggregates"), sparse
 
