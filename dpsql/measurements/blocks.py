@@ -47,7 +47,7 @@ class Blocks:
     scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most:
     rho = (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
 
-    Nothing is believed of the blocks. `parts` makes integer matrices of them, of known kinds only, each time anew; the look
+    Nothing is believed of the blocks. `parts` makes integer matrices of them, of known kinds only, each time anew; `release`
     applies those, and the cost is theirs. How blocks were found, and what is made of their answers, does not matter.
     """
 

@@ -55,7 +55,7 @@ class Smooth:
         return FREE if rows == 0 else pure(self.epsilon + self.epsilon_size, self.delta)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
-        """The noisy quantile of every cell; `rows` is the most rows of one entity, from the certificate."""
+        """The noisy quantile of every cell."""
         values, sizes = [], []
         top = ((self.plan.grid.most + 1) << self.plan.ties) - 1
         if self.beta <= 0:

@@ -76,7 +76,7 @@ class Student:
 
 
 def told_size(sensitivity: float, beta: float, epsilon: Fraction, source: Source) -> int:
-    """About ln S / beta for a smooth bound S, at a cost of epsilon; see `Smooth`."""
+    """About ln S / beta for a smooth bound S, at a cost of epsilon; see above."""
     # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
     size = math.floor(math.log(sensitivity) / (beta * CLEAR))
     return source.laplace([size], 1 / float(epsilon) * (1 + 1e-15))[0]

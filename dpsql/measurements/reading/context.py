@@ -1,4 +1,4 @@
-"""What a look has at hand."""
+"""What a measurement has at hand."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from itertools import combinations
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import COARSEST, Held, are_bounded, is_free, told
-from dpsql.measurements.several.sets import Sums, read
+from dpsql.measurements.several.sets import Sums, read, released
 from dpsql.noise.choice import choice_cost, compared
-from dpsql.noise.integer import Noise, drawn
+from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.shares import UNIT, Shares, pull, slack
 from dpsql.plan.operators.summary import Summary
@@ -35,8 +35,8 @@ class Balance:
     by at most pull(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and rises by at most B, the largest of
     these over t_j, rounded up: scores move apart by at most A + B, which is what `noise.choice` needs. For powers of two B is
     half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT * (min(load, t_j) - min(load, t_i)), of which
-    none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one leaves, and does not rise. The look draws
-    exactly so.
+    none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one leaves, and does not rise. Levels are drawn
+    exactly so (`noise.choice.compared`).
 
     Cost of the sums. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
     their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
@@ -63,16 +63,14 @@ class Balance:
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
-        drawn = Level(plan=self.plan, levels=self.levels, handicaps=self.handicaps, scale=self.scale, cells=self.cells)
-        return drawn.cost(certificate) + told(self.plan, self.levels, self.noises, self.cells)
+        chosen = Level(plan=self.plan, levels=self.levels, handicaps=self.handicaps, scale=self.scale, cells=self.cells)
+        return chosen.cost(certificate) + told(self.plan, self.levels, self.noises, self.cells)
 
     def release(self, context: Context, certificate: Certificate) -> Held:
         """See above for the scores, their proof, and the noise."""
         cells = read(self.plan, self.levels, self.cells, context)
         place = level_of(self, cells, context)
-        totals = [sum(sign * part.value(place) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
-        return Held(totals=tuple(total + drawn(self.noises[place], context.noise) for total in totals),
-                    levels=tuple((place,) * len(parts) for parts in cells))
+        return released(cells, place, place, self.noises[place], context.noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,8 @@ class SmoothSum:
     """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
-    size is told as in `measurements.Smooth`: floor(ln S / beta) moves by 1 at most, so discrete Laplace noise of scale
-    1 / epsilon_size costs epsilon_size. The certificate of the join itself needs no bound, as each relation in it has one of its
-    own, which the look derives from the plan.
+    size of the noise is told as `noise.smooth` says. The certificate of the join itself needs no bound, as each relation in it
+    has one of its own, which is derived from the plan when it is taken apart.
     """
 
     plan: JoinSum
@@ -40,7 +39,7 @@ class SmoothSum:
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
-        """`apart` is the join of the self's plan, taken apart by the kernel."""
+        """The join is taken apart as it was for its certificate; bounds are read from the parts."""
         apart = taken_apart(self.plan.input, context.public)
         counts = Counts(apart, context)
         rows = smooth_bound(apart, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)

@@ -25,7 +25,7 @@ class Race:
 
     Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
     together the sum, for each race of each cell: the largest, after public numbers are taken off, is post-processing. So is
-    leaving out levels that cannot win, as the look answers what all levels with the same noise would (`measurements.race`).
+    leaving out levels that cannot win, as the answer is what all levels with the same noise would give (`highest`).
 
     The penalties have no part in privacy: a noise stays below its own with the probability that the mechanism wants, so that
     noisy underestimates are seldom above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.

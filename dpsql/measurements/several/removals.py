@@ -11,9 +11,9 @@ from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed
-from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read
+from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read, released
 from dpsql.noise.choice import choice_cost, compared, least, one_sided
-from dpsql.noise.integer import Noise, drawn
+from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.shares import NEAR, UNIT, Shares
 from dpsql.plan.operators.summary import Summary
@@ -124,9 +124,7 @@ def sums_at(request: Removed | Recursive, columns: Columns | None, place: int, c
     levels, plan = (request.levels[place],), request.plan
     cells = (read(plan, levels, request.cells, context) if columns is None
              else held(columns, plan, levels, request.cells, context.solvers))
-    totals = [sum(sign * part.value(0) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
-    return Held(totals=tuple(total + drawn(request.noises[place], context.noise) for total in totals),
-                levels=tuple((place,) * len(parts) for parts in cells))
+    return released(cells, 0, place, request.noises[place], context.noise)
 
 
 def first(removals: Removals) -> int:

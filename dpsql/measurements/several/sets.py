@@ -1,4 +1,4 @@
-"""The sets of entities and their weights, shared by the looks at sums over rows of several entities."""
+"""The sets of entities and their weights, shared by the measurements of sums over rows of several entities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from dpsql.extensions.owned import MOST_ROWS, signed
 from dpsql.extensions.removals import sets_of
 from dpsql.extensions.value import Extension
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several.levels import Held
 from dpsql.measurements.several.many_sets import Listed, Streamed
+from dpsql.noise.integer import Noise, drawn
+from dpsql.noise.source import Source
 from dpsql.plan.operators.shares import Shares
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
@@ -52,6 +55,16 @@ def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int, so
         parts = (positive, negative) if plan.signed else (positive,)
         found.append(tuple(Extension(part, levels, len(plan.owners), solvers) for part in parts))
     return found
+
+
+def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> Held:
+    """For each cell the sum of its positive weights less that of the negative ones, held to one level, with fresh noise.
+
+    `at` is where the sums have the level, `place` where the request has it.
+    """
+    totals = [sum(sign * part.value(at) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
+    return Held(totals=tuple(total + drawn(noise, source) for total in totals),
+                levels=tuple((place,) * len(parts) for parts in cells))
 
 
 def in_cells(columns: Columns, plan: Shares, cells: int) -> Sets:
