@@ -11,7 +11,7 @@ import numpy as np
 from dpsql.batch.group import Group, Told
 from dpsql.errors import OptionError
 from dpsql.plan.operators.summands import Count
-from dpsql.strategies.consistency import SMALL, consistent, nonnegative
+from dpsql.strategies.post_processing import SMALL, consistent, nonnegative
 from dpsql.types import Span
 
 _BIASED = "so small ones are told too large on average; errors are no more than a guide"

@@ -25,8 +25,8 @@ from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Reques
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.all_strategies import Verdict
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 
 NAME = "privtree"

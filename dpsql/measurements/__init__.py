@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import TypeAlias, get_args
 
-from dpsql.measurements.blocks import Axis, Blocked, Blocks
-from dpsql.measurements.keys import Found, Keys
-from dpsql.measurements.measure import Measure, Measured
-from dpsql.measurements.partition import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.above_threshold import SUM_GRAIN, Above, Failed, Failing, Rising, Rung, Stopped, Threshold, splits
+from dpsql.measurements.block_sums import Axis, Blocked, Blocks
+from dpsql.measurements.boxes import Leaves, Tree
+from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.flip_distance import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
+from dpsql.measurements.frequent_keys import Found, Keys
+from dpsql.measurements.noisy_sums import Measure, Measured
 from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
-from dpsql.measurements.several.balance import Balance, Level, score_range
-from dpsql.measurements.several.degrees import Degrees, Histogram, Way
-from dpsql.measurements.several.join_sum import SmoothSum
+from dpsql.measurements.several.balanced_levels import Balance, Level, score_range
+from dpsql.measurements.several.degree_histogram import Degrees, Histogram, Way
 from dpsql.measurements.several.levels import COARSEST, Held
 from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removals import Recursive, Removed
-from dpsql.measurements.slack import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
-from dpsql.measurements.smooth import Smooth, Smoothed
-from dpsql.measurements.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Rung, Stopped, Threshold, splits
-from dpsql.measurements.tree import Leaves, Tree
+from dpsql.measurements.several.removal_levels import Recursive, Removed
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric

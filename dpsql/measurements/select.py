@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.cells import Cells
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.reading.ranks import Integers, Ranked, read
+from dpsql.measurements.reading.sorted_values import Integers, Ranked, read
 from dpsql.noise.choice import choice_cost, exponential
 from dpsql.noise.integer import check_scale
+from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summary import Summary

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.measurements.measure import dense
+from dpsql.measurements.noisy_sums import dense
 from dpsql.measurements.reading.context import Context
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import Tally
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
 MOST_VOTES = 2**31  # of the score, so that floats hold its multiples

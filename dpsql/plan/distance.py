@@ -52,7 +52,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.plan.apart import Apart, Some
+from dpsql.plan.decompose_join import Apart, Some
 
 Reals = NDArray[np.float64]
 Frequency = Callable[[int, Some], int]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import Codes, Integers
-from dpsql.extensions.program import Point, Program
 
 
 def flow(program: Program, gap: float) -> Point:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Network, Truths
 from dpsql.extensions.owned import Integers
-from dpsql.extensions.program import Network, Truths
 
 
 def largest(part: Network, limit: int) -> Integers:

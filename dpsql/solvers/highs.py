@@ -10,9 +10,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dpsql.extensions.leaving import Crowd, Leaving
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.program import Point, Program
+from dpsql.extensions.removal_program import Crowd, Leaving
 
 SMALL_CROWD = 3_000
 MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the program; about a minute

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.leaving import Crowd, Leaving
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.program import Point, Program
+from dpsql.extensions.removal_program import Crowd, Leaving
 
 SOLVERS = ("HiGHS", "PULP_CBC_CMD", "HiGHS_CMD", "COIN_CMD", "GLPK_CMD")
 

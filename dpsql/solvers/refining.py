@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.extensions.linear_program import Reals
 from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals
 
 Numbers: TypeAlias = NDArray[np.object_]
 """Integers of any size."""

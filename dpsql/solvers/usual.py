@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from dpsql.extensions.asking import Door, Exit, Solvers
-from dpsql.extensions.leaving import Crowd
+from dpsql.extensions.ask_solvers import Door, Exit, Solvers
+from dpsql.extensions.linear_program import Network, Program, Reals, Truths
 from dpsql.extensions.owned import NOBODY, Integers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Network, Program, Reals, Truths
-from dpsql.plan.operators.shares import EXACT_FLOW
+from dpsql.extensions.removal_program import Crowd
+from dpsql.plan.operators.owner_sets import EXACT_FLOW
 
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
 CUT_ROWS = 100_000  # and more than these first to one that looks at a few of them

@@ -12,18 +12,18 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from extensions.doors import by
-from extensions.hypergraphs import Rows, of_sets, random_rows, totals
+from support.extensions.doors import by
+from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
 from dpsql.extensions import bounds
-from dpsql.extensions import value as values
-from dpsql.extensions.asking import Door
+from dpsql.extensions import lipschitz_extension as values
+from dpsql.extensions.ask_solvers import Door
 from dpsql.extensions.certified import certified
-from dpsql.extensions.linear import linear
+from dpsql.extensions.linear_program import Program
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, each_once, loads, owned
-from dpsql.extensions.program import Program
-from dpsql.plan.operators.shares import EXACT_FLOW, UNIT, pull, slack
+from dpsql.extensions.solver_ladder import linear
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT, pull, slack
 from dpsql.solvers import highs, portable
 from dpsql.solvers.flow import flow
 from dpsql.solvers.usual import USUAL, for_program

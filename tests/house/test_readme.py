@@ -11,7 +11,7 @@ import pytest
 
 from dpsql import cli
 from dpsql.catalog.policy import parse_policy
-from dpsql.demo import project
+from dpsql.demo import folder
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import pandas as pd
 
-    project.export(tmp_path / "study")
+    folder.export(tmp_path / "study")
     pd.read_parquet(tmp_path / "study" / "people.parquet").to_csv(tmp_path / "study" / "people_syn.csv", index=False)
     monkeypatch.chdir(tmp_path / "study")
     return tmp_path / "study"

@@ -31,14 +31,14 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.asking import stack_of
+from dpsql.extensions.ask_solvers import stack_of
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import rounded
+from dpsql.extensions.linear_program import Reals, numbers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals, numbers
-from dpsql.extensions.removals import Removals
+from dpsql.extensions.removal_distance import Removals
 from dpsql.measurements.several.many_sets import WEIGHT, Listed
-from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
 MOST_NUMBERS = 2**20  # of the cuts that are added at once
 PRICE = 2**100  # prices of cuts are integers over it

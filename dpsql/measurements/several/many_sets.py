@@ -31,13 +31,13 @@ import numpy as np
 from dpsql.extensions import bounds
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import Search
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
-from dpsql.extensions.value import Extension
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.expr.printing import literal, quote
-from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, slack
+from dpsql.plan.operators.grouped_sums import saturated
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares, slack
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import saturated
 
 WEIGHT = 't."#w"'
 EITHER = 2

@@ -11,7 +11,7 @@ from dpsql.measurements.several.levels import Held, is_free, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.shares import Shares, pull
+from dpsql.plan.operators.owner_sets import Shares, pull
 from dpsql.plan.operators.summary import Summary
 
 

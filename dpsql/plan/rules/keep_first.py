@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.plan.expr.limits import limit_of
 from dpsql.plan.expr.nodes import Ref, all_of, conjuncts
+from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
