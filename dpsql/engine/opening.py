@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.backends.duckdb import FILES, DuckReader, open_database, open_files
+from dpsql.backends.all_backends import is_file, open_place
+from dpsql.backends.duckdb import FILES, open_files
+from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
@@ -182,7 +184,7 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
     return choose_budget(declared, budget), Ledger(*find_ledger(declared, ledger))
 
 
-def fitted(policy: Policy, budget: str, reader: DuckReader) -> Catalog:
+def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
     """The catalog of a budget. The values of public columns are read; no private row is."""
 
     def values(table: str, column: str) -> list[Scalar | None]:
@@ -224,20 +226,21 @@ def _user() -> str:
         return "analyst"
 
 
-def open_reader(policy: Policy, database: str | Path | None) -> DuckReader:
-    """The database: a DuckDB file, or CSV and Parquet files loaded into memory."""
+def open_reader(policy: Policy, database: str | Path | None) -> Reader:
+    """The database: of a back end, as a rule a DuckDB file, or CSV and Parquet files loaded into memory."""
     folder = Path(policy.path).parent
     named = database
     sources = {name: file_named(folder / table.source) for name, table in policy.tables.items() if table.source is not None}
     if database is None and policy.database is not None and not sources:
-        database = folder / policy.database
-    database = file_named(database) if database is not None else None
+        database = folder / policy.database if is_file(policy.database) else policy.database
+    if database is not None and is_file(str(database)):
+        database = file_named(database)
     keys: Mapping[str, tuple[str, ...]] = {name: table.key for name, table in policy.tables.items()}
     if database is not None and Path(database).suffix.lower() in FILES:
         sources[_table_of(policy, Path(database))] = Path(database)
     elif database is not None:
         with _told_by(policy, ("database",) if named is None else ()):
-            return open_database(database)
+            return open_place(str(database))
     if not sources:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')

@@ -9,6 +9,7 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.measurements.noisy_sums import dense
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.noise.sparse_vector import first_small, small, sparse_cost
 from dpsql.plan.certificate import Certificate
@@ -23,7 +24,7 @@ MOST_WIDTHS = 20  # of the noise of one comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
+class Threshold(OfOnePlan):
     """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
 
     The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
@@ -39,10 +40,6 @@ class Threshold:
     limits: tuple[int, ...]
     scale_limit: float
     scale_query: float
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
@@ -85,7 +82,7 @@ class Rising:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Above:
+class Above(OfOnePlan):
     """The first of several sums that reaches its threshold.
 
     Asked in order is whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in 1 / SUM_GRAIN of
@@ -105,10 +102,6 @@ class Above:
     def rising(self) -> bool:
         """Whether a further row can only raise the sums."""
         return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         added = {type(part) for part in self.plan.summands}

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.key_selection import KeyRule, kept
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import Tally
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class Keys(OfOnePlan):
     """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it, or, where rows
     rest on several entities, rows.
 
@@ -24,10 +24,6 @@ class Keys:
 
     plan: Tally
     rule: KeyRule
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import Noise, added
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import Tally
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class Measure(OfOnePlan):
     """The sums of a tally over the listed cells, with independent noise of `noises[i]` on every component of summand i.
 
     Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
@@ -24,10 +24,6 @@ class Measure:
     plan: Tally
     cells: Cells
     noises: tuple[Noise, ...]
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         total = FREE

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.sorted_values import Ranked, read
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.select import Target
 from dpsql.noise.smooth import laplace, laplace_beta, told_size
 from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Smooth:
+class Smooth(OfOnePlan):
     """For each cell a quantile of the ranks plus Laplace noise scaled to its smooth sensitivity, and a noisy size of that noise.
 
     With S the beta-smooth upper bound on the local sensitivity of the quantile (Nissim, Raskhodnikova and Smith 2007), for
@@ -39,10 +39,6 @@ class Smooth:
     epsilon: Fraction
     delta: Fraction
     epsilon_size: Fraction
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows

@@ -13,7 +13,6 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements import Failing, Slack
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Linear, No, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
@@ -426,8 +425,7 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
         return True
     cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
     request = next(choice.mechanism.run([(choice.task, choice.purse)], Setting(keys=program.keys, cells=cells)))
-    assert not isinstance(request, Slack | Failing)  # mechanisms of bounds ask about one plan
-    plan: Node = request.plan
+    plan, = request.plans  # mechanisms of bounds ask about one
     try:
         request.cost(certify(plan, public) if isinstance(plan, Tally) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))

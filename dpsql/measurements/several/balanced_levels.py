@@ -8,17 +8,17 @@ from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.several.levels import COARSEST, Held, are_bounded, is_free, told
 from dpsql.measurements.several.sets import Sums, read, released
 from dpsql.noise.choice import choice_cost, compared
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import UNIT, Shares, pull, slack
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
+class Balance(OfOnePlan):
     """The sums of all cells held to one of several levels, the level drawn so that what is cut off balances the noise.
 
     With F_j as in `Race`, of all cells and of positive and negative weights together, and t_j the levels, level i is judged by
@@ -56,10 +56,6 @@ class Balance:
     noises: tuple[Noise, ...]
     cells: int = 1
 
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
-
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
@@ -74,7 +70,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class Level(OfOnePlan):
     """The level that `Balance` would draw, and nothing else; its cost is the first part of that one's."""
 
     plan: Shares
@@ -82,10 +78,6 @@ class Level:
     handicaps: tuple[int, ...]
     scale: float
     cells: int = 1
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if not are_bounded(self.plan, self.levels, self.cells, certificate):

@@ -12,16 +12,16 @@ from dpsql.extensions.bounded_degrees import Arcs as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import WIDEST, Noise, added, spread_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
-from dpsql.plan.operators.summary import Summary
 
 Way: TypeAlias = Literal["projection", "flow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Degrees:
+class Degrees(OfOnePlan):
     """The number of entities of each degree 1 .. `most`, where degrees are brought down to `most` in one of two ways.
 
     Told are c_i - c_(i-1) for 1 <= i <= most, with c_i = n - (number of entities with a degree > i) plus noise, each of c_0, ...,
@@ -38,10 +38,6 @@ class Degrees:
     most: int
     way: Way
     noise: Noise
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.several.levels import Held, is_free, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import Shares, pull
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Race:
+class Race(OfOnePlan):
     """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
 
     With F_j the sum held to `levels[j]` for each entity (`extensions.value`), in units, the answer is the largest of 0
@@ -36,10 +36,6 @@ class Race:
     noises: tuple[Noise, ...]
     penalties: tuple[int, ...]
     cells: int = 1
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removal_distance import Removals
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed
@@ -16,11 +17,10 @@ from dpsql.noise.choice import choice_cost, compared, least, one_sided
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class Removed(OfOnePlan):
     """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
 
     With Q_i that number for `levels[i]` (`extensions.removals`), in units of 1 / UNIT, the level told is the i with the
@@ -46,10 +46,6 @@ class Removed:
     flip: bool = True
     cells: int = 1
 
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
-
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
@@ -67,7 +63,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recursive:
+class Recursive(OfOnePlan):
     """The sums of all cells held to the first level that asks for no more removals than its place: the recursive mechanism.
 
     With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last there is. Told is
@@ -92,10 +88,6 @@ class Recursive:
     shift: int
     noises: tuple[Noise, ...]
     cells: int = 1
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):

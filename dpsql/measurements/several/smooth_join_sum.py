@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.noise.smooth import Student, told_size
 from dpsql.plan.certificate import Certificate
@@ -14,11 +15,10 @@ from dpsql.plan.decompose_join import Apart, Some, taken_apart
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SmoothSum:
+class SmoothSum(OfOnePlan):
     """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
@@ -30,10 +30,6 @@ class SmoothSum:
     residual: bool
     noise: Student
     epsilon_size: Fraction
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
