@@ -23,7 +23,7 @@ from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Type
 
-MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.grouping`
+MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ A group of sums is answered from earlier measurements where these are accurate e
 anew, for the least price that is found, and all of it is combined by least squares (`combine`).
 
 The price. A strategy has variances V at the unit price; the smallest price at which all are at most T is max V / T times a half
-in rho, and the root of that in epsilon, and the strategy is one for which that maximum is least (`strategies.catalogue.best` with
-targets). Numbers that are known already with variance K need only 1 / (1 / T - 1 / K) from a new measurement, as two independent
-answers, each weighted by its inverse variance, have that of T together; least squares over all measurements is at least as
-good, so the price is lowered from there as far as the combination still meets every target.
+in rho, and the root of that in epsilon, and the strategy is one for which that maximum is least (`strategies.all_strategies.best`
+with targets). Numbers that are known already with variance K need only 1 / (1 / T - 1 / K) from a new measurement, as two
+independent answers, each weighted by its inverse variance, have that of T together; least squares over all measurements is at
+least as good, so the price is lowered from there as far as the combination still meets every target.
 """
 
 from __future__ import annotations

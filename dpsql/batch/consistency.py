@@ -1,5 +1,5 @@
 """Numbers of a workload made to look like counts, where a statement asks for it by name. Post-processing: see
-`strategies.consistency`, which tells of its bias.
+`strategies.post_processing`, which tells of its bias.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the buckets' totals with a strategy for the workload over them, and each value g
 mean little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy
 where counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
 
-Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.partition`.
+Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.buckets`.
 """
 
 from __future__ import annotations

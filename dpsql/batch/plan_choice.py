@@ -1,6 +1,6 @@
 """Which plan a group is answered by: the best known, or the one that is named.
 
-A name is that of a fixed strategy of `strategies.catalogue`, or that of another kind of plan in `KINDS`.
+A name is that of a fixed strategy of `strategies.all_strategies`, or that of another kind of plan in `KINDS`.
 """
 
 from __future__ import annotations

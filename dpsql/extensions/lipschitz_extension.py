@@ -15,7 +15,7 @@ What is released is a whole number F of units of 1 / UNIT with
 
     floor(UNIT V) <= F <= UNIT V + slack,                                                                                (*)
 
-where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.shares`). So F moves by at most `pull` =
+where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.owner_sets`). So F moves by at most `pull` =
 UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer, floor(UNIT V) <=
 floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level + slack, and
 F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for its own

@@ -13,8 +13,8 @@ entities, as their rows have the same z and some rows are gone. *R falls by at m
 the rows of e have z = 0 and the others are as they were. So R moves by at most 1, in one direction, at all levels together
 and however many cells there are; and it does not rise with the level.
 
-What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When
-an entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `several.removals` counts with. That holds for
+What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When an
+entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `several.removal_levels` counts with. That holds for
 any two numbers within these bounds, each for its own rows; as in `value`, Q is worked out from the sets and the level alone.
 """
 

@@ -192,7 +192,7 @@ class Joined:
     """Whether a sum over rows that may belong to several entities each, held to `level` for each of them, lies between `first`
     and `last`, both inside, in units of 1 / UNIT.
 
-    An entity moves the held sum F by at most `pull` units (`extensions.value`), so ceil((F - first + 1) / pull) and
+    An entity moves the held sum F by at most `pull` units (`extensions.lipschitz_extension`), so ceil((F - first + 1) / pull) and
     ceil((last - F + 1) / pull) by 1. Where F is no approximation, an entity that comes can only raise it.
     """
 

@@ -27,7 +27,7 @@ class Options:
     price        what it may cost; None where neither the statement nor its connection says
     confidence   of the intervals
     mechanisms   names of mechanisms that must be used for the tasks they can do; none: the best is chosen
-    bound        how an entity's part in sums is limited: a name of `mechanisms.bounds`, or auto
+    bound        how an entity's part in sums is limited: a name of `mechanisms.named_bounds`, or auto
     max_rows     the most rows of one entity that are kept
     max_frequency  the most rows of one value of a key that are kept, where rows of many entities meet by it
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned

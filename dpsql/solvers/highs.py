@@ -1,6 +1,6 @@
 """The HiGHS solvers: dual simplex, and a first-order method for programs that are large for it. Tested with highspy 1.15.
 
-Not trusted: `extensions.certified` and `extensions.removals` work out in integers what their points and prices are worth.
+Not trusted: `extensions.certified` and `extensions.removal_distance` work out in integers what their points and prices are worth.
 """
 
 from __future__ import annotations

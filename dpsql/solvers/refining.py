@@ -1,6 +1,6 @@
 """Linear programs that float solvers leave too far from their optimum, refined in integers.
 
-Not trusted: what is found here is checked as any answer is, by `extensions.certified` and `extensions.removals`.
+Not trusted: what is found here is checked as any answer is, by `extensions.certified` and `extensions.removal_distance`.
 """
 
 from __future__ import annotations

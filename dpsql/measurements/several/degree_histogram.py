@@ -28,7 +28,7 @@ class Degrees(OfOnePlan):
     c_most with its own. n stands in all of them and falls out, so the answer is the same whatever it is.
 
     Cost. Let n be a number that grows by one with the entity (nobody need know it). Then the c_i move by at most
-    `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in `extensions.degrees`.
+    `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in `extensions.bounded_degrees`.
     Differences are post-processing.
 
     Source: edge addition and cumulative histograms, Day, Li and Lyu, SIGMOD 2016; flows, Raskhodnikova and Smith, FOCS 2016.

@@ -19,8 +19,8 @@ from dpsql.plan.operators.owner_sets import Shares, pull
 class Race(OfOnePlan):
     """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
 
-    With F_j the sum held to `levels[j]` for each entity (`extensions.value`), in units, the answer is the largest of 0
-    and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
+    With F_j the sum held to `levels[j]` for each entity (`extensions.lipschitz_extension`), in units, the answer is the largest
+    of 0 and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
     weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
 
     Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
@@ -60,12 +60,12 @@ class Race(OfOnePlan):
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
     """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
 
-    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose
-    high[j] + shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is
-    known, then every other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later:
-    j wins. Otherwise j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else:
-    `refine` is not told of them, and F_j depends on nothing but the sets and the level (`extensions.value`), in whatever
-    order levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
+    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
+    shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is known, then every
+    other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later: j wins. Otherwise
+    j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else: `refine` is not
+    told of them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in whatever order
+    levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
     """
     places = range(len(shifts))
     while True:

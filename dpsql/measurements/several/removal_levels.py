@@ -23,7 +23,7 @@ from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares
 class Removed(OfOnePlan):
     """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
 
-    With Q_i that number for `levels[i]` (`extensions.removals`), in units of 1 / UNIT, the level told is the i with the
+    With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level told is the i with the
     least Q_i + handicaps[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
     permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
     exp(-(Q_i + handicaps[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
@@ -79,7 +79,7 @@ class Recursive(OfOnePlan):
     Cost of the sums: `several.levels.told`.
 
     Source: Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013, with
-    integers in place of reals. Its two sequences are the H and G of `extensions.removals`.
+    integers in place of reals. Its two sequences are the H and G of `extensions.removal_distance`.
     """
 
     plan: Shares

@@ -1,6 +1,6 @@
 """How many entities have how many rows with others: degrees of a graph whose nodes are protected.
 
-No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.degrees`).
+No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.bounded_degrees`).
 `projection` adds rows in a fixed order while there is room (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of
 rows. `flow` keeps as many as can be, as evenly as can be (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its
 maximum flows take a minute for a million. Both are told with the same noise, in cumulative counts. These do not fall, so they

@@ -136,5 +136,5 @@ def slack(level: int, owners: int) -> int:
 
 
 def pull(level: int, owners: int) -> int:
-    """By how many units at most one entity moves the sum held to this level; see `extensions.value`."""
+    """By how many units at most one entity moves the sum held to this level; see `extensions.lipschitz_extension`."""
     return UNIT * level + slack(level, owners)

@@ -20,7 +20,7 @@ MOST_COUNTED = 2**20
 @dataclass(frozen=True, kw_only=True)
 class Ranks(Summary):
     """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out,
-    and so are those whose keys no client could read (`tally.only_readable`).
+    and so are those whose keys no client could read (`grouped_sums.only_readable`).
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.

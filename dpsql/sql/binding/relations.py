@@ -31,7 +31,7 @@ from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 
 class Inside:
-    """See `world.Queries`."""
+    """See `binding_context.Queries`."""
 
     def relation(self, tree: exp.Expr, world: World, names: Names) -> Relation:
         inner = names.with_(tree.args.get("with_"))
