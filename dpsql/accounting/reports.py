@@ -1,4 +1,5 @@
-"""What was spent, told to people: for reports, never for the gate. The one door to outside accountants."""
+"""What was spent, in the terms of reports; it never decides whether a statement is answered. The one door to outside accountants.
+"""
 
 from __future__ import annotations
 

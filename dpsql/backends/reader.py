@@ -16,7 +16,7 @@ from dpsql.catalog.model import TableSchema
 
 
 class ReaderFault(Exception):
-    """The engine failed. Neither the text nor the cause is told: both may depend on private rows."""
+    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
 
 
 class Reader(Protocol):
@@ -24,7 +24,7 @@ class Reader(Protocol):
 
     @property
     def version(self) -> str:
-        """Identifies the content of the database, as far as its files tell: changes when they do."""
+        """Identifies the content of the database by its files; it changes when they do."""
         ...
 
     def schema(self) -> Mapping[str, TableSchema]:

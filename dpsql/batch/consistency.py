@@ -32,7 +32,7 @@ def check(group: Group, span: Span | None) -> None:
 
 
 def made_consistent(group: Group, told: Told, way: str) -> Told:
-    """What is told of a group, in the way that is asked for."""
+    """The answers of a group, made consistent in the way that is asked for."""
     if way == "none" or not fits(group):
         return told
     spread = None if np.isnan(told.variances).any() else np.maximum(told.variances / group.unit**2, 1e-12)

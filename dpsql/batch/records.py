@@ -54,7 +54,7 @@ class Record:
 
 
 def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[str, tuple[str, ...]]:
-    """What tells the rows and the summand of a measurement, and its columns: the same whatever else is asked with them."""
+    """Identifies the rows and the summand of a measurement, and its columns: the same whatever else is asked with them."""
     names = {axis.column for axis in axes} | {"value"}
     if not (isinstance(view, Project) and {column for column, *_ in view.columns} <= names):
         return digest(view, None, summand), ()
@@ -63,7 +63,7 @@ def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[s
 
 
 def asked_of(request: Blocks) -> Asked:
-    """A request, told so that later ones over the same rows are recognised."""
+    """A request in a form by which later ones over the same rows are recognised."""
     sums, columns = about(request.view, request.axes, request.summand)
     return Asked(sums=sums, columns=columns, sizes=tuple(len(axis.values) for axis in request.axes), blocks=request.blocks,
                  noise=request.noise, line=request.line)

@@ -161,7 +161,7 @@ def cells_of(question: Question) -> Cells:
 
 
 def identity_of(statements: Sequence[Linear]) -> tuple[object, ...]:
-    """What tells statements from others: what is asked of which sources, each of which is told once."""
+    """Identifies statements: by what is asked of which sources, each source written once."""
     sources, places = different([one.source for one in statements])
     asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
               one.question.having, one.question.ordering, one.question.limit, one.question.offset, one.question.distinct,

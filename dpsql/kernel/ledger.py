@@ -134,7 +134,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """What tells this ledger from any other, wherever it lies. It is no secret."""
+        """Identifies this ledger, wherever its file lies. It is no secret."""
         return hashlib.sha256(f"identity {self._chain.hashes[0]}".encode()).hexdigest()[:32]
 
     @property
@@ -309,7 +309,7 @@ class Ledger:
                               try_="the right to write it, and room on its disk") from None
 
     def _patiently(self, attempt: Any) -> Any:
-        """Try until it is our turn, with a random pause so that nobody starves."""
+        """Try until the lock is free, with random pauses so that no process waits for ever."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -417,7 +417,7 @@ class Ledger:
                               try_="the right to write it, and room on its disk") from None
 
     def _check_anchor(self) -> None:
-        """Refuse before a charge where the anchor could not be told of it."""
+        """Refuse before a charge where the anchor could not record it."""
         try:
             os.close(os.open(self.anchor, os.O_WRONLY | os.O_APPEND))
         except OSError:

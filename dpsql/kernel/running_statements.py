@@ -1,4 +1,4 @@
-"""Which charged statements are still running, told by locks that the operating system lets go of when a process dies.
+"""Which charged statements are still running, by locks that the operating system releases when a process dies.
 
 Beside the ledger there is a folder with one file for each statement that runs, under the number of its charge. Whoever runs the
 statement holds an exclusive lock (`flock`) on it, and removes the file when the statement is over. A killed process cannot remove
@@ -51,7 +51,7 @@ class Running:
             os.close(handle)
 
     def is_running(self, seq: int) -> bool:
-        """Whether somebody still runs a statement; where that cannot be told, they do."""
+        """Whether a statement is still running; where that cannot be known, it is."""
         if seq in self._mine:
             return True
         try:

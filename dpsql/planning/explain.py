@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise; `about` tells more."""
+    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise; `about` says more."""
 
     what: str
     aggregates: tuple[str, ...]

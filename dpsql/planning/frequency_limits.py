@@ -24,7 +24,7 @@ FREQUENCY = "frequency"
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """A limit that nobody gives, so that it is learned: on the rows of each entity, or of each value of `keys`, of a relation.
+    """A limit that is not given, and is learned privately: on the rows of each entity, or of each value of `keys`, of a relation.
 
     Limits below it are enforced in the relation. `mutual` says that the rows it meets are limited alike, so that each row that is
     left out would have met as many.

@@ -1,4 +1,4 @@
-"""What will be done for a question, as far as it can be told before anything is spent."""
+"""What will be done for a question, as far as that is known before anything is spent."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interva
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
-    """The program with released values where they were awaited. Facts become narrower, so what was decided can still be done,
-    and grids may become finer."""
+    """The program with released values in the place of placeholders. Facts become narrower, so what was decided can still be
+    done, and grids may become finer."""
     if not values:
         return program
     question, view = settle(program.question, values), settle(program.view, values)

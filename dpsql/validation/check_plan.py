@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this validation from others: what is asked, within which intervals, of whom, and on which terms."""
+        """Identifies this validation: by what is asked, within which intervals, of whom, and on which terms."""
         return ("validate", list(self.together.cases), [decider.name for decider in self.together.deciders], self.suite,
                 self.purse, self.terms.alpha, self.terms.failures)
 

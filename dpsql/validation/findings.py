@@ -1,4 +1,4 @@
-"""What VALIDATE tells: for each check the decision and how sure it is. All of it is made from released and public values."""
+"""The findings of VALIDATE: for each check the decision and how sure it is. All of it is made from released and public values."""
 
 from __future__ import annotations
 

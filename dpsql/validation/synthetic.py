@@ -26,7 +26,7 @@ from dpsql.sql.text.statement import Query, Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """The catalog in which synthetic tables bear the names of private ones, and the database that holds them."""
+    """The catalog in which synthetic tables have the names of private ones, and the database that holds them."""
 
     catalog: Catalog
     public: PublicTables

@@ -59,7 +59,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A block that was looked at: what is measured, in numbers that nobody can change."""
+    """A block after its checks: what is measured, in arrays that cannot be changed."""
 
     axes: tuple[int, ...]
     matrices: tuple[Matrix, ...]

@@ -54,7 +54,7 @@ class Factor(ABC):
     @property
     @abstractmethod
     def key(self) -> tuple[object, ...]:
-        """What tells the factor from others."""
+        """Identifies the factor."""
 
     @property
     def rows(self) -> int:

@@ -1,4 +1,4 @@
-"""Sums over rows that may belong to several entities each, held to a level, for each cell of a GROUP BY."""
+"""Sums over rows of several entities each, extended at a level (Lipschitz extensions), for each cell of a GROUP BY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over rows that may belong to several entities each, held to a level that is found by who has to leave."""
+"""Sums over rows of several entities each, at a level that is chosen by how many entities would have to be removed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Removed(OfOnePlan):
     least Q_i + handicaps[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
     permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
     exp(-(Q_i + handicaps[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
-    is told with fresh noise `noises[i]`.
+    is released with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
     move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves

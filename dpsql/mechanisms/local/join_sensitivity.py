@@ -124,7 +124,7 @@ class _Told:
                          epsilon_size=self.epsilon_size)
 
     def deviation(self, size: int) -> float:
-        """What makes the interval at 95 % of a normal error that of the noise and of its told size together.
+        """The standard deviation whose normal 95 % interval is that of the noise and of its released size together.
 
         The scale is at most exp((size + 1) beta), but for the noise of the size.
         """

@@ -1,4 +1,4 @@
-"""Bounds of a column that nobody declared: the powers of two between which enough rows lie.
+"""Range search: bounds of a column that are not declared, as the powers of two between which enough rows lie.
 
 A noisy histogram over the powers of two; the bounds are the ends of the outermost bins that stand out of the noise. Source:
 the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.

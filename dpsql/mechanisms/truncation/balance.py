@@ -1,4 +1,4 @@
-"""Sums over rows that may belong to several entities each: held to a level that balances what is cut off and the noise.
+"""Sums over rows of several entities each, at a level that balances what is cut off against the noise.
 
 A level is drawn by how many entities are above it, one for all cells of a GROUP BY; then the sums held to it are told with
 fresh noise. Proof: `Balance`.
@@ -41,6 +41,6 @@ class _Balance(Told):
 
 
 class Balanced(Choosing):
-    """A level is chosen by its expected error, then the sum held to it is told with fresh noise. Proof: `Balance`."""
+    """A level is chosen by its expected error, then the sum held to it is released with fresh noise. Proof: `Balance`."""
 
     name, told = "balance", _Balance

@@ -1,4 +1,4 @@
-"""Sums held to a level that the statement gives: a Lipschitz extension, and noise for that level alone.
+"""Sums at a level that the statement gives: a Lipschitz extension, with noise for that level alone.
 
 For every entity the rows that name it add at most the level: the most that can be kept so is worked out (in closed form where
 rows have one owner, as a flow for two, as a linear program for more; `extensions`). Nothing is paid for a choice.

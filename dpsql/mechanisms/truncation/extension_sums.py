@@ -1,4 +1,4 @@
-"""What mechanisms have in common that ask for sums held to a level in every cell."""
+"""What mechanisms have in common that ask for Lipschitz extensions in every cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mechanisms have in common that choose one level for all cells, then tell the sums held to it with fresh noise."""
+"""What mechanisms have in common that choose one level for all cells, then release the sums at that level with fresh noise."""
 
 from __future__ import annotations
 

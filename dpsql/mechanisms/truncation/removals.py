@@ -1,4 +1,4 @@
-"""Sums over rows that may belong to several entities each: held to a level that few entities have to leave for.
+"""Sums over rows of several entities each, at a level for which few entities would have to be removed.
 
 A level is drawn by the number of entities that have to leave until none is above it, in fractions: what entities weigh in one
 another's rows is counted once, where `balance` only sees the sums. One entity moves that number by one at most, and all levels
@@ -44,7 +44,7 @@ class _Removals(Told):
 
 
 class Removals(Choosing):
-    """A level is chosen by how many entities have to leave for it, then the sum held to it is told with fresh noise. Proof:
+    """A level is chosen by how many entities have to leave for it, then the sum held to it is released with fresh noise. Proof:
     `measurements.Removed`.
     """
 

@@ -1,4 +1,4 @@
-"""Put released values where they are awaited."""
+"""Put released values in the place of their placeholders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARTS = (Node, Expr, Question, Output, Ordering)
 
 
 def settle(tree: Tree, values: Mapping[str, Value]) -> Tree:
-    """A plan, a question or an expression with values put in the place of those that were awaited; what is missing stays.
+    """A plan, a question or an expression with values put in the place of placeholders; a placeholder without a value stays.
 
     Nothing that was proved is lost: values are `held` in the ranges that were told of them before, and a NULL gets such a range
     too, so facts only become narrower.
@@ -31,7 +31,7 @@ def settle(tree: Tree, values: Mapping[str, Value]) -> Tree:
 
 
 def as_columns(tree: Tree) -> Tree:
-    """The same with awaited values as columns, for expressions over rows that have them."""
+    """The same with placeholders as columns, for expressions over rows that have their values."""
     return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
 
 
@@ -48,7 +48,7 @@ def awaits(tree: object) -> dict[str, Awaited]:
 
 
 def held(awaited: Awaited, value: Value) -> Value:
-    """A released value within the ranges that were told of it; NULL for what is no number."""
+    """A released value within the ranges that its placeholder declares; NULL for what is no number."""
     if isinstance(value, bool | str) or value is None:
         return value
     for ends in (awaited.declared, awaited.physical):
@@ -83,7 +83,7 @@ def _some(awaited: Awaited) -> Expr:
 
 
 def _changed(tree: Any, change: Callable[[Awaited], Expr]) -> Any:
-    """The tree with every awaited value changed; the same object where there is none."""
+    """The tree with every placeholder changed; the same object where there is none."""
     if isinstance(tree, Awaited):
         return change(tree)
     if isinstance(tree, tuple):
