@@ -158,11 +158,14 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
     name = quote(table)
     fault: Exception | None = None
     try:
-        source = csv_of_types(path, types) if types else f"{reader}({_text(path)})"
+        in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
+        source = csv_of_types(path, types) if types else f"{reader}({_text(path)}{in_order})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
             columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
+        if key and types:  # a cell that is no key is read as NULL, and its row has to be left out as any other that is broken
+            source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in key)}"
         connection.execute(f"CREATE TABLE {name} ({columns})")
         if not empty:
             connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
@@ -179,11 +182,16 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
 def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     """What stands after FROM to read a CSV file of which the names and types of columns are known before its rows are.
 
-    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells is
-    left out: each row is read as if it were alone, so that no row of the file decides how another is read, or whether. (A quote
-    that is never closed is not the end of a row, so it hides the lines after it. Writers of CSV close them.)
+    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells, of
+    other letters than UTF-8 or without its key is left out: each row is read as if it were alone, so that no row of the file
+    decides how another is read, or whether. (A quote that is never closed is not the end of a row, so it hides the lines after
+    it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
+
+    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return; and
+    it reads from one end to the other: threads that begin in the middle guess where a row begins, and where texts hold line breaks
+    they lose a row or read one twice, which one depends on how long the rows before it are.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
         first = file.readline()
         separator = max(",;\t|", key=first.count)
         file.seek(0)
@@ -192,7 +200,7 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
     read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, columns = {{{read}}}))")
+            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, columns = {{{read}}}))")
 
 
 def _text(value: object) -> str:
