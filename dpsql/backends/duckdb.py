@@ -187,9 +187,9 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     decides how another is read, or whether. (A quote that is never closed is not the end of a row, so it hides the lines after
     it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
 
-    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return; and
-    it reads from one end to the other: threads that begin in the middle guess where a row begins, and where texts hold line breaks
-    they lose a row or read one twice, which one depends on how long the rows before it are.
+    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
+    it reads from one end to the other: threads that begin in the middle guess where a row begins, and take lines of a text for
+    rows, which may name others.
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
         first = file.readline()
