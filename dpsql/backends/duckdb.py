@@ -164,13 +164,13 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
             columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
-        if key and types:  # a cell that is no key is read as NULL, and its row has to be left out as any other that is broken
+        if key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
             source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in key)}"
         connection.execute(f"CREATE TABLE {name} ({columns})")
         if not empty:
             connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
     except duckdb.ConstraintException:
-        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
+        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)})",
                                subject=table, try_="a key that is unique, or no key in the policy")
     except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
         fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
