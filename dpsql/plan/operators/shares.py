@@ -14,8 +14,8 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.tally import check_summands, saturated
 from dpsql.types import Interval, Type
 
-WEIGHT, NAME = "weight", "@"
-MOST_COMPARED = 4  # names that are compared one by one; of more the text is too long, as an engine writes each out in the next
+WEIGHT, NAME, MOST_COMPARED = "weight", "@", 4
+"""`MOST_COMPARED` names are compared one by one; of more the text is too long, as an engine writes each out in the next."""
 LARGEST = 2**36  # of a weight and of a level; so that the weights of 2^26 sets can be added up in 64 bits
 NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as text
 
@@ -118,12 +118,9 @@ class Shares(Summary):
 
     def _sorted(self, source: str, others: list[str]) -> str:
         listed = ", ".join(f"t1.{quote(owner)}" for owner in self.owners)
-        kept = [f"t1.{quote(name)} AS {quote(name)}" for name in others]
         parts = [f"t2.{quote(NAME)}[{i}] AS {quote(owner)}" for i, owner in enumerate(self.owners, 1)]
         parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
-        rows = ", ".join([f"list_sort([{listed}]) AS {quote(NAME)}", *kept])
-        inner = f"SELECT {rows} FROM ({source}) AS t1"
-        return f"SELECT {', '.join(parts)} FROM ({inner}) AS t2"
+        return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
 
     def label(self) -> str:
         names = dict(self.input.names)
