@@ -15,6 +15,7 @@ from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
+from dpsql.kernel.ledger import Ledger
 
 FILES = """\
 version = 1
@@ -66,7 +67,7 @@ TYPED = FILES.replace("id = {}", 'id = { type = "BIGINT" }\nage = { type = "bigi
 
 def opened(folder: Path, lines: str, text: str = TYPED) -> tuple[dict[str, str], list[tuple[object, ...]]]:
     """The types of the columns, and the rows."""
-    (folder / "people.csv").write_text(lines, encoding="utf-8")
+    (folder / "people.csv").write_bytes(lines.encode("utf-8", "surrogateescape"))
     (folder / "dpsql.toml").write_text(text, encoding="utf-8")
     reader = open_reader(read_policy(folder / "dpsql.toml"), None)
     columns = dict(reader.schema()["people"].columns)
@@ -82,11 +83,42 @@ def test_no_row_decides_how_others_are_read_where_types_are_declared(tmp_path: P
     assert columns == {"id": "BIGINT", "Age": "BIGINT", "born": "DATE", "note": "VARCHAR"}
     assert rows == [(1, 30, dt.date(2000, 1, 31), "a,b"), (2, None, None, None)]
     for odd in ("3,old,31/12/2020,x\n", "3,1e99,2020-99-99,\n", "3\n", "3,1,2000-01-01,x,y,z\n", '3,"x ""y""",,\n', "3,0x1F,now,\n",
-                "\n", ";;;\n", "3;4;2000-01-01;x\n"):
+                "\n", ";;;\n", "3;4;2000-01-01;x\n", *ODD):
         for text in (names + lines + odd, names + odd + lines):
             other, found = opened(tmp_path, text)
             assert other == columns and [row for row in found if row[0] in (1, 2)] == rows, odd
             assert all(row[0] == 3 or row[0] is None for row in found if row not in rows), odd
+
+
+# Rows that are broken, or end otherwise; \udcff is a byte that is no letter.
+ODD = ("3,1,2000-01-01,a\rb\n", "3,1,2000-01-01,a\r", "3,1,2000-01-01,a\r\n", "\r\n", "3,1,2000-01-01,\udcff\n", '3,1,2000-01-01,"\udcff"\n',
+       "\udcff,1,2000-01-01,x\n", "3,1,2000-01-01,a\0b\n", "3,1,infinity,x\n", "3,1,20025-01-01,x\n", '3,1,,"a\nb"\n', '3,1,,"a\r\nb"\n',
+       '3,1,,"a\rb"\n', '3,1,,"1,30,2000-01-31\n1,30,2000-01-31,x\n"\n', '3,1,,a"b\n', '3,1,,a"b"\n', "3,1,,a\\\n", "x,1,2000-01-01,\n",
+       ",1,2000-01-01,\n", "1e30,1,2000-01-01,\n", "3,1,," + "x" * 3_000_000 + "\n", '3,1,,"' + "x" * 3_000_000 + '"\n', "id,Age,born,note\n")
+
+
+@pytest.mark.parametrize("odd", ["2,30,2000-01-01,Jos\udce9\n", "2,30,2000-01-01,a\rb\n", "2,30,2000-01-01,b\r\n", "none,30,2000-01-01,b\n"],
+                         ids=["a letter of Latin-1", "a carriage return", "a line of another system", "no key"])
+def test_one_row_does_not_decide_whether_a_file_is_served(odd: str, tmp_path: Path) -> None:
+    """One person whose row is broken closed the database for everybody, and no other person did."""
+    Ledger.create(tmp_path / "dpsql.ledger").close()
+    for lines in ("", odd):
+        opened(tmp_path, "id,age,born,note\n1,30,2000-01-31,a\n" + lines)
+        with dpsql.connect(policy=tmp_path / "dpsql.toml", analyst="ada", epsilon=0.1) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM people").fetchall()
+
+
+@pytest.mark.parametrize("text", [TYPED, FILES], ids=["typed", "untyped"])
+def test_texts_that_look_like_rows_are_texts_in_large_files_too(text: str, tmp_path: Path) -> None:
+    """Threads that began in the middle of a file took lines of a text for rows, and lost or repeated the rows around them."""
+    fake, rows = "".join(f"7,{age},2000-01-31,x\n" for age in range(20)), 90_000
+    with (tmp_path / "people.csv").open("w", encoding="utf-8") as file:
+        file.write("id,age,born,note\n")
+        file.writelines(f'{i},{i % 90},2000-01-31,"\n{fake}"\n' for i in range(rows))
+    (tmp_path / "dpsql.toml").write_text(text.replace('key = "id"\nsource', "source"), encoding="utf-8")
+    reader = open_reader(read_policy(tmp_path / "dpsql.toml"), None)
+    assert reader.rows("SELECT COUNT(*), COUNT(DISTINCT id), SUM(age) FROM people") == [(rows, rows, sum(i % 90 for i in range(rows)))]
+    reader.close()
 
 
 def test_without_types_rows_decide(tmp_path: Path) -> None:

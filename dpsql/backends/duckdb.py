@@ -158,16 +158,19 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
     name = quote(table)
     fault: Exception | None = None
     try:
-        source = csv_of_types(path, types) if types else f"{reader}({_text(path)})"
+        in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
+        source = csv_of_types(path, types) if types else f"{reader}({_text(path)}{in_order})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
             columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
+        if key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
+            source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in key)}"
         connection.execute(f"CREATE TABLE {name} ({columns})")
         if not empty:
             connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
     except duckdb.ConstraintException:
-        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)}), or lack it",
+        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)})",
                                subject=table, try_="a key that is unique, or no key in the policy")
     except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
         fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
@@ -179,11 +182,16 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
 def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     """What stands after FROM to read a CSV file of which the names and types of columns are known before its rows are.
 
-    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells is
-    left out: each row is read as if it were alone, so that no row of the file decides how another is read, or whether. (A quote
-    that is never closed is not the end of a row, so it hides the lines after it. Writers of CSV close them.)
+    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells, of
+    other letters than UTF-8 or without its key is left out: each row is read as if it were alone, so that no row of the file
+    decides how another is read, or whether. (A quote that is never closed is not the end of a row, so it hides the lines after
+    it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
+
+    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
+    it reads from one end to the other: threads that begin in the middle guess where a row begins, and take lines of a text for
+    rows, which may name others.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
         first = file.readline()
         separator = max(",;\t|", key=first.count)
         file.seek(0)
@@ -192,7 +200,7 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
     read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, columns = {{{read}}}))")
+            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, columns = {{{read}}}))")
 
 
 def _text(value: object) -> str:

@@ -236,12 +236,16 @@ def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:
 
 
 def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[str, TableSchema]) -> tuple[Type, ...]:
-    """The types in which a foreign key is compared with what it references; they must be the same and exact."""
+    """The types in which a foreign key is compared with what it references; they must be the same and exact.
+
+    A text and a UUID are not: the database finds a UUID equal to each of its spellings, which are names of several entities here.
+    """
     types = []
     for child, parent in zip(key.columns, key.references, strict=True):
         types_of_pair = [dict(schema[table].columns).get(column, "") for table, column in ((name, child), (key.table, parent))]
         pair = [carried_as(sql_type) for sql_type in types_of_pair]
-        if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE or not all(
+        spelled = len({sql_type.upper() == "UUID" for sql_type in types_of_pair}) > 1
+        if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE or spelled or not all(
                 map(carried_exactly, types_of_pair)):
             raise _fault(policy, ("tables", name, "foreign_keys"),
                          f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of one type")

@@ -7,7 +7,7 @@ Requests are made by hand over a table of the kernel, so that scales and thresho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.audits import POLICY, Pair, person
+from support.chances import ALARM, p_value
 from support.many_cells import Alike
 from support.sessions import open_ledger, reader_of, session_of
-from support.strength import Halved, Numbers, Strength, refuted, stacked, strengths
+from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Remembering
@@ -61,7 +62,7 @@ class Case:
     """A request, what is seen of its release, and how much of the claim `times` samples find. `seen` gives a row for each sample.
 
     `halved`: by how many samples noise of half the width is found; None where there is none to halve, or where it is only seen
-    by more than 10^5 of them (rising sums: their loss is met in the rarest outcome; noise that is drawn once for all is found).
+    by more than 10^5 of them (rising sums: their loss is met in the rarest outcome; they are held against their law below).
     """
 
     name: str
@@ -341,3 +342,49 @@ def test_noise_that_is_drawn_once_for_all_is_found(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["slacks of two tests"])
 def test_one_sided_noise_is_found_where_both_sides_are_needed(name: str, tmp_path: Path) -> None:
     assert refuted(lambda i: strength(named(name), tmp_path / str(i), 8000, OneSided))
+
+
+# -- rising sums, against their whole law
+
+
+COARSE = 2**6  # steps in which the noise that all questions share is summed over
+
+
+def stops(gaps: Sequence[int], scale_limit: float, scale_query: float) -> dict[int, float]:
+    """The chances of the first step whose gap + noise <= shared noise; -1 where there is none. By the noises' densities."""
+    shared = np.arange(-40 * SUM_GRAIN, 40 * SUM_GRAIN + 1, COARSE)
+    left = np.exp(-np.abs(shared) / scale_limit)
+    left, found = left / left.sum(), {}
+    for step, gap in enumerate(gaps):
+        room = shared - gap
+        tail = np.exp(-(np.abs(room) + (room >= 0)) / scale_query) / (1 + np.exp(-1 / scale_query))
+        yes = np.where(room >= 0, 1 - tail, tail)
+        found[step] = float((left * yes).sum())
+        left = left * (1 - yes)
+    return found | {-1: float(left.sum())}
+
+
+def far(scan: Scan) -> Request:
+    """Seven sums far below their thresholds, where noise that is a little off shows best."""
+    return replace(above(scan), steps=tuple(Rising(at=0, threshold=Fraction(2)) for _ in range(7)))
+
+
+def stopped(folder: Path, noise: Any, side: int, times: int) -> float:
+    """The chance of what so many looks at rising sums tell, worked out by hand: with the person all gaps are 1, and else 2.
+
+    Scales are those that the price pays for: 1 / 1.5 for the limit and 1 / 0.7 for a sum.
+    """
+    looked = over(ONE, far)(folder, noise, side)
+    assert looked.cost.epsilon == pytest.approx(1 / 1.5 + 1 / 0.7)
+    mass = stops([(1 + side) * SUM_GRAIN] * 7, 1.5 * SUM_GRAIN, 0.7 * SUM_GRAIN)
+    return p_value([-1 if found.step is None else found.step for found in (looked.look() for _ in range(times))], mass)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_rising_sums_stop_as_their_price_says(side: int, tmp_path: Path, effort: float) -> None:
+    assert stopped(tmp_path, Batched(), side, round(20_000 * max(1, effort))) >= ALARM
+
+
+@pytest.mark.parametrize("noise, times", [(Halved, 4000), (FivePercentLess, 80_000)])
+def test_rising_sums_with_too_little_noise_are_found(noise: type, times: int, tmp_path: Path) -> None:
+    assert stopped(tmp_path, noise(), 1, times) < ALARM

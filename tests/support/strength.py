@@ -77,20 +77,28 @@ def strengths(name: str, cost: Cost, first: Callable[[], Numbers], second: Calla
 class Halved(Batched):
     """A planted fault: all noise is half as wide."""
 
+    part = 0.5
+
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
-        return super().laplace(values, scale / 2)
+        return super().laplace(values, scale * self.part)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
-        return super().gaussian(values, sigma / 2)
+        return super().gaussian(values, sigma * self.part)
 
     def student(self, values: Sequence[int], scale: float) -> list[int]:
-        return super().student(values, scale / 2)
+        return super().student(values, scale * self.part)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
-        return super().exponential(scores, scale / 2)
+        return super().exponential(scores, scale * self.part)
 
     def flip(self, scores: Sequence[int], scale: float) -> int:
-        return super().flip(scores, scale / 2)
+        return super().flip(scores, scale * self.part)
+
+
+class FivePercentLess(Halved):
+    """A planted fault: all noise is five percent narrower."""
+
+    part = 0.95
 
 
 def stacked(draw: Callable[[], Numbers], times: int) -> Numbers:

@@ -14,7 +14,8 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.types import Interval, Type
 
-WEIGHT = "weight"
+WEIGHT, NAME, MOST_COMPARED = "weight", "@", 4
+"""`MOST_COMPARED` names are compared one by one; of more the text is too long, as an engine writes each out in the next."""
 LARGEST = 2**36  # of a weight and of a level; so that the weights of 2^26 sets can be added up in 64 bits
 NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as text
 
@@ -90,6 +91,8 @@ class Shares(Summary):
         source = f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
         if all(self.input.env[owner].nullable for owner in self.owners):
             source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
+        if len(self.owners) > MOST_COMPARED:
+            return self._sorted(source, [*self._cells, *self.summed])
         for low, high in network(self.owners):
             source = self._compared(source, low, high, [*self._cells, *self.summed])
         return source
@@ -112,6 +115,12 @@ class Shares(Summary):
                  f"(CASE WHEN {a} <= {b} THEN {b} ELSE {a} END) AS {quote(high)}"]
         parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.owners, *others) if name not in (low, high)]
         return f"SELECT {', '.join(parts)} FROM ({source}) AS t1"
+
+    def _sorted(self, source: str, others: list[str]) -> str:
+        listed = ", ".join(f"t1.{quote(owner)}" for owner in self.owners)
+        parts = [f"t2.{quote(NAME)}[{i}] AS {quote(owner)}" for i, owner in enumerate(self.owners, 1)]
+        parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
+        return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
 
     def label(self) -> str:
         names = dict(self.input.names)
