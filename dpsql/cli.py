@@ -76,8 +76,8 @@ def _say_fault(fault: Error, *, as_json: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
-                                     epilog="exit codes: 0 answered, 1 failed after a charge, 2 wrong input (nothing charged), "
-                                     "3 budget spent, 4 ledger unusable")
+                                     epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
+                                     "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 

@@ -71,7 +71,7 @@ class Reader:
                 case "toml":
                     _declare(block.text)
                 case "text":
-                    assert _shape(block.text) == _shape(self.shown), f"{where}this is not what is shown"
+                    assert _fits(_shape(block.text), _shape(self.shown)), f"{where}this is not what is shown:\n{self.shown}"
                 case other:
                     raise AssertionError(f"{where}nobody runs a block of {other or 'no language'}")
 
@@ -131,6 +131,15 @@ def _declare(text: str) -> None:
         read_policy(Path(found[1]))
     else:
         parse_policy(text)
+
+
+def _fits(told: list[str], shown: list[str]) -> bool:
+    """Whether a page tells what is shown, of which `...` may leave out the beginning or the end."""
+    if told[0] == "...":
+        return told[1:] == shown[1 - len(told) :]
+    if told[-1] == "...":
+        return told[:-1] == shown[: len(told) - 1]
+    return told == shown
 
 
 def _shape(shown: str) -> list[str]:
