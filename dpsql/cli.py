@@ -23,10 +23,10 @@ from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError, Ope
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpsql.answer import Answer
+    from dpsql.answers.answer import Answer
+    from dpsql.answers.listings import Listing
     from dpsql.catalog.model import Policy
     from dpsql.dbapi import Connection
-    from dpsql.listings import Listing
 
 EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
 
@@ -186,24 +186,24 @@ def _number(name: str) -> Callable[[str], Any]:
 def _demo(options: argparse.Namespace) -> None:
     import tempfile
 
-    from dpsql.demo import project
+    from dpsql.demo import folder
 
     if options.to is not None:
-        policy = project.export(Path(options.to))
-        print(f"The demo is in {policy.parent}. For example:\n  dpsql query --policy {policy} --budget {project.BUDGET} "
+        policy = folder.export(Path(options.to))
+        print(f"The demo is in {policy.parent}. For example:\n  dpsql query --policy {policy} --budget {folder.BUDGET} "
               "\"SELECT plan, COUNT(*) FROM people GROUP BY plan\"")
         return
     from dpsql.dbapi import connect
 
-    with tempfile.TemporaryDirectory(prefix="dpsql-demo-") as folder:
-        policy = project.export(Path(folder) / "demo")
-        with connect(policy=policy, budget=project.BUDGET, analyst="demo") as connection:
-            _answer_all(project.statements(), connection, options, show_sql=True)
+    with tempfile.TemporaryDirectory(prefix="dpsql-demo-") as temporary:
+        policy = folder.export(Path(temporary) / "demo")
+        with connect(policy=policy, budget=folder.BUDGET, analyst="demo") as connection:
+            _answer_all(folder.statements(), connection, options, show_sql=True)
             _show(connection.execute("SHOW BUDGET"), options)
 
 
 def _init(options: argparse.Namespace) -> None:
-    from dpsql.opening import file_named
+    from dpsql.engine.opening import file_named
 
     if options.from_smartnoise:
         from dpsql.catalog.smartnoise import imported
@@ -250,9 +250,9 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _check(options: argparse.Namespace) -> None:
+    from dpsql.answers.listings import listed_tables
     from dpsql.catalog.policy import read_policy
-    from dpsql.listings import listed_tables
-    from dpsql.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
 
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = policy.budgets.values() if options.budget is None else [choose_budget(policy, options.budget)]
@@ -276,8 +276,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
     """What the owner may not have meant: budgets that add up, and data that another ledger or budget serves too."""
+    from dpsql.engine.opening import allowed_together, find_ledger, noticed
     from dpsql.kernel.ledger import Ledger
-    from dpsql.opening import allowed_together, find_ledger, noticed
 
     notes = allowed_together(policy)
     with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
@@ -304,7 +304,7 @@ def _workload(options: argparse.Namespace) -> None:
     names = ("epsilon", "delta", "rho", "strategy", "error_within", "standard_error")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.explain:
-        from dpsql.sql.split import split
+        from dpsql.sql.text.split import split
 
         with _connected(options) as connection, _waiting():
             told = connection.explain(split(_statements(options)), **given)
@@ -321,7 +321,7 @@ def _workload(options: argparse.Namespace) -> None:
 
 def _validate(options: argparse.Namespace) -> None:
     from dpsql.dbapi import Connection
-    from dpsql.sql.split import split
+    from dpsql.sql.text.split import split
 
     names = ("decider", "suite", "alpha", "failures", "clip", "max_rows")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
@@ -344,20 +344,20 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from dpsql.listings import listed_failures
-    from dpsql.opening import incidents
+    from dpsql.answers.listings import listed_failures
+    from dpsql.engine.opening import incidents
 
     if options.create:
         from dpsql.catalog.policy import read_policy
+        from dpsql.engine.opening import find_ledger, find_policy
         from dpsql.kernel.ledger import Ledger
-        from dpsql.opening import find_ledger, find_policy
 
         path, anchor = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
         Ledger.create(path, anchor).close()
         print(f"an empty ledger is at {path}")
         return
     if options.reopen is not None:
-        from dpsql.opening import reopen
+        from dpsql.engine.opening import reopen
 
         forgiven = reopen(options.reopen, **_place(options))
         print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged")
@@ -474,7 +474,7 @@ def _answer_all(text: str, connection: Connection, options: argparse.Namespace, 
 
 def _each(text: str, options: argparse.Namespace) -> Sequence[tuple[str, contextlib.AbstractContextManager[None]]]:
     """The statements of a script, each with what places its faults in the whole of it. One that is empty is wrong."""
-    from dpsql.sql.split import split
+    from dpsql.sql.text.split import split
 
     found: list[tuple[str, contextlib.AbstractContextManager[None]]] = []
     at = 0
@@ -501,8 +501,8 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 
 def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raises what is wrong with a statement, as far as that can be told beforehand."""
-    from dpsql.sql.parse import parse
-    from dpsql.sql.statement import Query, Validate
+    from dpsql.sql.text.parse import parse
+    from dpsql.sql.text.statement import Query, Validate
 
     if isinstance(parse(text), Query | Validate):
         connection.explain(text, parameters)
@@ -526,7 +526,7 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
         made = cursor.explanation
         print(json.dumps(made.as_dict()) if getattr(options, "json", False) else made)
     else:
-        from dpsql.listings import Listing
+        from dpsql.answers.listings import Listing
         from dpsql.types import Type
 
         columns = tuple((name, Type(kind)) for name, kind, *_ in cursor.description)
@@ -534,7 +534,7 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
 
 
 def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
-    from dpsql.display import as_csv, as_dict, legend, margin_text, number
+    from dpsql.answers.display import as_csv, as_dict, legend, margin_text, number
 
     if getattr(options, "json", False):
         print(json.dumps(as_dict(answer)))
@@ -572,7 +572,7 @@ def _print_listing(listing: Listing, options: argparse.Namespace) -> None:
         writer.writerow(names)
         writer.writerows(listing.rows)
         return
-    from dpsql.display import number
+    from dpsql.answers.display import number
 
     table = _table()
     for name in names:

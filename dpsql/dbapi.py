@@ -11,21 +11,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpsql import errors
+from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
-from dpsql.guard import guarded
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from dpsql.answer import Answer
-    from dpsql.batch.result import Answers
-    from dpsql.engine import Session
-    from dpsql.explain import Explanation
+    from dpsql.answers.answer import Answer
+    from dpsql.answers.spending import Spending
+    from dpsql.batch.workload_answers import Answers
+    from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
-    from dpsql.spending import Spending
-    from dpsql.sql.statement import Option, Query
-    from dpsql.validation.result import Validation
+    from dpsql.planning.explain import Explanation
+    from dpsql.sql.text.statement import Option, Query
+    from dpsql.validation.findings import Validation
 
 apilevel = "2.0"
 threadsafety = 2  # threads may share a connection: its statements take turns. A cursor is for one thread
@@ -73,7 +73,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
-    from dpsql.opening import Terms, open_session
+    from dpsql.engine.opening import Terms, open_session
 
     terms = Terms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
     return Connection(open_session(database, policy, ledger, terms))
@@ -83,7 +83,7 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
               ledger: str | Path | None = None) -> list[Failure]:
     """The statements of a budget that failed after their charge, of all analysts: for the owner."""
-    from dpsql import opening
+    from dpsql.engine import opening
 
     return opening.incidents(policy=policy, database=database, budget=budget, ledger=ledger)
 
@@ -92,7 +92,7 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
     """Open the account of an analyst that is closed after incidents: for the owner. Returns how many are forgiven."""
-    from dpsql import opening
+    from dpsql.engine import opening
 
     return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)
 
@@ -139,9 +139,10 @@ class Connection:
 
         A list of queries is explained as the workload that it would be, with its options.
         """
-        from dpsql.engine import explain, explain_workload
-        from dpsql.sql.parse import parse
-        from dpsql.sql.statement import Explain, Query, Validate
+        from dpsql.engine.answering import explain
+        from dpsql.engine.together import explain_workload
+        from dpsql.sql.text.parse import parse
+        from dpsql.sql.text.statement import Explain, Query, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -168,7 +169,7 @@ class Connection:
         All of them become one matrix of linear queries, measured once with the best strategy known, so that their answers agree
         with each other. Raises located errors for whatever is wrong; then nothing was charged.
         """
-        from dpsql.engine import workload
+        from dpsql.engine.together import workload
 
         with self._used() as session:
             return workload(_queries(statements), session, _options(options), parameters)
@@ -185,7 +186,7 @@ class Connection:
 
         Raises located errors for whatever is wrong; then nothing was charged.
         """
-        from dpsql.engine import validate
+        from dpsql.engine.validating import validate
         from dpsql.validation.calls import statement_of
 
         texts = [queries] if isinstance(queries, str) else list(queries)
@@ -196,7 +197,7 @@ class Connection:
     @guarded
     def budget(self) -> Spending:
         """What was spent, what is left, and how many statements may still fail."""
-        from dpsql.engine import budget_of
+        from dpsql.engine.accounts import budget_of
 
         with self._used() as session:
             return budget_of(session)
@@ -252,11 +253,11 @@ class Cursor:
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
         an `Incident`, which says that the charge is kept."""
-        from dpsql.answer import Answer
-        from dpsql.engine import answer
-        from dpsql.explain import Explanation
-        from dpsql.listings import Listing, listed_spending
-        from dpsql.validation.result import Validation
+        from dpsql.answers.answer import Answer
+        from dpsql.answers.listings import Listing, listed_spending
+        from dpsql.engine.answering import answer
+        from dpsql.planning.explain import Explanation
+        from dpsql.validation.findings import Validation
 
         self._check_open()
         self._clear()
@@ -287,8 +288,8 @@ class Cursor:
         Nothing is run where one of them is wrong, or where the budget cannot pay for all. Where one fails after its charge, the
         answers before it are on the cursor.
         """
-        from dpsql.answer import together
-        from dpsql.engine import check_all
+        from dpsql.answers.answer import together
+        from dpsql.engine.many import check_all
 
         self._check_open()
         self._clear()
@@ -393,7 +394,7 @@ class Cursor:
         return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
 
     def _repr_html_(self) -> str | None:
-        from dpsql.display import as_html, listed_html
+        from dpsql.answers.display import as_html, listed_html
 
         if self.answer is not None:
             return as_html(self.answer)
@@ -436,9 +437,9 @@ class Cursor:
 
 def _queries(statements: str | Sequence[str]) -> list[Query]:
     """The queries of a script, or of a list of texts. Errors name the statement."""
-    from dpsql.sql.parse import parse
-    from dpsql.sql.split import split
-    from dpsql.sql.statement import Query
+    from dpsql.sql.text.parse import parse
+    from dpsql.sql.text.split import split
+    from dpsql.sql.text.statement import Query
 
     if not isinstance(statements, str | list | tuple):
         _text(statements)
@@ -457,7 +458,7 @@ def _queries(statements: str | Sequence[str]) -> list[Query]:
 
 
 def _options(given: Mapping[str, Any]) -> list[Option]:
-    from dpsql.sql.statement import Option
+    from dpsql.sql.text.statement import Option
 
     return [Option(name=name, value=value, span=None) for name, value in given.items()]
 

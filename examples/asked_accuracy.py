@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import dpsql
-from dpsql.demo import project
+from dpsql.demo import folder as project
 
 with tempfile.TemporaryDirectory() as folder:
     project.export(Path(folder) / "study")

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import dpsql
-from dpsql.demo import project
+from dpsql.demo import folder as project
 
 CUBE = """
     SELECT health, female, COUNT(*) AS people, AVG(income) AS income, GROUPING(health, female) AS level

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import dpsql
-from dpsql.demo import project
+from dpsql.demo import folder as project
 from dpsql.validation.report import page
 
 COLUMNS = ("health", "female", "site", "bin_floor(income)", "bin_floor(education_years)")

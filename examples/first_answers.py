@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import dpsql
-from dpsql.demo import project
+from dpsql.demo import folder as project
 
 
 def main() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import worlds
+from support import worlds
 
 import dpsql
 from dpsql import cli
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
+from dpsql.engine.opening import analyst_of
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import analyst_of
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 

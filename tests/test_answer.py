@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.answer import Answer, Column, compose, of_json, values_of
+from dpsql.answers.answer import Answer, Column, compose, of_json, values_of
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Error, Estimate, constant, released

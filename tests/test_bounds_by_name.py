@@ -8,16 +8,17 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import worlds
-from golden.dense import dense
-from sessions import session_of
+from support import worlds
+from support.golden.dense import dense
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import OptionError
-from dpsql.explain import Explanation
-from dpsql.mechanisms.bounds import BOUNDS
+from dpsql.mechanisms.named_bounds import BOUNDS
+from dpsql.planning.explain import Explanation
 
 PAIRS = "people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 OWN = "COUNT(*), SUM(points), AVG(points) FROM scores"

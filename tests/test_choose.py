@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.choose import choose, shares, weight_of
-from dpsql.mechanisms.base import Linear, No, Ordered, Task, Yes
-from dpsql.mechanisms.catalogue import MECHANISMS, NAMES
+from dpsql.mechanisms.all_mechanisms import MECHANISMS, NAMES
+from dpsql.mechanisms.mechanism import Linear, No, Ordered, Task, Yes
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field
@@ -20,6 +19,7 @@ from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Quantiles
+from dpsql.planning.choose import choose, shares, weight_of
 from dpsql.types import Type
 
 ROWS = Constants(columns=(Field(id="x", name="x", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))

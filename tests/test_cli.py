@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from dpsql import cli
-from dpsql.demo import project
+from dpsql.demo import folder
 
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The demo project, as the current folder."""
-    project.export(tmp_path / "study")
+    folder.export(tmp_path / "study")
     monkeypatch.chdir(tmp_path / "study")
     return tmp_path / "study"
 
@@ -146,7 +146,7 @@ def test_parameters_are_read_as_they_are_written(given: str, value: object) -> N
 
 
 def test_cells_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    from dpsql.listings import Listing
+    from dpsql.answers.listings import Listing
     from dpsql.types import Type
 
     rows = ((":smile: [bold]x[/bold]",), ("a\x1b[31mb\x07",), ("日本",))
@@ -178,7 +178,7 @@ def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFi
 
 def test_a_draft_is_a_policy_that_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str],
                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    import worlds
+    from support import worlds
 
     worlds.world().save(tmp_path / "w.duckdb")
     monkeypatch.chdir(tmp_path)

@@ -14,13 +14,13 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
+from support import worlds
 
 import dpsql
 from dpsql import cli, engine
 from dpsql.dbapi import Connection
+from dpsql.engine.guard import guarded
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.guard import guarded
 from dpsql.kernel.ledger import Ledger
 
 NUMBERS = ["1e308", "-1e308", "5e-324", "1e-300", "1e200", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e400",

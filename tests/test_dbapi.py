@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-import worlds
+from support import worlds
 
 import dpsql
 from dpsql import dbapi, errors
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.dbapi import Connection
 from dpsql.kernel.ledger import Ledger
 

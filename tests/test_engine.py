@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import worlds
-from sessions import open_ledger, reader_of, session_of
+from support import worlds
+from support.sessions import open_ledger, reader_of, session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Remembering
 from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.price import price
-from dpsql.engine import Session, answer, budget_of, releases_of
+from dpsql.engine.accounts import budget_of, releases_of
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError
-from dpsql.explain import Explanation
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
+from dpsql.planning.explain import Explanation
 
 PRIVATE = ("people", "visits", "scores", "households")
 COUNT = "SELECT COUNT(*) FROM people"

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from sessions import open_ledger
+from support.sessions import open_ledger
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -16,11 +16,12 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import OptionError, Unsupported
 from dpsql.kernel.run import Kernel
 from dpsql.solvers.usual import USUAL
-from dpsql.validation.result import Validation
+from dpsql.validation.findings import Validation
 
 POLICY = """
 version = 1

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.engine import Session, answer, explain
+from dpsql.engine.answering import answer, explain
+from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
 
 DECLARED = worlds.POLICY.replace("rows_per_entity = { person = 3, household = 12 }\n", (
     "rows_per_entity = { person = 3, household = 12 }\nrows_per_value = { clinic = 4, year = 9 }\n"))

@@ -13,8 +13,8 @@ from dpsql import cli
 from dpsql.backends.duckdb import open_files
 from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
+from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
-from dpsql.opening import open_reader
 
 FILES = """\
 version = 1

@@ -8,9 +8,9 @@ import pytest
 
 from dpsql.catalog.price import Price, price
 from dpsql.errors import OptionError
-from dpsql.options import MOST_ROWS, Options, read_options
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Query
+from dpsql.planning.options import MOST_ROWS, Options, read_options
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
 
 KNOWN = ("laplace", "gaussian", "exponential", "truncated_geometric")
 DEFAULT = price(epsilon=0.25)

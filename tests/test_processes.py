@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-import worlds
+from support import worlds
 
 from dpsql.kernel import ledger as module
 from dpsql.kernel.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import worlds
+from support import worlds
 
 import dpsql
 from dpsql import cli

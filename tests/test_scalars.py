@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import worlds
-from golden.dense import dense
-from sessions import reader_of, session_of
+from support import worlds
+from support.golden.dense import dense
+from support.sessions import reader_of, session_of
 from test_engine import in_order, watched
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared
 from dpsql.catalog.price import Price, price
-from dpsql.engine import Session, answer, releases_of
+from dpsql.engine.accounts import releases_of
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, Unsupported
-from dpsql.explain import Explanation
-from dpsql.plan.rules.settle import awaits
+from dpsql.plan.rules.substitute import awaits
+from dpsql.planning.explain import Explanation
 
 ABOVE = "SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(income) FROM people)"
 ONE = 1.3569624860015788  # the standard error of a count at epsilon 1
@@ -334,7 +336,7 @@ def test_a_failure_after_the_first_release_is_an_incident_with_the_charge_kept(t
                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(tmp_path, reader=small(), at={"epsilon": 2})
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.script.told", lambda *given: 1 / 0)
+        patch.setattr("dpsql.planning.script.told", lambda *given: 1 / 0)
         with pytest.raises(Incident) as caught:
             answer(text, session)
     fault: BaseException = caught.value
@@ -346,7 +348,7 @@ def test_a_failure_after_the_first_release_is_an_incident_with_the_charge_kept(t
 
 
 def the_whole_price_for_each(patch: pytest.MonkeyPatch) -> None:
-    from dpsql import program
+    from dpsql.planning import program
 
     shared_out = program._shared_out
 
@@ -358,7 +360,7 @@ def the_whole_price_for_each(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_value_that_is_released_twice(patch: pytest.MonkeyPatch) -> None:
-    from dpsql import script
+    from dpsql.planning import script
 
     once = script._asked
 
@@ -370,7 +372,7 @@ def a_value_that_is_released_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_value_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.script.with_values", lambda program, values: program)
+    patch.setattr("dpsql.planning.script.with_values", lambda program, values: program)
 
 
 @pytest.mark.parametrize("plant", [the_whole_price_for_each, a_value_that_is_released_twice, a_value_that_is_forgotten])

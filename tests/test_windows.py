@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import Unsupported
 
 FIRST = "SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) = 1"

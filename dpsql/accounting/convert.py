@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.accounting.cost import ATTO, NANO
-from dpsql.accounting.filter import Limit
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import Price
 
 # Conversions are evaluated in floats; this margin, far above their rounding error, is always taken on the safe side.

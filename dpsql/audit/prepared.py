@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.backends.reader import Reader
-from dpsql.bounding import limited_view
 from dpsql.catalog.model import TableSchema
-from dpsql.engine import Parameters, Session
+from dpsql.engine.parameters import Parameters
+from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, compiled, program_steps
 from dpsql.noise.source import Secure
-from dpsql.program import Program
-from dpsql.script import Released, script
-from dpsql.sql.parse import parse
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Query
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.program import Program
+from dpsql.planning.script import Released, script
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Query
 
 
 class Remembering:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
-from dpsql.sql.statement import Validate
-from dpsql.validation.result import Validation
+from dpsql.sql.text.statement import Validate
+from dpsql.validation.findings import Validation
 
 
 class Validated:

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpsql.batch.linear import column_of
+from dpsql.batch.linear_queries import column_of
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate, walk, whole
 from dpsql.plan.node import Node
-from dpsql.sql.domains import Scratch
+from dpsql.sql.binding.domains import Scratch
 from dpsql.types import INT64, Type
 
 MOST_VALUES = 100_000

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.batch.attributes import Column, attributes
+from dpsql.batch.column_factors import Keyed, factor
 from dpsql.batch.group import Group
-from dpsql.batch.linear import Linear, Sum, column_of
-from dpsql.batch.matrices import Keyed, factor
+from dpsql.batch.linear_queries import Linear, Sum, column_of
 from dpsql.errors import Unsupported
-from dpsql.groups import kept_keys
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Expr, Value
 from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.tally import Tally
-from dpsql.sql.domains import Scratch
+from dpsql.planning.groups import kept_keys
+from dpsql.sql.binding.domains import Scratch
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Factor, Ranges, Total
 from dpsql.workload.workload import Product, Workload

@@ -1,5 +1,5 @@
 """Numbers of a workload made to look like counts, where a statement asks for it by name. Post-processing: see
-`strategies.consistency`, which tells of its bias.
+`strategies.post_processing`, which tells of its bias.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from dpsql.batch.group import Group, Told
 from dpsql.errors import OptionError
 from dpsql.plan.operators.summands import Count
-from dpsql.strategies.consistency import SMALL, consistent, nonnegative
+from dpsql.strategies.post_processing import SMALL, consistent, nonnegative
 from dpsql.types import Span
 
 _BIASED = "so small ones are told too large on average; errors are no more than a guide"

@@ -5,7 +5,7 @@ the buckets' totals with a strategy for the workload over them, and each value g
 mean little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy
 where counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
 
-Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.partition`.
+Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.buckets`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
 from dpsql.measurements import WIDEST, Buckets, Numbered, Partition, Request
-from dpsql.measurements.partition import height
+from dpsql.measurements.buckets import height
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.strategies import ca, hierarchy, p_identity
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.catalogue import Verdict
-from dpsql.strategies.certificate import Noise
+from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.strategies.optimality_gap import Noise
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import DENSE, Attribute, Domain
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals
 from dpsql.workload.workload import Product, Reduced, Workload

@@ -16,15 +16,15 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.batch.group import Kind
-from dpsql.batch.linear import Linear, Recipe
-from dpsql.batch.plan import Batch, cells_count, counted
+from dpsql.batch.linear_queries import Linear, Recipe
+from dpsql.batch.workload_plan import Batch, cells_count, counted
 from dpsql.catalog.price import exact
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import laplaces, normal
 from dpsql.plan.expr.nodes import Ref, columns
 from dpsql.plan.question import Output, Question
-from dpsql.sql.accuracy import MOST
-from dpsql.sql.statement import Goal, Option
+from dpsql.sql.text.accuracy_clause import MOST
+from dpsql.sql.text.statement import Goal, Option
 from dpsql.workload.factors import Array
 
 LINEAR = ("count", "sum")

@@ -13,7 +13,7 @@ from dpsql.errors import OptionError
 from dpsql.measurements import Axis, Request
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.all_strategies import Verdict
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Reduced, Workload, reduced
 

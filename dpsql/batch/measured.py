@@ -16,10 +16,10 @@ from dpsql.errors import Unsupported
 from dpsql.measurements import WIDEST, Blocked, Blocks
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.strategies.base import Block, Strategy
-from dpsql.strategies.catalogue import NoStrategy, Verdict, best
-from dpsql.strategies.catalogue import Plan as Search
-from dpsql.strategies.certificate import Noise
+from dpsql.strategies.all_strategies import NoStrategy, Verdict, best
+from dpsql.strategies.all_strategies import Plan as Search
+from dpsql.strategies.optimality_gap import Noise
+from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import Reduced, Workload

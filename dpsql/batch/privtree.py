@@ -4,7 +4,7 @@ A half of the price grows a tree of boxes (`measurements.Tree`), the other half 
 leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth. How
 uneven rows lie within a leaf is a bias that nobody knows.
 
-Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `measurements.tree`.
+Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `measurements.boxes`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Reques
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.operators.summands import Count
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.catalogue import Verdict
+from dpsql.strategies.all_strategies import Verdict
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 
 NAME = "privtree"

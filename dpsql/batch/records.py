@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.canonical import digest
 from dpsql.measurements import Axis, Blocked, Blocks, Request
+from dpsql.plan.identity import digest
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.strategies.base import Block
-from dpsql.strategies.certificate import Noise
+from dpsql.strategies.optimality_gap import Noise
+from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 
 MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.catalog import writing
+from dpsql.catalog.foreign_keys import above, graph_of
 from dpsql.catalog.model import Entity, ForeignKey, Scalar, TableSchema
 from dpsql.catalog.policy import NAME, parse_policy, written_reference
 from dpsql.catalog.schema import carried_as, carried_exactly, fit
@@ -237,13 +238,9 @@ def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> s
 
 def _above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
     """The table and every table that its foreign keys lead to."""
-    found: set[str] = set()
-    ahead = [name]
-    while ahead:
-        if (table := ahead.pop()) not in found:
-            found.add(table)
-            ahead += [key.table for key in tables[table].foreign_keys if key.table in tables]
-    return found
+    known = {name: [key for key in table.foreign_keys if key.table in tables] for name, table in tables.items()}
+    return above(graph_of(known), name)
+
 
 
 def _guess(tables: Mapping[str, TableSchema]) -> Guess | None:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from dpsql.catalog.foreign_keys import circle_of, graph_of, parents_first
 from dpsql.catalog.model import (
     Catalog,
     Column,
@@ -182,6 +183,7 @@ def _is_half_a_word(sql_type: str) -> bool:
 def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> dict[str, set[OwnerPath]]:
     """For every table the ways to the entities of one kind."""
     ways: dict[str, set[OwnerPath]] = {}
+    followed = {name: () if table.public else table.foreign_keys for name, table in policy.tables.items()}
 
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str, beside: Iterable[str] = ()) -> OwnerPath:
         last = schema[steps[-1].table if steps else first]
@@ -193,16 +195,10 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
         return OwnerPath(steps=steps, column=column, type=carried[0], not_null=column in last.not_null,
                          beside=tuple(sorted(set(beside) - last.not_null - {column})))
 
-    def paths(name: str, seen: tuple[str, ...]) -> set[OwnerPath]:
-        if name in ways:
-            return ways[name]
-        if name in seen:
-            raise _fault(policy, ("tables", name, "foreign_keys"),
-                         "foreign keys run in a circle: " + " -> ".join((*seen[seen.index(name):], name)),
-                         try_="leaving one of them out; a deletion then does not follow it")
+    def paths(name: str) -> set[OwnerPath]:
         found = {ending((), name, entity.key)} if name == entity.table else set()
-        for key in () if policy.tables[name].public else policy.tables[name].foreign_keys:
-            above = paths(key.table, (*seen, name))  # of the entity's own table too: its rows must not hang on other entities
+        for key in followed[name]:
+            above = ways[key.table]  # of the entity's own table too: its rows must not hang on other entities
             types = _joined_types(policy, name, key, schema) if above else ()
             for way in above:
                 if not way.steps and {way.column, *way.beside} <= set(key.references):
@@ -210,10 +206,23 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
                 else:
                     step = OwnerStep(columns=key.columns, table=key.table, references=key.references, types=types)
                     found.add(ending((step, *way.steps), name, way.column, way.beside))
-        ways[name] = _once(found)
-        return ways[name]
+        return _once(found)
 
-    return {name: paths(name, ()) for name, table in policy.tables.items() if not table.public}
+    for name in _parents_first(policy, followed):
+        ways[name] = paths(name)
+    return {name: ways[name] for name, table in policy.tables.items() if not table.public}
+
+
+def _parents_first(policy: Policy, followed: Mapping[str, Sequence[ForeignKey]]) -> Sequence[str]:
+    """The tables, each after all that its rows hang on. Raises PolicyError for foreign keys that run in a circle."""
+    if not any(followed.values()):
+        return [*followed]
+    graph = graph_of(followed)
+    circle = circle_of(graph)
+    if circle is not None:
+        raise _fault(policy, ("tables", circle[0], "foreign_keys"), "foreign keys run in a circle: " + " -> ".join(circle),
+                     try_="leaving one of them out; a deletion then does not follow it")
+    return parents_first(graph)
 
 
 def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpsql.answers.spending import Spending, spending
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
-from dpsql.spending import Spending, spending
 
 
 def budget_of(session: Session) -> Spending:

@@ -7,27 +7,27 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accounting.cost import concentrated, pure
-from dpsql.batch.aimed import Aimed, aimed, buys, check_cap, left_of, price_of
-from dpsql.batch.explaining import explained_batch
+from dpsql.batch.accuracy_plan import Aimed, aimed, buys, check_cap, left_of, price_of
+from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of
-from dpsql.batch.linear import Linear
-from dpsql.batch.plan import batch, check_fitting, identity_of
+from dpsql.batch.linear_queries import Linear
 from dpsql.batch.records import MARK, decoded, without_requests
-from dpsql.batch.result import Answers
-from dpsql.batch.result import of_json as answers_of
-from dpsql.canonical import digest
+from dpsql.batch.workload_answers import Answers
+from dpsql.batch.workload_answers import of_json as answers_of
+from dpsql.batch.workload_plan import batch, check_fitting, identity_of
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, batch_steps, which
 from dpsql.engine.charging import located, open_account, refusal
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError
-from dpsql.explain import Explanation
 from dpsql.kernel.ledger import Refused
-from dpsql.options import Options, read_options
+from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
-from dpsql.program import priced
-from dpsql.sql.statement import Goal, Option, Query
+from dpsql.planning.explain import Explanation
+from dpsql.planning.options import Options, read_options
+from dpsql.planning.program import priced
+from dpsql.sql.text.statement import Goal, Option, Query
 
 
 def answered_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,

@@ -1,38 +1,38 @@
-"""The river: from text to answer. Each step is one call; the rooms behind them are told in the README's map of the house."""
+"""The river: from text to answer. Each step is one call; the rooms behind them are told in the guide to the architecture."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TypeAlias
 
-from dpsql.answer import Answer
-from dpsql.batch.explaining import explained_batch
+from dpsql.answers.answer import Answer
+from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
+from dpsql.answers.spending import Spending
+from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import check_public
-from dpsql.batch.plan import cells_of
-from dpsql.bounding import limited_view
-from dpsql.canonical import digest
+from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accounts import budget_of, is_stored, left_in_budget, releases_of
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
 from dpsql.engine.batches import answered, batch_of, identity_of_batch, linear_of
 from dpsql.engine.charging import finished, located
+from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, charged, compiled, identity_of, idle
 from dpsql.engine.validating import validate, validation
 from dpsql.errors import ProgrammingError
-from dpsql.explain import Explanation, explained, explained_public
-from dpsql.guard import guarded
-from dpsql.listings import Listing, described, listed_releases, listed_tables
-from dpsql.options import Options
+from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
-from dpsql.public import exact
-from dpsql.script import Released
-from dpsql.spending import Spending
-from dpsql.sql.parse import parse
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Describe, Explain, Query, Show, Validate
-from dpsql.validation.explaining import explained_validation
-from dpsql.validation.result import Validation
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation, explained, explained_public
+from dpsql.planning.options import Options
+from dpsql.planning.public import exact
+from dpsql.planning.script import Released
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Describe, Explain, Query, Show, Validate
+from dpsql.validation.explain_checks import explained_validation
+from dpsql.validation.findings import Validation
 
 Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 

@@ -6,28 +6,28 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsql.batch.aimed import Aimed
+from dpsql.batch.accuracy_plan import Aimed
 from dpsql.batch.consistency import check as check_consistency
-from dpsql.batch.linear import Linear, linear
-from dpsql.batch.plan import Batch, check_fitting, identity_of, least, notes_of
-from dpsql.batch.plans import NAMES as STRATEGIES
+from dpsql.batch.linear_queries import Linear, linear
+from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
-from dpsql.batch.result import Answers
-from dpsql.batch.result import of_json as answers_of
-from dpsql.bounding import limited_view
-from dpsql.canonical import digest
+from dpsql.batch.workload_answers import Answers
+from dpsql.batch.workload_answers import of_json as answers_of
+from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, notes_of
 from dpsql.engine.charging import finished, located, paid
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.measurements import Request
-from dpsql.options import Options, read_options
+from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
-from dpsql.program import priced
-from dpsql.script import Released
-from dpsql.sql.bind import bind
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Option, Query
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options, read_options
+from dpsql.planning.program import priced
+from dpsql.planning.script import Released
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Option, Query
 
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],

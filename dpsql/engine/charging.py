@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.answer import Answer, compose
+from dpsql.answers.answer import Answer, compose
+from dpsql.answers.spending import busy, closed, exhausted
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.measurements import Request
-from dpsql.options import Options
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node
 from dpsql.plan.question import Question
-from dpsql.script import Released
-from dpsql.spending import busy, closed, exhausted
+from dpsql.planning.options import Options
+from dpsql.planning.script import Released
 from dpsql.types import Span
 
 

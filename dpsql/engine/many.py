@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.accounting.cost import NOTHING, Cost
+from dpsql.answers.spending import closed
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.answering import answer
+from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
-from dpsql.guard import guarded
 from dpsql.kernel.run import Kernel
-from dpsql.spending import closed
 
 
 @guarded

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from dpsql.catalog.policy import suggest
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
-from dpsql.sql.statement import Query
+from dpsql.sql.text.statement import Query
 
 Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 

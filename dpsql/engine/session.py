@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.filter import Limit
-from dpsql.backends.uploads import Uploads
+from dpsql.accounting.privacy_filter import Limit
+from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
-from dpsql.sql.domains import Scratch
+from dpsql.sql.binding.domains import Scratch
 
 
 @dataclass(frozen=True, kw_only=True)

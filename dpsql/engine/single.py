@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from dpsql.answer import Answer, of_json
-from dpsql.batch.plans import NAMES as STRATEGIES
-from dpsql.bounding import limited_view
-from dpsql.canonical import digest
+from dpsql.answers.answer import Answer, of_json
+from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.charging import finished, paid
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.measurements import Request
-from dpsql.mechanisms.catalogue import NAMES
-from dpsql.mechanisms.select.keys import RULES
-from dpsql.options import Options, read_options
+from dpsql.mechanisms.all_mechanisms import NAMES
+from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
-from dpsql.program import Program, compile_question
-from dpsql.script import Released, declared_cells, script
-from dpsql.sql.bind import bind
-from dpsql.sql.statement import Query
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options, read_options
+from dpsql.planning.program import Program, compile_question
+from dpsql.planning.script import Released, declared_cells, script
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.text.statement import Query
 
 
 def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsql.batch.explaining import explained_batch
+from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import taken
-from dpsql.batch.plan import Batch
-from dpsql.batch.result import Answers
+from dpsql.batch.workload_answers import Answers
+from dpsql.batch.workload_plan import Batch
 from dpsql.engine.accounts import is_stored, left_in_budget
 from dpsql.engine.accuracy import answered_accurately, explained_accurately
 from dpsql.engine.batches import all_bound, all_linear, answered, batch_of, identity_of_batch
 from dpsql.engine.charging import located
+from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
-from dpsql.explain import Explanation
-from dpsql.guard import guarded
-from dpsql.options import Options
-from dpsql.sql.statement import Option, Query
+from dpsql.planning.explain import Explanation
+from dpsql.planning.options import Options
+from dpsql.sql.text.statement import Option, Query
 
 
 @guarded

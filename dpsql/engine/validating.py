@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpsql.canonical import digest
 from dpsql.engine.charging import located, paid
+from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
-from dpsql.guard import guarded
-from dpsql.sql.statement import Query, Validate
-from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
-from dpsql.validation.plan import Plan as ValidationPlan
-from dpsql.validation.plan import planned
+from dpsql.plan.identity import digest
+from dpsql.sql.text.statement import Query, Validate
+from dpsql.validation.check_plan import Plan as ValidationPlan
+from dpsql.validation.check_plan import planned
+from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
+from dpsql.validation.findings import Validation
+from dpsql.validation.findings import of_json as validation_of
 from dpsql.validation.prepare import Side, prepared
-from dpsql.validation.result import Validation
-from dpsql.validation.result import of_json as validation_of
 from dpsql.validation.suites import SUITES
 from dpsql.validation.synthetic import Stand, brought, declared
 from dpsql.validation.terms import read_terms

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Reals
 from dpsql.extensions.owned import NOBODY, Codes, Integers
-from dpsql.extensions.program import Reals
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 
 
 def upper(by_size: Sequence[int], room: int) -> int:

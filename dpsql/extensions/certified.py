@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.extensions.bounds import least_of
+from dpsql.extensions.linear_program import Point, numbers
 from dpsql.extensions.merging import Reduced
 from dpsql.extensions.owned import Codes, Integers, Owned, loads
-from dpsql.extensions.program import Point, numbers
 from dpsql.extensions.words import dot, total
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 
 BITS = 40  # prices are integers over 2^BITS
 WHOLE = 2**BITS

@@ -33,13 +33,13 @@ from typing import Protocol
 
 import numpy as np
 
-from dpsql.extensions.asking import NO_SOLVERS, Solvers, each_heard, stack_of
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers, each_heard, stack_of
 from dpsql.extensions.certified import WHOLE
+from dpsql.extensions.linear_program import Reals, numbers
 from dpsql.extensions.owned import NOBODY, Integers, Owned, arranged, loads
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals, numbers
 from dpsql.extensions.words import total
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 
 MOST_LISTED = 2**19
 FEWEST, MOST = 2**12, 2**15  # sets that are listed at once

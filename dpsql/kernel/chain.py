@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpsql.accounting.cost import NOTHING, Charge
-from dpsql.accounting.filter import Limit
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 
 

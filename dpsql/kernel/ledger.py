@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accounting.cost import Charge
-from dpsql.accounting.filter import Limit
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError
 from dpsql.kernel.chain import Account as Account
@@ -41,7 +41,7 @@ from dpsql.kernel.chain import Broken, Chain, Event, genesis
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
-from dpsql.kernel.running import Running
+from dpsql.kernel.running_statements import Running
 
 EVENTS = """
 CREATE TABLE events (

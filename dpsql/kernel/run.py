@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.accounting.filter import Limit
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import INCIDENTS
 from dpsql.errors import Error, Incident
-from dpsql.extensions.asking import NO_SOLVERS, Solvers
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
@@ -27,14 +27,14 @@ from dpsql.measurements import Release, Request, plans_of
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
 from dpsql.noise.source import Secure, Source
-from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
+from dpsql.plan.decompose_join import taken_apart
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.arcs import Arcs
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import Tally
 
 Script: TypeAlias = Generator[Request, Any, Any]
 

@@ -27,6 +27,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
@@ -35,14 +36,13 @@ from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.ordering import Term
+from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll

@@ -5,7 +5,8 @@ the classes below, and no subclass, whose methods could say something else. A fr
 is set or that what its class remembers of it (`cached_property`) is planted. So each is made again, which checks its fields as at
 birth and remembers nothing; and what the kernel has checked nobody can change before it is executed.
 
-Values that were one object are one object again: what tests of one plan cost rests on that (`measurements.slack.touched`).
+Values that were one object are one object again: what tests of one plan cost rests on that
+(`measurements.flip_distance.touched`).
 """
 
 from __future__ import annotations

@@ -3,27 +3,30 @@
 A mechanism yields measurements; the kernel derives the certificate of each from its plans, works out the cost by `cost`, charges,
 and answers by `release`. These classes are all the ways there are to look at private rows: a reviewer of privacy reads this
 folder, `noise`, the operators and `kernel`. What is asked of rows that belong to several entities each stands in `several`.
+
+To add one: a file with a frozen class of three parts, `plans` (what it reads), `cost` (its proof, and a ValueError for what the
+proof does not cover) and `release` (the exact function and the primitive of noise), and one line in `MEASUREMENTS`. New
+primitives of noise belong into `dpsql.noise`. The neighbour law, the audit and the planted faults have to know it too.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias, get_args
-
-from dpsql.measurements.blocks import Axis, Blocked, Blocks
-from dpsql.measurements.keys import Found, Keys
-from dpsql.measurements.measure import Measure, Measured
-from dpsql.measurements.partition import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.above_threshold import SUM_GRAIN, Above, Failed, Failing, Rising, Rung, Stopped, Threshold, splits
+from dpsql.measurements.block_sums import Axis, Blocked, Blocks
+from dpsql.measurements.boxes import Leaves, Tree
+from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.flip_distance import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
+from dpsql.measurements.frequent_keys import Found, Keys
+from dpsql.measurements.noisy_sums import Measure, Measured
+from dpsql.measurements.request import Release, Request
 from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
-from dpsql.measurements.several.balance import Balance, Level, score_range
-from dpsql.measurements.several.degrees import Degrees, Histogram, Way
-from dpsql.measurements.several.join_sum import SmoothSum
+from dpsql.measurements.several.balanced_levels import Balance, Level, score_range
+from dpsql.measurements.several.degree_histogram import Degrees, Histogram, Way
 from dpsql.measurements.several.levels import COARSEST, Held
 from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removals import Recursive, Removed
-from dpsql.measurements.slack import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
-from dpsql.measurements.smooth import Smooth, Smoothed
-from dpsql.measurements.sparse import SUM_GRAIN, Above, Failed, Failing, Rising, Rung, Stopped, Threshold, splits
-from dpsql.measurements.tree import Leaves, Tree
+from dpsql.measurements.several.removal_levels import Recursive, Removed
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
@@ -31,9 +34,10 @@ from dpsql.noise.smooth import Student
 from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block
 
-Request: TypeAlias = (Measure | Select | Smooth | Threshold | Keys | Race | Balance | Removed | Recursive | Slack |
-                      SmoothSum | Failing | Above | Vote | Blocks | Level | Degrees | Partition | Tree)
-MEASUREMENTS = frozenset(get_args(Request))
+MEASUREMENTS = frozenset({
+    Measure, Select, Smooth, Threshold, Keys, Race, Balance, Removed, Recursive, Slack, SmoothSum, Failing, Above, Vote, Blocks,
+    Level, Degrees, Partition, Tree,
+})
 """The classes, of which the kernel takes no other and no subclass: what is charged and released is what their files say."""
 
 VALUES = frozenset({Form, Within, Scarce, Joined, Segment, Target, Axis, Numbered, Block, Rising, DiscreteLaplace,
@@ -47,9 +51,6 @@ def plans_of(request: Request) -> tuple[Summary, ...]:
         raise TypeError("private rows are read by measurements only")
     return request.plans
 
-
-Release: TypeAlias = (Measured | Selected | Smoothed | Rung | Found | Held | Slackened | Failed | Stopped | Voted | Blocked |
-                      Histogram | Buckets | Leaves)
 
 __all__ = [
     "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis",

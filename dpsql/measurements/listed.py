@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpsql.cells import cell_of
+from dpsql.plan.cells import cell_of
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 

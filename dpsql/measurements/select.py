@@ -10,14 +10,14 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.cells import Cells
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.reading.ranks import Integers, Ranked, read
+from dpsql.measurements.reading.sorted_values import Integers, Ranked, read
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.choice import choice_cost, exponential
 from dpsql.noise.integer import check_scale
+from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ ROUNDING = Fraction(1, 2**40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
+class Select(OfOnePlan):
     """For each segment of each cell, a grid value whose rank is near the target: the exponential mechanism.
 
     The score of v is -d(v), d(v) = max(0, L - (p n + t), G - ((1 - p) n - t)), with L, G the values below and above v, n those
@@ -61,10 +61,6 @@ class Select:
     segments: tuple[tuple[Segment, ...], ...]
     scale: float
     flip: bool = False
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows

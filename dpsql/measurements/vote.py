@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.measurements.measure import dense
+from dpsql.measurements.noisy_sums import dense
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import Tally
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
 MOST_VOTES = 2**31  # of the score, so that floats hold its multiples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
+class Vote(OfOnePlan):
     """Yes with log-odds v / `scale`, v = min(n - low, high - n) for a count n, held within ±`most`.
 
     With `blunt`, v is 1/2 inside and -1/2 elsewhere.
@@ -41,10 +41,6 @@ class Vote:
         near = min(count - self.low, self.high - count)
         held = max(-self.most, min(self.most, near)) if not self.blunt else Fraction(1 if near > 0 else -1, 2)
         return int(held * VOTE_GRAIN // rows)
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, fold
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Clipped
-from dpsql.plan.operators.tally import Tally
 
 IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 

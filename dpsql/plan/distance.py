@@ -1,10 +1,10 @@
 """How far one entity can move a join on this database, and on any at a given distance from it: elastic and residual sensitivity.
 
-Words. A database is at distance k where k entities came or left. Relation j of a join (`plan.apart`) is moved by an entity by at
-most a_j rows, 0 for a public one; copies of a table are relations of their own, which move together. For a set F of relations,
-its *boundary* are the variables that F shares with relations outside, and T_F(D) is the most combinations of rows of F, one of
-each relation, that agree with each other and with one choice of values at the boundary, where conditions that read more than one
-connected component of F are left out; of no relation, T = 1. So T of F is the product of those of its components.
+Words. A database is at distance k where k entities came or left. Relation j of a join (`plan.decompose_join`) is moved by an
+entity by at most a_j rows, 0 for a public one; copies of a table are relations of their own, which move together. For a set F of
+relations, its *boundary* are the variables that F shares with relations outside, and T_F(D) is the most combinations of rows of
+F, one of each relation, that agree with each other and with one choice of values at the boundary, where conditions that read more
+than one connected component of F are left out; of no relation, T = 1. So T of F is the product of those of its components.
 
 The plan. Let M_F(k, D) >= T_F(D) be numbers with M_F(k, D) <= M_F(k + 1, D') for neighbours D, D'. Then
 
@@ -52,7 +52,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.plan.apart import Apart, Some
+from dpsql.plan.decompose_join import Apart, Some
 
 Reals = NDArray[np.float64]
 Frequency = Callable[[int, Some], int]

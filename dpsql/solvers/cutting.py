@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.extensions.asking import Solvers
+from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import Search, short
+from dpsql.extensions.linear_program import Point, Program, Reals
 from dpsql.extensions.owned import Integers, Owned, arranged, loads
-from dpsql.extensions.program import Point, Program, Reals
 from dpsql.extensions.words import total
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.solvers.simplex import solved
 
 ROUNDS = 4

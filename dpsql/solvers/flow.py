@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import Codes, Integers
-from dpsql.extensions.program import Point, Program
 
 
 def flow(program: Program, gap: float) -> Point:
@@ -29,7 +29,7 @@ def flow(program: Program, gap: float) -> Point:
     half the cut, which is the maximum. (The caller believes none of this: it works out D and P again.)
 
     scipy keeps capacities in 32 bits and lets larger ones wrap without a word: hence the limit, below which
-    `usual.for_program` chooses this way.
+    `usual.for_program` chooses this way, and `large_flow` beyond it.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
@@ -72,3 +72,23 @@ def _point(program: Program, tails: Codes, heads: Codes, sizes: Integers) -> Poi
     seen = np.zeros(2 * count + 1, dtype=bool)
     seen[breadth_first_order(graph, 2 * count, return_predecessors=False)] = True
     return Point(rows=sent.sum(axis=0) / 2, prices=(~seen[:count] * 1.0 + seen[count:-1]) / 2)
+
+
+def large_flow(program: Program, gap: float) -> Point:
+    """The same for any whole capacities: by networkx, whose numbers are Python's, so for few rows."""
+    import networkx as nx
+
+    graph, source, sink = nx.DiGraph(), "source", "sink"
+    capacities, owners = program.capacities.tolist(), program.owners[:, :2].tolist()
+    for (one, other), weight in zip(owners, program.weights.tolist(), strict=True):
+        for tail, head in ((one, other), (other, one)):
+            graph.add_edge(("left", tail), ("right", head), capacity=weight)
+    for at, capacity in enumerate(capacities):
+        graph.add_edge(source, ("left", at), capacity=capacity)
+        graph.add_edge(("right", at), sink, capacity=capacity)
+    residual = nx.flow.preflow_push(graph, source, sink)
+    _, (reached, _) = nx.minimum_cut(graph, source, sink, flow_func=lambda *_, **__: residual)
+    sent = [sum(residual["left", tail]["right", head]["flow"] for tail, head in ((one, other), (other, one)))
+            for one, other in owners]
+    prices = [((("left", at) not in reached) + (("right", at) in reached)) / 2 for at in range(len(capacities))]
+    return Point(rows=np.array(sent, dtype=np.float64) / 2, prices=np.array(prices))

@@ -1,15 +1,15 @@
 """Flows and cuts of networks by scipy, for degrees.
 
-Not trusted: `extensions.degrees` sees to it in integers that a flow is one, makes it largest where it is not, and takes a cut
-only where no open arc leads out of it.
+Not trusted: `extensions.bounded_degrees` sees to it in integers that a flow is one, makes it largest where it is not, and takes a
+cut only where no open arc leads out of it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Network, Truths
 from dpsql.extensions.owned import Integers
-from dpsql.extensions.program import Network, Truths
 
 
 def largest(part: Network, limit: int) -> Integers:

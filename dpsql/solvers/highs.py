@@ -1,6 +1,6 @@
 """The HiGHS solvers: dual simplex, and a first-order method for programs that are large for it. Tested with highspy 1.15.
 
-Not trusted: `extensions.certified` and `extensions.removals` work out in integers what their points and prices are worth.
+Not trusted: `extensions.certified` and `extensions.removal_distance` work out in integers what their points and prices are worth.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dpsql.extensions.leaving import Crowd, Leaving
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.program import Point, Program
+from dpsql.extensions.removal_program import Crowd, Leaving
 
 SMALL_CROWD = 3_000
 MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the program; about a minute

@@ -1,6 +1,6 @@
 """The same linear programs through PuLP, for machines without highspy: any solver that PuLP finds. Tested with PuLP 3.3.
 
-Not trusted: `extensions.certified` and `extensions.removals` work out in integers what their points and prices are worth.
+Not trusted: `extensions.certified` and `extensions.removal_distance` work out in integers what their points and prices are worth.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.leaving import Crowd, Leaving
+from dpsql.extensions.linear_program import Point, Program
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.program import Point, Program
+from dpsql.extensions.removal_program import Crowd, Leaving
 
 SOLVERS = ("HiGHS", "PULP_CBC_CMD", "HiGHS_CMD", "COIN_CMD", "GLPK_CMD")
 

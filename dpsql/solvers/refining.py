@@ -1,6 +1,6 @@
 """Linear programs that float solvers leave too far from their optimum, refined in integers.
 
-Not trusted: what is found here is checked as any answer is, by `extensions.certified` and `extensions.removals`.
+Not trusted: what is found here is checked as any answer is, by `extensions.certified` and `extensions.removal_distance`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.extensions.linear_program import Reals
 from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals
 
 Numbers: TypeAlias = NDArray[np.object_]
 """Integers of any size."""

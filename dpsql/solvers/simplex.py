@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.extensions.linear_program import Reals
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals
 
 
 def solved(packing: Packing) -> tuple[Reals, Reals]:

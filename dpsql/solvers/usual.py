@@ -9,23 +9,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from dpsql.extensions.asking import Door, Exit, Solvers
-from dpsql.extensions.leaving import Crowd
+from dpsql.extensions.ask_solvers import Door, Exit, Solvers
+from dpsql.extensions.linear_program import Network, Program, Reals, Truths
 from dpsql.extensions.owned import NOBODY, Integers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Network, Program, Reals, Truths
-from dpsql.plan.operators.shares import EXACT_FLOW
+from dpsql.extensions.removal_program import Crowd
+from dpsql.plan.operators.owner_sets import EXACT_FLOW
 
+PYTHON_ROWS = 2_000  # of flows in Python's own numbers
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method
 CUT_ROWS = 100_000  # and more than these first to one that looks at a few of them
 
 
 def for_program(program: Program) -> tuple[Door, ...]:
     """The solvers to try, in order; chosen by the size of the program alone."""
-    from dpsql.solvers.flow import flow
-
-    widest = int((program.owners != NOBODY).sum(axis=1).max(initial=0))
-    ahead: tuple[Door, ...] = (flow,) if widest <= 2 and int(program.capacities.max(initial=0)) < EXACT_FLOW else ()
+    ahead = _for_pairs(program)
     try:
         from dpsql.solvers import highs
     except ImportError:
@@ -37,6 +35,17 @@ def for_program(program: Program) -> tuple[Door, ...]:
         from dpsql.solvers.cutting import by_cuts
         ahead = (*ahead, by_cuts)
     return (*ahead, highs.first_order, highs.finer, highs.simplex)
+
+
+def _for_pairs(program: Program) -> tuple[Door, ...]:
+    """What solves rows of two entities exactly, where that is not too much work."""
+    from dpsql.solvers.flow import flow, large_flow
+
+    if int((program.owners != NOBODY).sum(axis=1).max(initial=0)) > 2:
+        return ()
+    if int(program.capacities.max(initial=0)) < EXACT_FLOW:
+        return (flow,)
+    return (large_flow,) if len(program.weights) <= PYTHON_ROWS else ()
 
 
 def for_crowd(crowd: Crowd) -> tuple[Exit, ...]:

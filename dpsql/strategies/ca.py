@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.optimal import optimal
+from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 

@@ -32,10 +32,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Certificate, Noise
 from dpsql.strategies.least_squares import LeastSquares, even
+from dpsql.strategies.optimality_gap import Certificate, Noise
 from dpsql.strategies.p_identity import PIdentity
+from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.blocks import checked
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload, joined

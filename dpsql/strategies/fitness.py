@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimal import optimal
+from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import Domain
 from dpsql.workload.factors import Array, Dense, Factor, Total
 from dpsql.workload.workload import Workload, joined, product_of

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Noise
 from dpsql.strategies.hierarchy import BOUNDED, Energies, fits, powers
 from dpsql.strategies.nested import Nested
+from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.product_bound import valued
+from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.implicit import Differences as Differences
 from dpsql.workload.workload import Workload

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.integers import bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import ENDED, LONG, Gram, descended, error, measured, starts, whole
 from dpsql.strategies.product_bound import valued
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import Attribute, Domain
 from dpsql.workload.factors import Array, Factor, Total
 from dpsql.workload.workload import Workload

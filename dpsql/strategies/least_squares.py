@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import numpy as np
 import scipy
 
-from dpsql.strategies.base import Block, Strategy
+from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity

@@ -27,11 +27,11 @@ from itertools import combinations
 import numpy as np
 import scipy
 
-from dpsql.strategies.asked import Asked, Pair
-from dpsql.strategies.base import Block, Refusal, Strategy
 from dpsql.strategies.closure import closure
+from dpsql.strategies.marginal_products import Asked, Pair
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.residual import Even, Residuals, subsets
+from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import Gram, best, tables
 from dpsql.strategies.product_bound import valued
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Workload, joined
 

@@ -25,7 +25,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpsql.strategies.base import Block, Strategy
+from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import AllRange, Array, Exact, Factor, Identity, Intervals, Total
 from dpsql.workload.workload import Workload

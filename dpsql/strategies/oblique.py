@@ -34,15 +34,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from dpsql.strategies.asked import Asked, Kind, Pair, Weights
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import bits_of, rounded
+from dpsql.strategies.marginal_products import Asked, Kind, Pair, Weights
+from dpsql.strategies.optimality_gap import Certificate
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import DENSE, domain
 from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.errors import Unsupported
-from dpsql.strategies.base import Refusal
 from dpsql.strategies.fixed_point import Solution, solve
 from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import Attribute, Domain, too_large
 from dpsql.workload.factors import Array, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined

@@ -25,10 +25,10 @@ import numpy as np
 import scipy
 
 from dpsql.strategies import marginals
-from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array, Factor, Identity
 from dpsql.workload.implicit import PIdentity as PIdentity
 from dpsql.workload.workload import Workload, joined, product_of

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpsql.strategies.base import Block, Refusal, Strategy
-from dpsql.strategies.certificate import Certificate, Covers, Noise
 from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.strategies.optimality_gap import Certificate, Covers, Noise
+from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 

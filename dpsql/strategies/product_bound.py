@@ -28,10 +28,10 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
-from dpsql.strategies.asked import Asked, Kind, Pair, Weights
-from dpsql.strategies.base import Strategy
-from dpsql.strategies.certificate import Certificate, Covers
+from dpsql.strategies.marginal_products import Asked, Kind, Pair, Weights
+from dpsql.strategies.optimality_gap import Certificate, Covers
 from dpsql.strategies.square_root import prefix_bound
+from dpsql.strategies.strategy import Strategy
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

@@ -28,8 +28,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dpsql.strategies.base import Block, Strategy
 from dpsql.strategies.least_squares import pseudo_inverse
+from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload

@@ -31,11 +31,11 @@ from typing import Self
 import numpy as np
 import scipy
 
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.closure import closure, how_many, products, ways
+from dpsql.strategies.optimality_gap import Certificate
 from dpsql.strategies.residual import Even, Residuals
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import Domain
 from dpsql.workload.factors import Array, Identity, Total
 from dpsql.workload.workload import Workload

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Certificate
 from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array, Prefix
 from dpsql.workload.implicit import SquareRoot as SquareRoot
 from dpsql.workload.workload import Workload

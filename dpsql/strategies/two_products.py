@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from dpsql.strategies.base import Block, Strategy
+from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 

@@ -12,8 +12,8 @@ from typing import Any
 from dpsql.catalog.price import exact
 from dpsql.errors import Error, OptionError, ProgrammingError
 from dpsql.plan.expr.nodes import Value
-from dpsql.sql.parse import parse, parse_check
-from dpsql.sql.statement import Checked, Option, Standing, Validate, Width
+from dpsql.sql.text.parse import parse, parse_check
+from dpsql.sql.text.statement import Checked, Option, Standing, Validate, Width
 
 LEAST_TOLERANCE, MOST_TOLERANCE = Fraction(1, 10**12), Fraction(10**15)
 Sources = Mapping[str | None, Any]

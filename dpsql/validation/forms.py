@@ -20,21 +20,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.cells import Cells
 from dpsql.errors import Unsupported
 from dpsql.measurements import Form, Joined, Scarce, Test, Within
-from dpsql.measurements.slack import FARTHEST_END
+from dpsql.measurements.flip_distance import FARTHEST_END
+from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
-from dpsql.plan.operators.shares import LARGEST, UNIT, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import AggregateCall
-from dpsql.tasks import clip_of, distinct_values
+from dpsql.planning.tasks import clip_of, distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range
 

@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
-from dpsql.bounding import limited_view
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
-from dpsql.options import Options
 from dpsql.plan.expr.nodes import Ref, Value
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
-from dpsql.program import check_cells
-from dpsql.public import exact
-from dpsql.sql.bind import bind
-from dpsql.sql.domains import Scratch
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Checked, Query
-from dpsql.sql.world import PublicTables
-from dpsql.validation.deciders.base import Case
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options
+from dpsql.planning.program import check_cells
+from dpsql.planning.public import exact
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Checked, Query
+from dpsql.validation.deciders.decider import Case
+from dpsql.validation.findings import UNTESTED, Finding
 from dpsql.validation.forms import Asked, bounded, column_of, held
 from dpsql.validation.ranges import Range, around
-from dpsql.validation.result import UNTESTED, Finding
 from dpsql.validation.synthetic import Stand
 
 MOST_CELLS = 100_000

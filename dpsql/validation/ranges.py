@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import OptionError
-from dpsql.sql.statement import Width
+from dpsql.sql.text.statement import Width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

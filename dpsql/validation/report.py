@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 
-from dpsql.validation.result import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
+from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
 
 WIDTH, LEFT, LINE, EDGE = 860, 400, 24, 14
 FARTHEST = 2.5  # tolerances from the synthetic answer; what lies beyond is drawn at the end

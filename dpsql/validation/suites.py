@@ -17,16 +17,16 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
-from dpsql.measurements.slack import touched
+from dpsql.measurements.flip_distance import touched
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.certificate import Certificate, stability
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.rules.flatten import Flat, flattened, gathered
-from dpsql.validation.deciders.base import Case, Decider, Outcome
+from dpsql.validation.deciders.decider import Case, Decider, Outcome
 from dpsql.validation.deciders.flip import FlipDistance, outcome
 from dpsql.validation.forms import within
 

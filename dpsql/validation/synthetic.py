@@ -13,15 +13,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.backends.brought import Brought, open_brought
-from dpsql.backends.uploads import Uploads
+from dpsql.backends.upload_folders import Uploads
+from dpsql.backends.uploaded_tables import Brought, open_brought
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.scan import Scan
-from dpsql.sql.statement import Query, Standing
-from dpsql.sql.world import PublicTables
+from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.sql.text.statement import Query, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact
 from dpsql.errors import OptionError
-from dpsql.options import Options, read_options
-from dpsql.sql.statement import Option
+from dpsql.planning.options import Options, read_options
+from dpsql.sql.text.statement import Option
 
 OWN = ("decider", "suite", "alpha", "failures")
 SHARED = ("epsilon", "delta", "rho", "max_rows", "clip")  # with SELECT

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpsql.accounting.allotment import purse
 from dpsql.accounting.convert import delta_of, limit, rho_of
 from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.filter import Limit
-from dpsql.accounting.purse import purse
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import Price, price
 
 MILLIONTH = Fraction(1, 10**6)

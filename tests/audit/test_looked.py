@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import Pair, person, prepared
+from support.audits import Pair, person, prepared
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.looked import Looked, asked_by, requests_of

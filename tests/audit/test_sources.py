@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sessions import session_of
+from support.sessions import session_of
 
 import dpsql
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, Prepared, Remembering
-from dpsql.engine import answer
+from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
 from dpsql.noise.source import Secure
 
@@ -67,5 +67,5 @@ def test_no_door_of_dpsql_leads_to_an_audit() -> None:
     for path in root.rglob("*.py"):
         if "audit" not in path.parts:
             assert "dpsql.audit" not in path.read_text(encoding="utf-8"), path
-    for path in (root / "opening.py", root / "dbapi.py", root / "cli.py", *(root / "engine").rglob("*.py")):
+    for path in (root / "engine/opening.py", root / "dbapi.py", root / "cli.py", *(root / "engine").rglob("*.py")):
         assert "noise=" not in path.read_text(encoding="utf-8"), path

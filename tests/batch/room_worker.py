@@ -9,12 +9,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql.engine import Session, explain, explain_workload
+from dpsql.engine.answering import explain
+from dpsql.engine.session import Session
+from dpsql.engine.together import explain_workload
 from dpsql.errors import Error
-from dpsql.sql.parse import parse
+from dpsql.sql.text.parse import parse
 
 POLICY = worlds.POLICY.replace("age = { range = [0, 100], nullable = false, bins = 10 }", "age = { range = [0, 60000], nullable = false }")
 CUBES = "SELECT born, COUNT(*) AS n FROM people GROUP BY CUBE (born)"

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import worlds
-from chances import too_many
 from scipy.stats import norm
-from sessions import session_of
+from support import worlds
+from support.chances import too_many
+from support.sessions import session_of
 
-from dpsql.batch.aimed import Aimed
+from dpsql.batch.accuracy_plan import Aimed
 from dpsql.batch.goals import Goals, goals_of
 from dpsql.dbapi import Connection
 from dpsql.engine.accuracy import cheapest
@@ -24,8 +24,8 @@ from dpsql.engine.batches import all_linear
 from dpsql.engine.single import bound_to
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.estimates import laplaces
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
 
 ACCOUNTS = {"person": "rho", "pure": "epsilon", "concentrated": "rho"}
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-import worlds
-from audits import Pair, person
-from sessions import session_of
+from support import worlds
+from support.audits import Pair, person
+from support.sessions import session_of
 
-from dpsql import engine
 from dpsql.accounting.cost import Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.batch import dawa, privtree
 from dpsql.batch.measured import widened
 from dpsql.dbapi import Connection
-from dpsql.engine import Session
+from dpsql.engine.session import Session
+from dpsql.engine.together import batched
 from dpsql.errors import OptionError
 from dpsql.measurements import Buckets, Leaves
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Option
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Option
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 
 AGES = ["SELECT age, COUNT(*) FROM people GROUP BY age", "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 64"]
@@ -36,7 +36,7 @@ OPTIONS: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 0.5}]
 
 def made_of(texts: Sequence[str], strategy: str, session: Session, **price: float) -> Any:
     options = [Option(name=name, value=value, span=None) for name, value in {**price, "strategy": strategy}.items()]
-    return engine.batched([parse(text) for text in texts], session, options)[0]  # type: ignore[misc]
+    return batched([parse(text) for text in texts], session, options)[0]  # type: ignore[misc]
 
 
 def served(made: Any, session: Session) -> np.ndarray[Any, Any]:

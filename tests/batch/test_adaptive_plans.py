@@ -15,7 +15,7 @@ from dpsql.batch.group import Group
 from dpsql.errors import OptionError
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
-from dpsql.strategies.base import Refusal
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload

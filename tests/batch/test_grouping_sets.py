@@ -11,9 +11,9 @@ from typing import Any
 
 import duckdb
 import pytest
-import worlds
-from golden.dense import dense
-from sessions import session_of
+from support import worlds
+from support.golden.dense import dense
+from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.dbapi import Connection

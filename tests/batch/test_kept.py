@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import worlds
-from sessions import open_ledger, reader_of, session_of
+from support import worlds
+from support.sessions import open_ledger, reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.batch import records
 from dpsql.batch.combine import Cells, Combined, fitting, given, weighted
 from dpsql.batch.records import Asked, Record, decoded, encoded
 from dpsql.dbapi import Connection
-from dpsql.strategies.base import Block
+from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Identity, Prefix, Ranges, Total
 
 TABLE = "SELECT sex, bin_floor(age) AS band, COUNT(*) FROM people GROUP BY sex, band STANDARD ERROR 2"

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from batch.room_worker import TEXTS
-from sessions import session_of
+from support.sessions import session_of
 
-from dpsql.engine import answer
 from dpsql.engine import answering as river
 from dpsql.engine import batches as rapids
+from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
-from dpsql.strategies import catalogue
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.catalogue import LAPLACE, NoStrategy, attempted, best
+from dpsql.strategies import all_strategies
+from dpsql.strategies.all_strategies import LAPLACE, NoStrategy, attempted, best
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import ROOM, domain, room
 from dpsql.workload.factors import AllRange, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, SquareRoot
@@ -77,7 +77,7 @@ def test_a_strategy_without_memory_is_one_that_declines(monkeypatch: pytest.Monk
     with pytest.raises(NoStrategy, match="memory"):
         best(workload, None, {"p-identity": short, "kronecker": short})  # type: ignore[arg-type,dict-item]
     assert isinstance(attempted(lambda: (_ for _ in ()).throw(MemoryError())), Refusal)
-    assert catalogue.best is best
+    assert all_strategies.best is best
 
 
 LONG = 40_000

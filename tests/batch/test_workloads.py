@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql import engine
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
-from dpsql.batch.result import Answers, of_json
+from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.dbapi import Connection
-from dpsql.engine import Session
+from dpsql.engine.session import Session
+from dpsql.engine.together import batched
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
-from dpsql.strategies.base import Block, sensitivity
-from dpsql.strategies.catalogue import GAUSSIAN
+from dpsql.strategies.all_strategies import GAUSSIAN
+from dpsql.strategies.strategy import Block, sensitivity
 from dpsql.workload.factors import Dense, Prefix
 
 PEOPLE = [
@@ -76,7 +76,7 @@ def test_without_noise_a_workload_says_what_its_statements_say(statements: list[
                                                                exact: Session) -> None:
     together = Connection(exact).workload(statements, **options)
     for text, answer in zip(statements, together, strict=True):
-        alone = engine.answer(text, exact)
+        alone = answer(text, exact)
         assert [column.name for column in answer.columns] == [column.name for column in alone.columns]  # type: ignore[union-attr]
         assert len(answer.rows) == len(alone.rows)  # type: ignore[union-attr]
         for row, other in zip(answer.rows, alone.rows, strict=True):  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def test_answers_agree_with_each_other(connection: Connection) -> None:
 
 def test_errors_are_those_of_the_numbers(tmp_path: Path, effort: float) -> None:
     session = session_of(tmp_path, worlds.world())
-    made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
+    made, _ = batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
     promised = [next(iter(found.values())) for found in made.expected()]
     truth = _values(session_of(tmp_path / "exact", worlds.world(), noise=Exact()))
     runs = np.array([np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session).statements])
@@ -176,7 +176,7 @@ def test_many_ranges_are_one_matrix(exact: Session) -> None:
     boxes = [f"SELECT COUNT(*) FROM people WHERE age BETWEEN {a} AND {a + 30} AND income BETWEEN {b} AND {b + 900}"
              for a, b in zip(draw.integers(0, 60, 60), draw.integers(0, 90_000, 60), strict=True)]
     for texts, parts in ((lines, 1), (boxes, 60)):
-        made, _ = engine.batched([_query(text) for text in texts], exact, [_option("rho", 1.0)])
+        made, _ = batched([_query(text) for text in texts], exact, [_option("rho", 1.0)])
         (group,) = made.groups
         assert len(group.workload.parts) <= parts and group.workload.rows == len(texts)
         told = Connection(exact).workload(texts, rho=1)
@@ -289,26 +289,26 @@ def test_sensitivities_are_those_of_the_columns() -> None:
 
 def _bound(tmp_path: Path, times: int) -> float:
     """What the noisy numbers of two neighbours tell, at epsilon = 1: one visit more of someone who has two."""
-    from audits import Pair, person, visit
+    from support.audits import Pair, person, visit
 
     pair = Pair(people=[person(i) for i in range(4)], visits=[visit(i, 0, year=2018 + i) for i in range(3)])
     samples = []
     for name, world in zip("ab", pair.worlds(), strict=True):
         session = session_of(tmp_path / name, world)
-        made, _ = engine.batched([_query(text) for text in VISITS[1:2]], session, [_option("epsilon", 1.0)])
+        made, _ = batched([_query(text) for text in VISITS[1:2]], session, [_option("epsilon", 1.0)])
         samples.append(np.array([np.concatenate([estimate.values for _, found in _measured(made, session).statements
                                                  for estimate in found.values()]) for _ in range(times)]))
     return lower_bound(*samples, confidence=1 - 1e-8).epsilon
 
 
 def _query(text: str) -> Any:
-    from dpsql.sql.parse import parse
+    from dpsql.sql.text.parse import parse
 
     return parse(text)
 
 
 def _option(name: str, value: float) -> Any:
-    from dpsql.sql.statement import Option
+    from dpsql.sql.text.statement import Option
 
     return Option(name=name, value=value, span=None)
 
@@ -318,7 +318,7 @@ def _measured(made: Any, session: Session) -> Any:
 
 
 def _values(session: Session) -> np.ndarray:
-    made, _ = engine.batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
+    made, _ = batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
     return np.concatenate([next(iter(found.values())).values for _, found in _measured(made, session).statements])
 
 

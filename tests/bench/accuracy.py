@@ -24,10 +24,11 @@ import numpy as np
 from bench_clock import Time, table, timed
 from bench_data import again
 
-from dpsql.answer import Answer
-from dpsql.engine import Session, answer
+from dpsql.answers.answer import Answer
+from dpsql.engine.answering import answer
+from dpsql.engine.opening import Terms, open_session
+from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import Terms, open_session
 
 POLICY = """
 version = 1

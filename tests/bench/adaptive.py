@@ -25,7 +25,7 @@ from bench_clock import table
 from dpsql.accounting.cost import pure
 from dpsql.batch import dawa, privtree
 from dpsql.strategies import hierarchy
-from dpsql.strategies.base import Strategy
+from dpsql.strategies.strategy import Strategy
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Identity, Prefix, Ranges
 from dpsql.workload.workload import Product, Workload

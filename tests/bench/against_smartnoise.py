@@ -26,8 +26,9 @@ from accuracy import Case, average, count, made, opened
 from bench_clock import milliseconds, side_by_side, table
 from bench_data import again
 
-from dpsql.answer import Answer
-from dpsql.engine import Session, answer
+from dpsql.answers.answer import Answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 
 PACKAGES = ("smartnoise-sql==1.0.10", "duckdb>=2.0,<2.1")
 QUERIES = (

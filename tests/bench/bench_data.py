@@ -10,9 +10,9 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engine import Session
+from dpsql.engine.opening import Terms, open_session
+from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import Terms, open_session
 
 CLINICS = 50
 WIDE, TIGHT = 1000, 8  # a limit of rows that nobody exceeds, and one that cuts off about half of the rows

@@ -23,11 +23,11 @@ import numpy as np
 from bench_clock import table
 
 from dpsql.audit.prepared import Prepared, Remembering
-from dpsql.engine import Session
-from dpsql.extensions.degrees import Arcs, extended, projected
+from dpsql.engine.opening import Terms, open_session
+from dpsql.engine.session import Session
+from dpsql.extensions.bounded_degrees import Arcs, extended, projected
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import Terms, open_session
-from dpsql.script import Released
+from dpsql.planning.script import Released
 from dpsql.solvers.usual import USUAL
 
 POLICY = """

@@ -20,14 +20,14 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.publics import Publics
-from dpsql.measurements.reading.cells import read
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.occupied_cells import read
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)  # the values of the columns of UCI Adult, coded
 POLICY = '[entities.row]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {{}}\n{}\n[budgets.main]\nentity = "row"\nepsilon = 1\n'

@@ -22,8 +22,8 @@ import numpy as np
 from bench_clock import table
 
 from dpsql.audit.prepared import Prepared, Remembering
+from dpsql.engine.opening import Terms, open_session
 from dpsql.kernel.ledger import Ledger
-from dpsql.opening import Terms, open_session
 
 POLICY = """
 version = 1

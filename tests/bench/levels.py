@@ -34,18 +34,18 @@ from bench_clock import table
 
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.extensions.owned import Owned, owned
-from dpsql.extensions.removals import Removals, Sets, sets_of
-from dpsql.extensions.value import Extension
+from dpsql.extensions.removal_distance import Removals, Sets, sets_of
 from dpsql.measurements import Held
-from dpsql.measurements.several import balance, race, removals
-from dpsql.mechanisms.base import Mechanism, Setting, Shared
+from dpsql.measurements.several import balanced_levels, race, removal_levels
+from dpsql.mechanisms.mechanism import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals as ByRemovals
 from dpsql.noise.source import Secure
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.plan.operators.summands import Count
 from dpsql.solvers.usual import USUAL
 
@@ -113,10 +113,10 @@ class Graph:
 
     def look(self, request: Any) -> Held:
         here: Any = self
-        race.read = balance.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
-        removals.columns_of = removals.in_cells = lambda *given: []
-        removals.Removals = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
-        removals.held = lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]
+        race.read = balanced_levels.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
+        removal_levels.columns_of = removal_levels.in_cells = lambda *given: []
+        removal_levels.Removals = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
+        removal_levels.held = lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]
         return request.release(here, None)  # type: ignore[no-any-return]
 
 

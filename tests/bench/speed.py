@@ -18,8 +18,9 @@ from pathlib import Path
 from bench_clock import Time, milliseconds, ratio, side_by_side, table
 from bench_data import TIGHT, WIDE, again, database, opened, plain
 
-from dpsql.answer import Answer
-from dpsql.engine import Session, answer
+from dpsql.answers.answer import Answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 
 FIXED = 0.030  # seconds that a statement may take, whatever it asks
 

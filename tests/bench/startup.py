@@ -18,7 +18,7 @@ from pathlib import Path
 from bench_clock import milliseconds, side_by_side, table
 from bench_data import POLICY, again, database, opened, plain
 
-from dpsql.engine import answer
+from dpsql.engine.answering import answer
 from dpsql.kernel.ledger import Ledger
 
 FIRST = """

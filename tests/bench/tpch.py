@@ -34,12 +34,13 @@ from dpsql.backends.duckdb import DuckReader, lock_down, open_database
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.opening import fitted
+from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
-from dpsql.measurements.several import balance, race, sets
-from dpsql.opening import fitted
+from dpsql.measurements.several import balanced_levels, race, sets
 from dpsql.solvers.usual import USUAL
 
 SOURCES = {  # the columns that are asked about, and keys that the database guarantees
@@ -337,7 +338,7 @@ def compared(data: Data, cells: int, runs: int, epsilon: float) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    balance.read = race.read = remembered
+    balanced_levels.read = race.read = remembered
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("folder", type=Path, nargs="?", help="of the Parquet files; without it, only generated data are tried")
     asked.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()), help="where the database is kept")

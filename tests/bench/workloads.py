@@ -33,9 +33,9 @@ from workload_cases import (
     products,
 )
 
-from dpsql.strategies import ca, catalogue, fitness, oblique, residual_planner, square_root
-from dpsql.strategies.base import Refusal, Strategy
+from dpsql.strategies import all_strategies, ca, fitness, oblique, residual_planner, square_root
 from dpsql.strategies.fixed_point import Solution, solve
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Prefix
 from dpsql.workload.workload import Workload, joined, reduced
@@ -64,7 +64,7 @@ def fitness_tables(largest: int) -> str:
 
 def optimum(case: Case) -> tuple[float, float]:
     """The squared cost at which all targets are met, and its lower bound."""
-    found, _ = catalogue.best(case.small, case.targets) if whole(case) else (None, [])
+    found, _ = all_strategies.best(case.small, case.targets) if whole(case) else (None, [])
     if found is not None and found.certificate is not None:
         return found.certificate.value, found.certificate.bound
     solution = solve(joined(case.workload), targets=case.targets, gap=5e-5)
@@ -143,7 +143,7 @@ def laplace_table(largest: int) -> str:
         if max(asked.domain.shape) > largest:
             continue
         small = reduced(asked).workload
-        found = [clocked(lambda small=small, method=method: catalogue.LAPLACE[method](small, None)) for method in SHOWN]
+        found = [clocked(lambda small=small, method=method: all_strategies.LAPLACE[method](small, None)) for method in SHOWN]
         cells = ["" if isinstance(made, Refusal) else f"{rmse(made, asked):.3f}" for made, _ in found]
         cells[:3] = [cell + (f" ({there:g})" if there and cell else "") for cell, there in zip(cells[:3], known[:3], strict=True)]
         best = min((rmse(made, asked), seconds, method) for method, (made, seconds) in zip(SHOWN, found, strict=True)

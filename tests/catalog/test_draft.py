@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from worlds import world
+from support.worlds import world
 
 from dpsql.backends.duckdb import DuckReader, open_files
 from dpsql.catalog.draft import draft

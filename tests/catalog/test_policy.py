@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from worlds import POLICY as WORLD
+from support.worlds import POLICY as WORLD
 
 from dpsql.catalog.model import ForeignKey
 from dpsql.catalog.policy import locate, parse_policy, read_policy, written_reference

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from worlds import POLICY, SCHEMA, world
+from support.worlds import POLICY, SCHEMA, world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep, TableSchema

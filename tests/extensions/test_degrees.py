@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.extensions import degrees
-from dpsql.extensions.degrees import Arcs, projected
-from dpsql.extensions.program import Network
+from dpsql.extensions import bounded_degrees
+from dpsql.extensions.bounded_degrees import Arcs, projected
+from dpsql.extensions.linear_program import Network
 from dpsql.plan.operators.arcs import moves
 from dpsql.solvers.usual import USUAL
 
 Edge = tuple[int, int, int]
 Way = Callable[[Arcs, int], np.ndarray]
-extended = partial(degrees.extended, solvers=USUAL)
+extended = partial(bounded_degrees.extended, solvers=USUAL)
 WAYS = [projected, extended]
 
 
@@ -139,7 +139,7 @@ def test_the_fairest_flow_is_that_of_every_limit(effort: float) -> None:
                               np.full(people, most))
         for limit in range(1, most + 1):
             held = sum(min(degree, limit) * number for degree, number in enumerate(counts.tolist(), 1))
-            assert held == degrees._largest(whole, limit, USUAL).sum()
+            assert held == bounded_degrees._largest(whole, limit, USUAL).sum()
         shared += counts.sum() > 1 and np.count_nonzero(counts) > 2
     assert shared > 10
 
@@ -180,7 +180,7 @@ def by_place(given: Arcs, most: int) -> np.ndarray:
 def cut_apart(given: Arcs, most: int) -> np.ndarray:
     """Every entity's own degree, cut at the limit: what a GROUP BY with LEAST would tell."""
     found = np.bincount(np.concatenate((given.tails, given.heads)), minlength=given.entities)
-    return degrees.counted(np.minimum(found, most), most)
+    return bounded_degrees.counted(np.minimum(found, most), most)
 
 
 @pytest.mark.parametrize("fault", [by_who_is_rich, by_place, cut_apart])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql.answer import Answer
-from dpsql.engine import answer
+from dpsql.answers.answer import Answer
+from dpsql.engine.answering import answer
 from dpsql.errors import Incident
-from dpsql.extensions.value import Extension
+from dpsql.extensions.lipschitz_extension import Extension
 
 TEXT = ("SELECT COUNT(*) FROM people a JOIN people b USING (household_id) JOIN people c USING (household_id) "
         "WHERE a.person_id < b.person_id AND b.person_id < c.person_id")

@@ -10,14 +10,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from extensions.given import Given
 from extensions.test_totality import broken, nothing
+from support.extensions.given import Given
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.extensions import cuts
-from dpsql.extensions.asking import Solvers
-from dpsql.extensions.removals import Removals
+from dpsql.extensions.ask_solvers import Solvers
+from dpsql.extensions.removal_distance import Removals
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
@@ -28,8 +28,8 @@ from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed
 from dpsql.measurements.several.sets import columns_of, in_cells, read
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
+from dpsql.plan.operators.owner_sets import NEAR, Shares, slack
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import NEAR, Shares, slack
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.usual import USUAL
 

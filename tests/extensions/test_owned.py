@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from extensions.hypergraphs import Rows, random_rows
+from support.extensions.hypergraphs import Rows, random_rows
 
 from dpsql.extensions.owned import NOBODY, Owned, loads, owned, signed
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extensions.doors import leaving_by
-from extensions.hypergraphs import Rows, of_sets, random_rows
 from scipy.optimize import linprog
+from support.extensions.doors import leaving_by
+from support.extensions.hypergraphs import Rows, of_sets, random_rows
 
-from dpsql.extensions.asking import Solvers
+from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE
-from dpsql.extensions.leaving import Leaving, Sets, crowded
 from dpsql.extensions.owned import loads
-from dpsql.extensions.removals import Removals, enough, line, sets_of
-from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.extensions.removal_distance import Removals, enough, line, sets_of
+from dpsql.extensions.removal_program import Leaving, Sets, crowded
+from dpsql.plan.operators.owner_sets import NEAR, UNIT
 from dpsql.solvers import highs, portable
 from dpsql.solvers.usual import USUAL
 

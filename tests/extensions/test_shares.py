@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from binding import Bench, bench
-from extensions.given import Given
-from worlds import removals, world
+from support.binding import Bench, bench
+from support.extensions.given import Given
+from support.worlds import removals, world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.measurements.several.sets import read
@@ -20,9 +20,9 @@ from dpsql.noise.source import Secure
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call, Literal
 from dpsql.plan.node import InvalidPlan, Node, Printing, fold
+from dpsql.plan.operators.owner_sets import LARGEST, Shares
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
 from dpsql.solvers.usual import USUAL
 from dpsql.types import Interval

@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extensions.doors import BY_FRACTIONS, by, leaving_by
-from extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from extensions.test_removals import Cells
 from measurements.test_race_and_balance import Stub, shares
 from measurements.test_removals import Told
+from support.extensions.doors import BY_FRACTIONS, by, leaving_by
+from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
-from dpsql.extensions import asking
+from dpsql.extensions import ask_solvers
 from dpsql.extensions import certified as certificate
-from dpsql.extensions.leaving import Leaving
-from dpsql.extensions.linear import packed, points
+from dpsql.extensions.linear_program import Point, Program
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, loads, owned
 from dpsql.extensions.packing import Packing, exact
-from dpsql.extensions.program import Point, Program
-from dpsql.extensions.removals import Removals, sets_of
-from dpsql.extensions.value import Extension
+from dpsql.extensions.removal_distance import Removals, sets_of
+from dpsql.extensions.removal_program import Leaving
+from dpsql.extensions.solver_ladder import packed, points
 from dpsql.extensions.words import dot, gathered, scaled, total
 from dpsql.measurements.several.sets import columns_of
-from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT, pull, slack
+from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT, pull, slack
 from dpsql.solvers import highs, refining
 from dpsql.solvers.flow import flow
 from dpsql.solvers.refining import refined, scipys
@@ -321,7 +321,7 @@ def test_refinement_is_enough_where_floats_are_not_too_wrong(monkeypatch: pytest
     def never(program: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(asking, "exact", never)
+    monkeypatch.setattr(ask_solvers, "exact", never)
     for seed, largest in itertools.product(range(5), (1, 100, LARGEST)):
         rows = crowd(30, 200, seed, largest)
         for level in (1, largest, min(3 * largest, LARGEST)):

@@ -15,28 +15,28 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-import worlds
-from extensions.given import Given
 from extensions.test_degrees import arcs
 from extensions.test_totality import cases, fewest, oracle, removal_cases
-from neighbours import Exact
-from sessions import session_of
+from support import worlds
+from support.extensions.given import Given
+from support.neighbours import Exact
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.backends.duckdb import DuckReader
-from dpsql.engine import answer
-from dpsql.extensions import asking
-from dpsql.extensions.asking import NO_SOLVERS, Solvers
-from dpsql.extensions.degrees import extended
-from dpsql.extensions.removals import Removals
-from dpsql.extensions.value import Extension
+from dpsql.engine.answering import answer
+from dpsql.extensions import ask_solvers
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.extensions.bounded_degrees import extended
+from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.removal_distance import Removals
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.shares import NEAR, UNIT, Shares, slack
+from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares, slack
 from dpsql.plan.operators.summands import Count
 from dpsql.solvers.usual import USUAL, for_crowd, for_packing, for_program
 
@@ -308,7 +308,7 @@ def test_answers_without_end_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for rows, level in cases(30, 30):
         Extension(rows.owned(), [level], rows.width, Solvers(programs=without_end, packings=without_end)).value(0)
-    assert 0 < asked <= 30 * asking.MOST_ANSWERS
+    assert 0 < asked <= 30 * ask_solvers.MOST_ANSWERS
 
 
 # -- through the kernel

@@ -12,20 +12,20 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from extensions.doors import by
-from extensions.hypergraphs import Rows, of_sets, random_rows, totals
+from support.extensions.doors import by
+from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
 from dpsql.extensions import bounds
-from dpsql.extensions import value as values
-from dpsql.extensions.asking import Door
+from dpsql.extensions import lipschitz_extension as values
+from dpsql.extensions.ask_solvers import Door
 from dpsql.extensions.certified import certified
-from dpsql.extensions.linear import linear
+from dpsql.extensions.linear_program import Program
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, each_once, loads, owned
-from dpsql.extensions.program import Program
-from dpsql.plan.operators.shares import EXACT_FLOW, UNIT, pull, slack
+from dpsql.extensions.solver_ladder import linear
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT, pull, slack
 from dpsql.solvers import highs, portable
-from dpsql.solvers.flow import flow
+from dpsql.solvers.flow import flow, large_flow
 from dpsql.solvers.usual import USUAL, for_program
 
 GRAPHS = Path(__file__).parents[4] / "shared" / "data" / "graphs"
@@ -155,7 +155,7 @@ def crowds(seed: int, number: int, width: int) -> list[tuple[Rows, int]]:
     return found
 
 
-@pytest.mark.parametrize("door", [flow, highs.simplex, highs.first_order, portable.solve])
+@pytest.mark.parametrize("door", [flow, large_flow, highs.simplex, highs.first_order, portable.solve])
 def test_every_solver_is_near_enough_for_rows_of_two(door: Door, effort: float) -> None:
     for rows, level in crowds(7, int(25 * effort), 2):
         assert value(rows.owned(), level, 2, door) == value(rows.owned(), level, 2) == round(UNIT * rows.truth(level))
@@ -202,6 +202,16 @@ def test_without_highspy_the_portable_solver_is_used(monkeypatch: pytest.MonkeyP
     monkeypatch.delattr("dpsql.solvers.highs")
     monkeypatch.setitem(sys.modules, "dpsql.solvers.highs", None)
     assert for_program(program(10)) == (portable.solve,)
+
+
+def test_flows_of_large_weights_are_exact() -> None:
+    """Beyond 32 bits, where no other solver is asked."""
+    for rows, level in crowds(9, 5, 2):
+        whole = rows.owned()
+        large = Owned(whole.weights * 2**31, whole.owners, whole.entities)
+        assert for_program(Program(large.owners, large.weights, np.full(large.entities, 2**32)))[0] is large_flow
+        found = value(large, level * 2**31, 2, large_flow)
+        assert round(UNIT * rows.truth(level) * 2**31) <= found <= round(UNIT * rows.truth(level) * 2**31) + slack(level * 2**31, 2)
 
 
 def test_large_weights_do_not_wrap() -> None:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from sessions import session_of
-from worlds import insert
+from support.sessions import session_of
+from support.worlds import insert
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
-from dpsql.engine import Session, answer, explain
+from dpsql.engine.answering import answer, explain
+from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.sql.parse import parse
+from dpsql.sql.text.parse import parse
 
 POLICY = """
 version = 1

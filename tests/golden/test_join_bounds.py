@@ -5,17 +5,18 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import joined_worlds
 import pytest
-from joined_worlds import POLICY, Small
-from sessions import session_of
+from support import joined_worlds
+from support.joined_worlds import POLICY, Small
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.engine import Session, answer, explain
+from dpsql.engine.answering import answer, explain
+from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError, Unsupported
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
 
 PEOPLE = joined_worlds.people(random.Random(6), 40)
 WORLD = Small({**PEOPLE.rows, "likes": [(i, i % 3, i % 2) for i in range(40)], **joined_worlds.edges(random.Random(6), 60, 12).rows})

@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden.dense import dense
-from grammar_sentences import without_accuracy
-from sessions import reader_of, session_of
+from support.golden.dense import dense
+from support.grammar_sentences import without_accuracy
+from support.sessions import reader_of, session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared
 from dpsql.catalog.price import price
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.question import Question
-from dpsql.sql.parse import parse
-from dpsql.sql.split import split
-from dpsql.sql.statement import Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.split import split
+from dpsql.sql.text.statement import Query
 
 HERE = Path(__file__).parent
 ACCEPTED = HERE.parents[1] / "grammar" / "accepted.sql"
@@ -214,7 +215,7 @@ def test_a_null_that_becomes_a_bound_would_be_found(sessions: dict[str, Session]
 
 
 def test_a_limit_that_bites_would_be_found(sessions: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.script.learned", too_few)
+    monkeypatch.setattr("dpsql.planning.script.learned", too_few)
     assert compare("SELECT COUNT(*) FROM scores", sessions["person"]) != ""
 
 

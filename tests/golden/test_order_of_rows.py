@@ -8,15 +8,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from golden.dense import dense
 from golden.test_noise_off import HERE, PLENTY, short, texts
-from laws.faults import FAULTS
-from sessions import open_ledger, session_of
-from worlds import World
+from support.golden.dense import dense
+from support.laws.faults import FAULTS
+from support.sessions import open_ledger, session_of
+from support.worlds import World
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 
 LIMITED = (
     "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic",

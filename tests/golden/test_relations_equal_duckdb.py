@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import worlds
-from binding import Bench, bench, printed, table, unclamped
+from support import worlds
+from support.binding import Bench, bench, printed, table, unclamped
 
 SUBQUERIES = (Path(__file__).parent / "relations.sql").read_text().splitlines()[1:]
 

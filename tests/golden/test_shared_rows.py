@@ -7,12 +7,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.engine import answer
+from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
 
 EXACT = [

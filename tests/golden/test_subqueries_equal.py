@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from golden.dense import dense
 from golden.test_noise_off import PLENTY, compare, short, texts
-from sessions import reader_of, session_of
+from support.golden.dense import dense
+from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 
 HERE = Path(__file__).parent
 
@@ -35,6 +35,6 @@ def test_there_are_many_and_all_are_different() -> None:
 
 
 def test_a_count_of_nothing_that_is_null_would_be_found(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.sql.linked.rewrite", lambda expr, change: expr)
+    monkeypatch.setattr("dpsql.sql.binding.correlated.rewrite", lambda expr, change: expr)
     assert compare("SELECT COUNT(*) FROM people p WHERE (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) = 0",
                    session) != ""

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from golden.test_noise_off import PLENTY, compare, released, short, texts
-from golden.typed import POLICY, typed
-from sessions import session_of
+from support.golden.typed import POLICY, typed
+from support.sessions import session_of
 
-from dpsql.answer import Answer
+from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 
 HERE = Path(__file__).parent
 NUMBER = "CASE WHEN NOT isnan({0}) THEN {0} END"

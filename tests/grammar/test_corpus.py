@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from binding import Bench, bench
-from grammar_sentences import accepted, grammar, refused, values
 from lark.exceptions import LarkError
+from support.binding import Bench, bench
+from support.grammar_sentences import accepted, grammar, refused, values
 
-from dpsql.bounding import limited_view
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import fold
 from dpsql.plan.rules.decompose import decompose
-from dpsql.sql.parse import parse
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Explain, Query
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Explain, Query
 
 ACCEPTED, REFUSED = accepted(), refused()
 

@@ -14,18 +14,18 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-import worlds
-from binding import Bench, bench, printed
-from grammar_sentences import KINDS, Sentences, accepted, grammar, refused, strategy, values, without_accuracy
 from hypothesis import HealthCheck, given, settings
 from lark.exceptions import LarkError
+from support import worlds
+from support.binding import Bench, bench, printed
+from support.grammar_sentences import KINDS, Sentences, accepted, grammar, refused, strategy, values, without_accuracy
 
 from dpsql.errors import Error
 from dpsql.plan.node import fold
 from dpsql.plan.question import Question
-from dpsql.plan.rules.settle import awaits, settle
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Explain, Query
+from dpsql.plan.rules.substitute import awaits, settle
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Explain, Query
 from dpsql.types import Type
 
 FORMS = {

@@ -6,14 +6,15 @@ import random
 from collections import Counter
 
 import pytest
-import worlds
-from grammar_sentences import KINDS, Sentences, accepted, values
-from sessions import session_of
+from support import worlds
+from support.grammar_sentences import KINDS, Sentences, accepted, values
+from support.sessions import session_of
 
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Explain, Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Explain, Query
 
 FORMS = {
     "query": "{}", "condition": "SELECT COUNT(*) FROM {table} WHERE {}", "expr__aggregate": "SELECT {} FROM {table}",

@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from binding import Bench, bench
-from grammar_sentences import FOLDER, grammar, values
+from support.binding import Bench, bench
+from support.grammar_sentences import FOLDER, grammar, values
 
 from dpsql.plan.expr.functions import FUNCTIONS as ALL
 from dpsql.plan.expr.functions import HELD, MEMBERSHIP, UNITS, Overload
 from dpsql.plan.expr.nodes import Call, Cast, walk
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
-from dpsql.sql.border import ACCEPTED
-from dpsql.sql.parse import parse
-from dpsql.sql.split import split
-from dpsql.sql.statement import Validate
-from dpsql.sql.syntax import WORDS
+from dpsql.sql.text.border import ACCEPTED
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.split import split
+from dpsql.sql.text.statement import Validate
+from dpsql.sql.text.syntax import WORDS
 from dpsql.types import Type
 
 FUNCTIONS = {name: overloads for name, overloads in ALL.items() if name != HELD}  # which no text can ask for

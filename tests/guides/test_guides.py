@@ -9,11 +9,11 @@ import pytest
 from support.pages import Reader, Term, blocks, prose, terms
 
 from dpsql.guides import HERE, TOPICS, page
-from dpsql.mechanisms.bounds import BY_NAME
-from dpsql.mechanisms.catalogue import NAMES as NAMES_OF_MECHANISMS
-from dpsql.mechanisms.select.keys import RULES as SELECTORS
-from dpsql.options import NAMES as NAMES_OF_OPTIONS
-from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
+from dpsql.mechanisms.all_mechanisms import NAMES as NAMES_OF_MECHANISMS
+from dpsql.mechanisms.named_bounds import BY_NAME
+from dpsql.mechanisms.select.undeclared_keys import RULES as SELECTORS
+from dpsql.planning.options import NAMES as NAMES_OF_OPTIONS
+from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 from dpsql.validation.terms import OWN, SHARED
 
 TERMS = terms(page("glossary"))

@@ -20,8 +20,8 @@ from typing import Any
 
 import duckdb
 import pytest
-import worlds
-from worlds import World
+from support import worlds
+from support.worlds import World
 
 import dpsql
 from dpsql import cli

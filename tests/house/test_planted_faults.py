@@ -41,7 +41,7 @@ REGISTRIES = (
     Registry("kernel/test_taken.py", "FORGED", "kernel/test_taken.py::test_what_is_forged_later_does_not_change_the_copy",
              "the kernel's copy of the request"),
     Registry("kernel/test_order.py", "FAULTS", "kernel/test_order.py::test_a_planted_fault_in_the_order_is_seen", "order of events"),
-    Registry("laws/faults.py", "FAULTS", "laws/test_planted_faults.py::test_a_planted_fault_is_found", LAW),
+    Registry("support/laws/faults.py", "FAULTS", "laws/test_planted_faults.py::test_a_planted_fault_is_found", LAW),
     Registry("oracle/faults.py", "CLAIMED", "oracle/test_oracle.py::test_a_claim_that_is_too_small_is_found", "oracle"),
     Registry("oracle/faults.py", "EXECUTED", "oracle/test_oracle.py::test_what_is_executed_wrongly_is_found", "oracle"),
     Registry("measurements/test_forged.py", "WRONG", "measurements/test_forged.py::test_what_is_wrong_has_no_cost", "cost, which it has not"),

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import worlds
-from laws import texts
-from laws.asked import frequent_view_of, plans_of, question_of, view_of
-from laws.family import ENTITIES, Family, catalog, nodes, shown
-from laws.faults import FAULTS as PLANTED
-from laws.random_plans import Builder
+from support import worlds
+from support.laws import texts
+from support.laws.asked import frequent_view_of, plans_of, question_of, view_of
+from support.laws.family import ENTITIES, Family, catalog, nodes, shown
+from support.laws.faults import FAULTS as PLANTED
+from support.laws.random_plans import Builder
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
@@ -43,6 +43,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
@@ -50,20 +51,19 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Over, Window
-from dpsql.sql.split import split
+from dpsql.sql.text.split import split
 from dpsql.types import Type
 
 ROOT = Path(__file__).parents[2]

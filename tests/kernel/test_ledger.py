@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.filter import Limit
+from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside

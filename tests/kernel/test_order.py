@@ -15,9 +15,9 @@ from dpsql.kernel import run as kernel_run
 from dpsql.kernel.ledger import Account
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import DiscreteLaplace, Measure
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
 
 TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
@@ -96,7 +96,7 @@ def _stored_never(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = (
     Fault("a charge after the look", _charged_late),
-    Fault("noise is not added", lambda patch: patch.setattr("dpsql.measurements.measure.added", lambda exact, noise, source: exact)),
+    Fault("noise is not added", lambda patch: patch.setattr("dpsql.measurements.noisy_sums.added", lambda exact, noise, source: exact)),
     Fault("an answer is missing in the ledger", _stored_never),
     Fault("a second request that nobody paid for is served", lambda patch: patch.setattr(Cost, "covers", lambda self, spent: True)),
     Fault("a request is charged for by half", lambda patch: patch.setattr(Measure, "cost", lambda self, *given: pure(Fraction(1, 2)))),

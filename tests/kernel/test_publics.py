@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sessions import session_of
+from support.sessions import session_of
 
 from dpsql.kernel.publics import Publics, reads_public_tables
 from dpsql.plan.node import Node, Stability

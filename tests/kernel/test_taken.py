@@ -57,14 +57,14 @@ from dpsql.measurements import (
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 from dpsql.workload.blocks import Block

@@ -12,24 +12,25 @@ import re
 from pathlib import Path
 
 import pytest
-import worlds
-from golden.dense import dense
-from laws.texts import HOUSEHOLD, TEXTS
-from sessions import reader_of, session_of
+from support import worlds
+from support.golden.dense import dense
+from support.laws.texts import HOUSEHOLD, TEXTS
+from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Prepared, Remembering
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
 from dpsql.engine.batches import batch_of, batch_steps, linear_of
+from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
 from dpsql.errors import Error
-from dpsql.explain import Explanation
-from dpsql.mechanisms.bounds import BOUNDS
-from dpsql.mechanisms.catalogue import NAMES
-from dpsql.mechanisms.select.keys import RULES
-from dpsql.sql.parse import parse
-from dpsql.sql.split import split
-from dpsql.sql.statement import Query
+from dpsql.mechanisms.all_mechanisms import NAMES
+from dpsql.mechanisms.named_bounds import BOUNDS
+from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.planning.explain import Explanation
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.split import split
+from dpsql.sql.text.statement import Query
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "tests/golden/answers.sql", ROOT / "tests/golden/subqueries.sql", ROOT / "grammar/accepted.sql")

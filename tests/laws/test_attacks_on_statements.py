@@ -12,26 +12,27 @@ from typing import Any
 
 import duckdb
 import pytest
-import worlds
-from sessions import session_of
+from support import worlds
+from support.sessions import session_of
 
 import dpsql
 from dpsql.accounting.cost import Charge, pure
 from dpsql.accounting.reports import tight_epsilon
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
-from dpsql.backends.uploads import Uploads
-from dpsql.engine import Session, answer
+from dpsql.backends.upload_folders import Uploads
 from dpsql.engine.accounts import budget_of
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, InternalError, OperationalError
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.node import NoPublicFacts, Printing
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
-from dpsql.sql.constants import constant
+from dpsql.sql.text.literals import constant
 
 CHEAP: dict[str, object] = {"epsilon": Fraction(1, 100), "delta": 1e-9}
 DIGITS = "9" * 4400

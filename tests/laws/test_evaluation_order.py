@@ -14,21 +14,21 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from laws import extremes
 from laws.test_outcomes import outcome
-from sessions import session_of
+from support.laws import extremes
+from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.catalog.model import Column, Table
 from dpsql.catalog.schema import carried_exactly
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import HELD
 from dpsql.plan.expr.nodes import Call, Ref, whole
 from dpsql.plan.expr.printing import to_sql
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.scan import Scan
-from dpsql.sql import typing
+from dpsql.sql.binding import typing
 from dpsql.types import INT64, Interval, Type
 
 GUARDS = ("big BETWEEN -100 AND 100", "big <= 1000 AND big >= -1000", "big = 3", "big > -50 AND big < 50", "tiny + big < 9 AND big >= 0",

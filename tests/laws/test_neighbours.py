@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from laws.bad_worlds import KINDS
-from laws.family import Family, catalog, nodes
-from laws.law import certificate_of, violations
-from laws.random_plans import random_plans
+from support.laws.bad_worlds import KINDS
+from support.laws.family import Family, catalog, nodes
+from support.laws.law import certificate_of, violations
+from support.laws.random_plans import random_plans
 
 from dpsql.plan.certificate import stability
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from laws.asked import frequent_view_of, plans_of, question_of, view_of
-from laws.bad_worlds import KINDS
-from laws.family import ENTITIES, Family
-from laws.law import violations
-from laws.reach import reaches
-from laws.texts import ALGEBRA
+from support.laws.asked import frequent_view_of, plans_of, question_of, view_of
+from support.laws.bad_worlds import KINDS
+from support.laws.family import ENTITIES, Family
+from support.laws.law import violations
+from support.laws.reach import reaches
+from support.laws.texts import ALGEBRA
 
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability
-from dpsql.plan.operators.tally import Tally
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.question import Question
 
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from laws.asked import plans_of, question_of, view_of
-from laws.bad_worlds import KINDS
-from laws.family import ENTITIES, Family
-from laws.law import violations
+from support.laws.asked import plans_of, question_of, view_of
+from support.laws.bad_worlds import KINDS
+from support.laws.family import ENTITIES, Family
+from support.laws.law import violations
 
-from dpsql.bounding import limited_view
 from dpsql.errors import Error
-from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.join import Join
-from dpsql.plan.rules.settle import settle
+from dpsql.plan.rules.substitute import settle
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options
 
 LINKED = (
     "SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT AVG(w.cost) FROM visits w WHERE w.person_id = v.person_id)",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from laws.asked import plans_of, question_of, view_of
-from laws.bad_worlds import KINDS
-from laws.family import ENTITIES, Family
-from laws.law import violations
-from laws.texts import HOUSEHOLD, TEXTS
+from support.laws.asked import plans_of, question_of, view_of
+from support.laws.bad_worlds import KINDS
+from support.laws.family import ENTITIES, Family
+from support.laws.law import violations
+from support.laws.texts import HOUSEHOLD, TEXTS
 
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability

@@ -12,10 +12,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from laws.asked import plans_of, view_of
-from laws.family import Salt
-from laws.law import longer
-from sessions import session_of
+from support.laws.asked import plans_of, view_of
+from support.laws.family import Salt
+from support.laws.law import longer
+from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -23,14 +23,15 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.engine import Session, answer
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident
 from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import Unbounded, certify
 from dpsql.plan.node import Node
-from dpsql.plan.operators.tally import Tally
-from dpsql.sql.bind import bind
-from dpsql.sql.parse import parse
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.text.parse import parse
 
 POLICY = """
 version = 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from laws.asked import plans_of, question_of, view_of
-from laws.bad_worlds import KINDS
-from laws.family import Family
-from laws.faults import FAULTS, Fault
-from laws.law import violations
+from support.laws.asked import plans_of, question_of, view_of
+from support.laws.bad_worlds import KINDS
+from support.laws.family import Family
+from support.laws.faults import FAULTS, Fault
+from support.laws.law import violations
 
 from dpsql.errors import Error
 

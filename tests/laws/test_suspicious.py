@@ -12,10 +12,10 @@ from typing import Any
 
 import duckdb
 import pytest
-from laws.bad_worlds import crowded
-from laws.family import PRINTING, Family, Salt, catalog, nodes, printed
-from laws.law import violations
-from worlds import insert
+from support.laws.bad_worlds import crowded
+from support.laws.family import PRINTING, Family, Salt, catalog, nodes, printed
+from support.laws.law import violations
+from support.worlds import insert
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.scratch import DuckScratch
@@ -34,9 +34,9 @@ from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.sql.bind import bind
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Query
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
 from dpsql.types import Interval, Type
 
 POLICY = """

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from laws.asked import plans_of, question_of
-from laws.bad_worlds import crowded
-from laws.family import ENTITIES, Family
-from laws.faults import LOOSE, Fault
-from laws.reach import Reach, reaches
-from laws.texts import HOUSEHOLD, TEXTS
-from worlds import world
+from support.laws.asked import plans_of, question_of
+from support.laws.bad_worlds import crowded
+from support.laws.family import ENTITIES, Family
+from support.laws.faults import LOOSE, Fault
+from support.laws.reach import Reach, reaches
+from support.laws.texts import HOUSEHOLD, TEXTS
+from support.worlds import world
 
 from dpsql.errors import Error
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.bench_cells import VIEW, Cells
-from measurements.released import released
+from support.released import released
 
 from dpsql.accounting.cost import Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
-from dpsql.measurements import Buckets, DiscreteGaussian, DiscreteLaplace, Leaves, Numbered, Partition, Tree, partition
-from dpsql.measurements.partition import height
+from dpsql.measurements import Buckets, DiscreteGaussian, DiscreteLaplace, Leaves, Numbered, Partition, Tree, buckets
+from dpsql.measurements.buckets import height
 from dpsql.noise import partition as noise_partition
 from dpsql.noise.source import Secure
 from dpsql.noise.tree import rise
@@ -44,17 +44,17 @@ def request_of(size: int, scale: float, handicap: int = 0) -> Partition:
     return Partition(view=VIEW, axis=numbered(size), summand=Count(), scale=scale, handicaps=(handicap,) * (height(size) + 1))
 
 
-def buckets(sums: Sequence[int], handicap: int = 0, noise: Any = None, scale: float = 1.0) -> Buckets:
+def buckets_of(sums: Sequence[int], handicap: int = 0, noise: Any = None, scale: float = 1.0) -> Buckets:
     return released(request_of(len(sums), scale, handicap), Cells(sums, noise or Exact()))  # type: ignore[arg-type]
 
 
 def test_without_noise_buckets_are_runs_of_equal_values() -> None:
-    assert buckets([5] * 4 + [9] * 4, handicap=1).ends == (4, 8)
-    assert buckets([0] * 16, handicap=1).ends == (16,)
-    assert buckets([0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0], handicap=3).ends == (2, 3, 4, 8, 11)
-    assert buckets([0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0], handicap=30).ends == (11,)
-    assert buckets([1, 2, 3], handicap=0).ends == (1, 2, 3)
-    assert buckets([7, 7, 7], handicap=0).ends == (3,), "of partitions that cost the same the coarser one"
+    assert buckets_of([5] * 4 + [9] * 4, handicap=1).ends == (4, 8)
+    assert buckets_of([0] * 16, handicap=1).ends == (16,)
+    assert buckets_of([0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0], handicap=3).ends == (2, 3, 4, 8, 11)
+    assert buckets_of([0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0], handicap=30).ends == (11,)
+    assert buckets_of([1, 2, 3], handicap=0).ends == (1, 2, 3)
+    assert buckets_of([7, 7, 7], handicap=0).ends == (3,), "of partitions that cost the same the coarser one"
     assert Buckets(ends=(2, 3, 7)).numbers == (0, 0, 1, 2, 2, 2, 2)
 
 
@@ -88,7 +88,7 @@ def test_deviations_are_those_from_the_median() -> None:
         for width in (1, 2, 4, 8, 16):
             blocks = [sums[i: i + width] for i in range(0, len(sums), width)]
             for dtype in (np.int64, object):
-                assert partition.deviations(np.array(sums, dtype=dtype), width) == [
+                assert buckets.deviations(np.array(sums, dtype=dtype), width) == [
                     min(sum(abs(x - t) for x in block) for t in block) for block in blocks]
 
 
@@ -148,12 +148,12 @@ def test_too_little_noise_and_costs_that_move_further_break_the_promise(scale: f
 
 
 def test_chances_are_those_of_the_look(effort: float) -> None:
-    from chances import p_value
+    from support.chances import p_value
 
     sums, scale, times = [0, 3, 1, 1], 2.0, round(400 * effort)
     exact = chances(sums, scale, 1, from_median)
     keys = sorted(exact)
-    drawn = Counter(tuple(np.diff((0, *buckets(sums, 1, Secure(), scale).ends)).tolist()) for _ in range(times))
+    drawn = Counter(tuple(np.diff((0, *buckets_of(sums, 1, Secure(), scale).ends)).tolist()) for _ in range(times))
     assert set(drawn) <= set(keys)
     assert p_value([keys.index(key) for key in drawn.elements()], {i: exact[key] for i, key in enumerate(keys)}) > 1e-8
 
@@ -292,7 +292,7 @@ def told_apart(look: Callable[[Any, Any], Sequence[float]], first: Any, second: 
 
 def of_buckets(sums: Any, noise: Any) -> Sequence[float]:
     """Whether each border between places is one between buckets, at epsilon = 1."""
-    ends = buckets(sums, 0, noise, scale=2.0).ends
+    ends = buckets_of(sums, 0, noise, scale=2.0).ends
     return [float(i in ends) for i in range(1, len(sums))]
 
 

@@ -13,25 +13,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measurements.released import released
-from worlds import insert
+from support.released import released
+from support.worlds import insert
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.cells import cell_of
 from dpsql.kernel.publics import Publics
-from dpsql.measurements import Axis, Blocks, blocks
-from dpsql.measurements.reading.cells import NOWHERE, Filled, coded, read
+from dpsql.measurements import Axis, Blocks, block_sums
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, read
+from dpsql.plan.cells import cell_of
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.strategies.base import Block
+from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Identity, Prefix, Total
 
 NAMES = ("flag", "whole", "real", "money", "text", "day", "moment", "amount")
@@ -164,9 +164,9 @@ def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, mo
 
 def test_noise_is_added_where_64_bits_do_not_hold_the_sum() -> None:
     far = 2**63 - 1
-    assert blocks.with_noise(np.array([1, 2**62 - 1], dtype=np.int64), [far, -2**63]) == (2**63, -2**62 - 1)
-    assert blocks.with_noise(np.array([2**70, 1], dtype=object), [-3, 4]) == (2**70 - 3, 5)
-    assert blocks.with_noise(np.array([5, -6], dtype=np.int64), [-3, 4]) == (2, -2)
+    assert block_sums.with_noise(np.array([1, 2**62 - 1], dtype=np.int64), [far, -2**63]) == (2**63, -2**62 - 1)
+    assert block_sums.with_noise(np.array([2**70, 1], dtype=object), [-3, 4]) == (2**70 - 3, 5)
+    assert block_sums.with_noise(np.array([5, -6], dtype=np.int64), [-3, 4]) == (2, -2)
 
 
 def test_large_domains_are_never_made(reader: DuckReader) -> None:

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import worlds
-from laws.asked import plans_of, question_of, view_of
-from laws.family import ENTITIES, Family, catalog, shown
-from laws.random_plans import Builder
-from laws.texts import TEXTS
+from support import worlds
+from support.laws.asked import plans_of, question_of, view_of
+from support.laws.family import ENTITIES, Family, catalog, shown
+from support.laws.random_plans import Builder
+from support.laws.texts import TEXTS
 
 from dpsql.measurements.reading.content import Content, Learned, printed
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import InvalidPlan, Node, Printing
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 
 SALTED = Printing(salt=2**40 + 5)
 NOTHING = Learned(most={}, ends={})

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from worlds import POLICY, world
+from support.worlds import POLICY, world
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
@@ -42,12 +42,12 @@ from dpsql.noise.key_selection import BITS, selection_weights
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 
 HALF = Target(fraction=Fraction(1, 2))

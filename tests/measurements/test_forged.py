@@ -14,13 +14,13 @@ from bench.bench_cells import VIEW
 
 from dpsql.accounting.cost import FREE
 from dpsql.measurements import Axis, Blocks, DiscreteGaussian, DiscreteLaplace, Numbered, Partition, Tree
-from dpsql.measurements.partition import height
+from dpsql.measurements.buckets import height
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.strategies.base import Block
+from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Identity, Total
 
 

@@ -10,19 +10,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import joined_worlds
 import pytest
-from joined_worlds import context_of, planned
-from measurements.released import released
-from sessions import open_ledger
+from support import joined_worlds
+from support.joined_worlds import context_of, planned
+from support.released import released
+from support.sessions import open_ledger
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Smoothed, SmoothSum, Student
-from dpsql.measurements.several.join_sum import Counts
-from dpsql.plan.apart import NotApart, taken_apart
+from dpsql.measurements.several.smooth_join_sum import Counts
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.decompose_join import NotApart, taken_apart
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.node import InvalidPlan, Stability, rebuild
 from dpsql.plan.operators.join_sum import JoinSum

@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extensions.hypergraphs import Rows, of_sets, random_rows, totals
-from measurements.released import released
+from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
+from support.released import released
 
 from dpsql.accounting.cost import FREE
-from dpsql.extensions import value
+from dpsql.extensions import lipschitz_extension
 from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Race, score_range
-from dpsql.measurements.several.balance import Scores
+from dpsql.measurements.several.balanced_levels import Scores
 from dpsql.measurements.several.race import highest
 from dpsql.noise.choice import compared, one_sided
 from dpsql.noise.integer import drawn as drawn_noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, LARGEST, UNIT, Shares, pull, slack
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import EXACT_FLOW, LARGEST, UNIT, Shares, pull, slack
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.usual import USUAL
 
@@ -73,7 +73,7 @@ def owned_by(*owners: str) -> Certificate:
 
 
 LEVELS = (1, 2, 4, 8, 16, 32)
-Extension = partial(value.Extension, solvers=USUAL)
+Extension = partial(lipschitz_extension.Extension, solvers=USUAL)
 
 
 def crowd(draw: random.Random, width: int, **kinds: Any) -> Rows:

@@ -15,9 +15,9 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from chances import too_few, too_many
-from measurements.released import released
-from worlds import POLICY, world
+from support.chances import too_few, too_many
+from support.released import released
+from support.worlds import POLICY, world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
@@ -38,26 +38,26 @@ from dpsql.measurements import (
     Target,
     Threshold,
     TruncatedGeometric,
-    measure,
+    noisy_sums,
     select,
-    smooth,
+    smooth_quantile,
 )
-from dpsql.measurements.reading import ranks
+from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Last
-from dpsql.measurements.reading.ranks import Ranked, read
+from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.noise import choice, key_selection
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
 from dpsql.plan.node import Node, Printing, Stability, fold
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
@@ -347,7 +347,7 @@ def test_values_too_many_to_count_come_one_by_one(people: Scan, reader: DuckRead
     counted, single = (Ranks(input=people, keys=(), column="a", grid=grid) for grid in (AGES, fine))
     texts = [fold(plan, lambda node, below: node.render(below, Printing())) for plan in (counted, single)]
     assert "GROUP BY" in texts[0] and "GROUP BY" not in texts[1]
-    one, two = (ranks.ranked(*reader.arrays(text)) for text in texts)
+    one, two = (sorted_values.ranked(*reader.arrays(text)) for text in texts)
     assert list(one.values * 2**20) == list(two.values) and list(one.counts) == list(two.counts)
 
 
@@ -398,19 +398,19 @@ def place(rows: Sequence[int], position: int, top: int) -> int:
 
 
 def quantile(rows: Sequence[int], fraction: Fraction, top: int) -> int:
-    return place(rows, smooth.quantile_index(len(rows), fraction), top)
+    return place(rows, smooth_quantile.quantile_index(len(rows), fraction), top)
 
 
 def every_window(rows: Sequence[int], middle: int, top: int, k: int, beta: float) -> float:
     """The definition, over all windows."""
-    return max([smooth.LEAST, *(
+    return max([smooth_quantile.LEAST, *(
         math.exp(-beta * ((h - i) / k - 1)) * (place(rows, h, top) - place(rows, i, top))
         for i in range(middle + 1) for h in range(max(middle, i + 1), len(rows) + 2))])
 
 
 def smoothed(rows: Sequence[int], fraction: Fraction, top: int, k: int, beta: float) -> float:
-    ordered, middle = np.array(sorted(rows), dtype=np.int64), smooth.quantile_index(len(rows), fraction)
-    return smooth.smooth_sensitivity(ordered, middle, top, k, beta)
+    ordered, middle = np.array(sorted(rows), dtype=np.int64), smooth_quantile.quantile_index(len(rows), fraction)
+    return smooth_quantile.smooth_sensitivity(ordered, middle, top, k, beta)
 
 
 FRACTIONS = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(0), Fraction(1), Fraction(1, 3)]
@@ -429,7 +429,7 @@ def test_smooth_sensitivity_is_the_largest_window(k: int, effort: float) -> None
     for _ in range(round(1500 * effort)):
         top = draw.choice([1, 10, 1000, 2**40])
         rows, fraction, beta = random_rows(draw, 25, top), draw.choice(FRACTIONS), draw.choice([1e-6, 0.01, 0.1, 0.5, 2.0])
-        middle = smooth.quantile_index(len(rows), fraction)
+        middle = smooth_quantile.quantile_index(len(rows), fraction)
         assert smoothed(rows, fraction, top, k, beta) == pytest.approx(every_window(rows, middle, top, k, beta), rel=1e-12)
 
 
@@ -440,13 +440,13 @@ def test_smooth_sensitivity_of_many_rows(effort: float) -> None:
         rows = sorted(min(10**6, round(draw.lognormvariate(8, 2))) for _ in range(400))
         fraction, beta, k = draw.choice(FRACTIONS), draw.choice([0.003, 0.03]), draw.randint(1, 3)
         x = np.array([0, *rows, 10**6])
-        middle = smooth.quantile_index(len(rows), fraction)
+        middle = smooth_quantile.quantile_index(len(rows), fraction)
         i, h = np.meshgrid(np.arange(middle + 1), np.arange(middle, len(x)), indexing="ij")
         windows = np.where(h > i, np.exp(-beta * ((h - i) / k - 1)) * (x[h] - x[i]), 0)
         assert smoothed(rows, fraction, 10**6, k, beta) == pytest.approx(windows.max(), rel=1e-12)
-    assert smoothed([30] * 100_000, Fraction(1, 2), 100, 1, 0.05) == smooth.LEAST
+    assert smoothed([30] * 100_000, Fraction(1, 2), 100, 1, 0.05) == smooth_quantile.LEAST
     assert smoothed([30] * 100_000, Fraction(1, 2), 100, 3, 0.001) == pytest.approx(
-        max(math.exp(0.001 - 0.001 / 3 * 50_000) * 70, smooth.LEAST))
+        max(math.exp(0.001 - 0.001 / 3 * 50_000) * 70, smooth_quantile.LEAST))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -469,9 +469,9 @@ def test_smooth_sensitivity_bounds_every_move_and_is_smooth(k: int, effort: floa
 def test_a_quantile_is_a_row_whose_rank_is_the_fraction() -> None:
     for n in range(1, 30):
         for fraction in FRACTIONS:
-            at = smooth.quantile_index(n, fraction)
+            at = smooth_quantile.quantile_index(n, fraction)
             assert 1 <= at <= n and Fraction(at - 1, n) <= fraction <= max(fraction, Fraction(at, n))
-    assert smooth.quantile_index(0, Fraction(1, 2)) == 0
+    assert smooth_quantile.quantile_index(0, Fraction(1, 2)) == 0
 
 
 def request_smooth(people: Scan, **changes: Any) -> Smooth:
@@ -688,17 +688,17 @@ def test_cells_are_filled_in_their_order(people: Scan) -> None:
 
 
 def test_nan_is_a_key_like_any_other() -> None:
-    assert measure.dense([(math.nan, 3), (1.0, 4)], 1, 1, ((1.0,), (math.nan,))) == [[4, 3]]
+    assert noisy_sums.dense([(math.nan, 3), (1.0, 4)], 1, 1, ((1.0,), (math.nan,))) == [[4, 3]]
 
 
 def test_only_integers_leave() -> None:
     for value in (1.5, "7", None, Decimal(3)):
         with pytest.raises(TypeError):
-            measure.dense([("a", value)], 1, 1, (("a",),))
+            noisy_sums.dense([("a", value)], 1, 1, (("a",),))
 
 
 def test_no_rows_are_zeros() -> None:
-    assert measure.dense([], 1, 2, (("a",), ("b",))) == [[0, 0], [0, 0]]
+    assert noisy_sums.dense([], 1, 2, (("a",), ("b",))) == [[0, 0], [0, 0]]
 
 
 # -- truncations that change nothing
@@ -767,4 +767,4 @@ def test_rows_that_are_read_as_one_cell_are_added_up(people: Scan) -> None:
     found = read(plan, ((1,), ("x",)), Stub([(1, 5, 2), (1.0, 5, 3), (1, 9, 1), ("x", 4, 7)], None))  # type: ignore[arg-type]
     assert [list(zip(part.values, part.counts, strict=True)) for part in found] == [[(5, 5), (9, 1)], [(4, 7)]]
     assert read(plan, (), Stub([(1, 5, 2)], None)) == []  # type: ignore[arg-type]
-    assert measure.dense([(1, 2), (1.0, 3)], 1, 1, ((1,),)) == [[5]]
+    assert noisy_sums.dense([(1, 2), (1.0, 3)], 1, 1, ((1,),)) == [[5]]

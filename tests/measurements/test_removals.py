@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extensions.hypergraphs import Rows
-from measurements.released import released
 from measurements.test_race_and_balance import Extension, Seeded, Stub, crowd, owned_by, shares
+from support.extensions.hypergraphs import Rows
+from support.released import released
 
 from dpsql.accounting.cost import FREE
-from dpsql.extensions.removals import Removals
+from dpsql.extensions.removal_distance import Removals
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Recursive, Removed
-from dpsql.measurements.several.removals import first
+from dpsql.measurements.several.removal_levels import first
 from dpsql.measurements.several.sets import in_cells
 from dpsql.noise.choice import compared, least, one_sided
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
-from dpsql.plan.operators.shares import LARGEST, NEAR, UNIT
+from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT
 from dpsql.solvers.usual import USUAL
 
 LEVELS = (1, 2, 4, 8, 16, 32)

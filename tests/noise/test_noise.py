@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from chances import ALARM, p_value
+from support.chances import ALARM, p_value
 
 from dpsql.noise import source
 from dpsql.noise.source import Secure

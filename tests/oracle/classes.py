@@ -10,11 +10,11 @@ from typing import Any
 from oracle.statements import Asked
 from oracle.worlds import FAR_DAYS, LARGE, NULL, Table, World
 
-from dpsql.batch.plans import NAMES as STRATEGIES
-from dpsql.mechanisms.bounds import BOUNDS
-from dpsql.mechanisms.catalogue import NAMES as MECHANISMS
-from dpsql.mechanisms.select.keys import RULES
-from dpsql.validation.deciders.catalogue import NAMES as DECIDERS
+from dpsql.batch.plan_choice import NAMES as STRATEGIES
+from dpsql.mechanisms.all_mechanisms import NAMES as MECHANISMS
+from dpsql.mechanisms.named_bounds import BOUNDS
+from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 
 WORDS = {
     "inner join": r"(?<!LEFT )(?<!RIGHT )(?<!FULL )JOIN", "left join": "LEFT JOIN", "right join": "RIGHT JOIN", "full join": "FULL JOIN",

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dpsql.extensions.value import Extension
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.kernel import run
 from dpsql.kernel.publics import Publics
-from dpsql.measurements import DiscreteGaussian, Keys, Select, blocks, slack
+from dpsql.measurements import DiscreteGaussian, Keys, Select, block_sums, flip_distance
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.facts import Facts
@@ -28,9 +28,9 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.shares import UNIT
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.union import UnionAll
@@ -103,9 +103,9 @@ CLAIMED = (
     Fault("rows of an entity are always apart", _method(run, "certify", _spread_out)),
     Fault("the rule of keys is charged by half", _method(Keys, "cost", _half_price), checked=False),
     Fault("a choice is charged by half", _method(Select, "cost", _half_price), checked=False),
-    Fault("checks are thought to be disjoint", _method(slack, "touched", lambda original, *args: 1), checked=False),
+    Fault("checks are thought to be disjoint", _method(flip_distance, "touched", lambda original, *args: 1), checked=False),
     Fault("sigma is told twice as large", _method(DiscreteGaussian, "cost", _half_price), checked=False),
-    Fault("the norm of a strategy is halved", _method(blocks, "sensitivity_of", lambda original, *args: replace(
+    Fault("the norm of a strategy is halved", _method(block_sums, "sensitivity_of", lambda original, *args: replace(
         found := original(*args), value=found.value / 2)), checked=False),
 )
 
@@ -171,8 +171,8 @@ HOLES = {
     "null": Fault("NULL is not among the public values that rows meet", _method(Publics, "fanout", _absent)),
     "days": Fault("days far away are one where rows are grouped", _merge_days),
     "filter": Fault("arithmetic relies on a filter below it", _trust_filters),
-    "suite": Fault("rows of a check are those after its filter", _method(slack, "touched", lambda original, tests, certificates: min(
-        len(tests), max(map(slack.moved, tests, certificates))))),
+    "suite": Fault("rows of a check are those after its filter", _method(flip_distance, "touched", lambda original, tests, certificates: min(
+        len(tests), max(map(flip_distance.moved, tests, certificates))))),
 }
 
 

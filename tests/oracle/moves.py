@@ -18,8 +18,7 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.audit.exact import Exact
-from dpsql.cells import cell_of
-from dpsql.extensions.removals import Removals
+from dpsql.extensions.removal_distance import Removals
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
     SUM_GRAIN,
@@ -44,18 +43,19 @@ from dpsql.measurements import (
     Tree,
     TruncatedGeometric,
     Vote,
-    measure,
+    flip_distance,
     moved,
+    noisy_sums,
     select,
-    slack,
     slack_of,
 )
-from dpsql.measurements.reading import cells, ranks
+from dpsql.measurements.reading import occupied_cells, sorted_values
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.several import removals, sets
+from dpsql.measurements.several import removal_levels, sets
 from dpsql.noise.tree import rise
+from dpsql.plan.cells import cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.shares import pull
+from dpsql.plan.operators.owner_sets import pull
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _compare_blocks(request: Blocks, certificates: Sequence[Certificate], a: Any
 
 def _read_cells(request: Partition | Tree, certificates: Any, view: View) -> Counter[tuple[int, ...]]:
     axes = (request.axis,) if isinstance(request, Partition) else request.axes
-    filled = cells.numbered(cells.read(request.cells, [axis.values for axis in axes], view.context), [axis.numbers for axis in axes])
+    filled = occupied_cells.numbered(occupied_cells.read(request.cells, [axis.values for axis in axes], view.context), [axis.numbers for axis in axes])
     found: Counter[tuple[int, ...]] = Counter()
     for *at, value in zip(*(code.tolist() for code in filled.codes), filled.sums.tolist(), strict=True):
         found[tuple(at)] += value
@@ -230,7 +230,7 @@ def _compare_degrees(request: Degrees, certificates: Sequence[Certificate], a: A
 
 def _read_select(request: Select, certificates: Any, view: View) -> Any:
     found = []
-    for values, segments in zip(ranks.read(request.plan, request.cells, view.context), request.segments, strict=True):
+    for values, segments in zip(sorted_values.read(request.plan, request.cells, view.context), request.segments, strict=True):
         for segment in segments:
             inside = values.between(segment.low, segment.high)
             starts, widths, far = select.intervals(inside, segment, select.cap_of(segment, request.scale))
@@ -301,7 +301,7 @@ def _compare_threshold(request: Threshold, certificates: Sequence[Certificate], 
 
 def _read_above(request: Above, certificates: Sequence[Certificate], view: View) -> list[int]:
     plan = request.plan
-    totals = measure.dense(view.context.reader.rows(view.context.sql(plan)), 0, len(plan.totals), ((),))
+    totals = noisy_sums.dense(view.context.reader.rows(view.context.sql(plan)), 0, len(plan.totals), ((),))
     rows = max(1, certificates[0].below.rows or 1)
     return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
 
@@ -396,7 +396,7 @@ def _told(request: Any, certificates: Sequence[Certificate], drawn: Cost, a: Any
 def _read_removed(request: Removed | Recursive, certificates: Any, view: View) -> Any:
     columns = sets.columns_of(request.plan, view.context)
     many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels, view.context.solvers)
-    return [many.value(j) for j in range(len(request.levels))], removals.first(many), _held(request, view)
+    return [many.value(j) for j in range(len(request.levels))], removal_levels.first(many), _held(request, view)
 
 
 def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
@@ -423,7 +423,7 @@ def _compare_slack(request: Slack, certificates: Sequence[Certificate], a: Any, 
 
 def _read_failing(request: Failing, certificates: Sequence[Certificate], view: View) -> dict[tuple[int, int], int]:
     found = {}
-    for i, (test, sides, certificate) in enumerate(zip(request.tests, slack.read(request.tests, view.context), certificates, strict=True)):
+    for i, (test, sides, certificate) in enumerate(zip(request.tests, flip_distance.read(request.tests, view.context), certificates, strict=True)):
         for way in dict.fromkeys(test.ways) if request.split else (0,):
             mine = [side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)]
             found[i, way] = slack_of(mine, moved(test, certificate))

@@ -16,11 +16,13 @@ from oracle.replay import Family, Recorder, differing
 from oracle.statements import KINDS, Asked, Writer
 from oracle.worlds import world_of
 
-from dpsql.engine import Session, answer, workload
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.engine.together import workload
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.plan.certificate import Certificate
-from dpsql.sql.parse import parse
-from dpsql.sql.statement import Option, Query
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Option, Query
 
 REACHED = 0.999  # of a claim, so that nothing less would do
 PER_WORLD = 36  # statements over one family of databases

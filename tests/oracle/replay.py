@@ -22,7 +22,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
 from dpsql.measurements.reading.context import Context

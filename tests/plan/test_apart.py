@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-import joined_worlds
 import pytest
-from joined_worlds import context_of, planned
+from support import joined_worlds
+from support.joined_worlds import context_of, planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.publics import Publics
-from dpsql.plan.apart import MOST_RELATIONS, Apart, NotApart, taken_apart
+from dpsql.plan.decompose_join import MOST_RELATIONS, Apart, NotApart, taken_apart
 from dpsql.plan.node import Node
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup

@@ -6,8 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from laws.family import nodes
-from plan.operators.small_tables import TRUE, both, equal, people, ref, towns, visits
+from support.laws.family import nodes
+from support.small_tables import TRUE, both, equal, people, ref, towns, visits
 
 from dpsql.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
 from dpsql.plan.node import InvalidPlan, Node, NoPublicFacts
@@ -16,13 +16,13 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.union import UnionAll
 

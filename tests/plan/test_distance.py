@@ -13,16 +13,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import duckdb
-import joined_worlds
 import numpy as np
 import pytest
-from joined_worlds import Small, context_of, neighbours, planned
+from support import joined_worlds
+from support.joined_worlds import Small, context_of, neighbours, planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.publics import Publics
-from dpsql.measurements.several.join_sum import Counts
+from dpsql.measurements.several.smooth_join_sum import Counts
 from dpsql.plan import distance
-from dpsql.plan.apart import Apart, Relation, taken_apart
+from dpsql.plan.decompose_join import Apart, Relation, taken_apart
 from dpsql.plan.distance import Reals, farthest, local_bounds, smooth_bound
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.summands import Count
@@ -157,7 +157,7 @@ def no_growth(patch: pytest.MonkeyPatch) -> None:
 
 def one_row_each(patch: pytest.MonkeyPatch) -> None:
     """Neighbours that differ in one row, where an entity has several."""
-    patch.setattr("dpsql.plan.apart._moved", lambda node, join, public: 1)
+    patch.setattr("dpsql.plan.decompose_join._moved", lambda node, join, public: 1)
 
 
 def unequal_keys(patch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import worlds
-from binding import Bench, bench, printed
-from laws.family import nodes
+from support import worlds
+from support.binding import Bench, bench, printed
+from support.laws.family import nodes
 
 from dpsql.errors import DataError, Error, SqlError, Unsupported
 from dpsql.plan.certificate import stability
@@ -21,7 +21,7 @@ from dpsql.plan.expr.nodes import Call, Literal, Ref
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.sql.scope import MOST_NESTING, MOST_QUERIES
+from dpsql.sql.binding.scope import MOST_NESTING, MOST_QUERIES
 from dpsql.types import Type
 
 
@@ -206,7 +206,7 @@ def test_limits_are_numbers_of_rows(a_bench: Bench, value: Any) -> None:
 
 def test_binding_twice_gives_the_same_question(a_bench: Bench) -> None:
     query = a_bench.query("SELECT DISTINCT sex, age > ? AS old FROM people ORDER BY old LIMIT 3")
-    from dpsql.sql.bind import bind
+    from dpsql.sql.binding.bind import bind
     first, again = (bind(query, a_bench.catalogs["person"], a_bench.kernel, a_bench.scratch, {"?1": 3}) for _ in range(2))
     assert first == again
     assert first != bind(query, a_bench.catalogs["person"], a_bench.kernel, a_bench.scratch, {"?1": 4})

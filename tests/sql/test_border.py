@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from grammar_sentences import accepted, refused
 from sqlglot import exp
+from support.grammar_sentences import accepted, refused
 
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.sql import border
-from dpsql.sql.border import ACCEPTED, check
-from dpsql.sql.parse import parse
-from dpsql.sql.refusals import ARGUMENTS, REASONS
-from dpsql.sql.statement import Explain, Query
-from dpsql.sql.syntax import AGGREGATES, SIMPLE
+from dpsql.sql.text import border
+from dpsql.sql.text.border import ACCEPTED, check
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.refusals import ARGUMENTS, REASONS
+from dpsql.sql.text.statement import Explain, Query
+from dpsql.sql.text.syntax import AGGREGATES, SIMPLE
 
 
 @cache

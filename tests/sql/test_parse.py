@@ -8,10 +8,10 @@ import re
 import pytest
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.sql.parse import parse
-from dpsql.sql.places import span_of
-from dpsql.sql.statement import Describe, Explain, Option, Query, Show
-from dpsql.sql.tokens import MOST_BYTES, MOST_DEPTH, MOST_TOKENS
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Describe, Explain, Option, Query, Show
+from dpsql.sql.text.tokens import MOST_BYTES, MOST_DEPTH, MOST_TOKENS
 
 
 def query(text: str) -> Query:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-import worlds
-from binding import Bench, bench, printed, table
+from support import worlds
+from support.binding import Bench, bench, printed, table
 
 from dpsql.errors import Error
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import worlds
-from binding import Bench, bench
+from support import worlds
+from support.binding import Bench, bench
 
-from dpsql.bounding import limited_view
-from dpsql.canonical import digest
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.options import Options
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Literal
+from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, fold
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -21,7 +19,9 @@ from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.settle import awaits
+from dpsql.plan.rules.substitute import awaits
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from strength import HEAD, Strength
+from support.strength import HEAD, Strength
 
 LINES = "strengths"
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from many_cells import CELLS, Alike, Numbers
-from strength import Strength, stacked, strengths
+from support.many_cells import CELLS, Alike, Numbers
+from support.strength import Strength, stacked, strengths
 
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audits import Pair, person, prepared, sample, visit
+from support.audits import Pair, person, prepared, sample, visit
 
 from dpsql.audit.epsilon import Finding, lower_bound
 from dpsql.extensions import owned
-from dpsql.extensions.value import Extension
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.measurements.several import sets
-from dpsql.mechanisms.bounds import BOUNDS
-from dpsql.plan.operators import shares
+from dpsql.mechanisms.named_bounds import BOUNDS
+from dpsql.plan.operators import owner_sets
 from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.plan.operators.truncate import Truncate
 
 pytestmark = pytest.mark.stat
@@ -125,7 +125,7 @@ def zero_for_negative_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def other_names_in_every_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """One entity in two columns is taken for two (and names are not put in order, so that it stands in both)."""
     coded = owned.coded
-    monkeypatch.setattr(shares, "network", lambda columns: iter(()))
+    monkeypatch.setattr(owner_sets, "network", lambda columns: iter(()))
     monkeypatch.setattr(owned, "coded", lambda names: coded([column + 1000 * at for at, column in enumerate(names)]))
 
 

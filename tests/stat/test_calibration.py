@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chances import too_few, too_many
-from golden.dense import dense
-from sessions import reader_of, session_of
+from support.chances import too_few, too_many
+from support.golden.dense import dense
+from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, Prepared, Remembering

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audits import POLICY, Pair, person
-from many_cells import Alike
-from sessions import open_ledger, reader_of, session_of
-from strength import Halved, Numbers, Strength, refuted, stacked, strengths
+from support.audits import POLICY, Pair, person
+from support.many_cells import Alike
+from support.sessions import open_ledger, reader_of, session_of
+from support.strength import Halved, Numbers, Strength, refuted, stacked, strengths
 
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Remembering
@@ -46,10 +46,10 @@ from dpsql.measurements import (
     Within,
 )
 from dpsql.noise import key_selection
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
-from dpsql.strategies.base import Block
+from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Identity, Total
 
 pytestmark = pytest.mark.stat

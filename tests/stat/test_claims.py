@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import Pair, audit, person, visit
+from support.audits import Pair, audit, person, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact

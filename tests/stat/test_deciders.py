@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from validations import session_over, synthetic, validated
+from support.validations import session_over, synthetic, validated
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched
-from dpsql.measurements import vote
+from dpsql.measurements import flip_distance, vote
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 
@@ -104,12 +104,12 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
     from fractions import Fraction
 
     from dpsql.measurements import Slack, Slackened, Within
-    from dpsql.measurements.slack import Form
+    from dpsql.measurements.flip_distance import Form
     from dpsql.mechanisms.additive.bought import bought
+    from dpsql.plan.operators.grouped_sums import Tally
     from dpsql.plan.operators.summands import Count
-    from dpsql.plan.operators.tally import Tally
     from dpsql.validation.deciders import ordered
-    from dpsql.validation.deciders.base import Outcome
+    from dpsql.validation.deciders.decider import Outcome
 
     def decide(self: Any, claim: Any, purse: Any) -> Any:
         test = Within(plan=Tally(input=claim.asked.view, keys=(), summands=(Count(),)), cells=((),),
@@ -125,9 +125,8 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
 
 def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
     """A slack in rows is made one in entities by rounding what is outside up, and what is inside down, twice as far."""
-    from dpsql.measurements import slack
 
-    patch.setattr(slack, "slack_of", lambda sides, rows: 3 * min(side[0] for side in sides) // max(1, rows))
+    patch.setattr(flip_distance, "slack_of", lambda sides, rows: 3 * min(side[0] for side in sides) // max(1, rows))
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
@@ -191,7 +190,7 @@ def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float,
 
 
 def held(folder: Path, pair: Any, clip: int, times: int) -> list[np.ndarray]:
-    from sessions import open_ledger, reader_of, session_of
+    from support.sessions import open_ledger, reader_of, session_of
 
     from dpsql.audit.prepared import Remembering
 
@@ -206,7 +205,7 @@ def held(folder: Path, pair: Any, clip: int, times: int) -> list[np.ndarray]:
 
 
 def test_held_counts_keep_their_promise(tmp_path: Path, effort: float) -> None:
-    from audits import Pair, person
+    from support.audits import Pair, person
 
     pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
     assert lower_bound(*held(tmp_path / "a", pair, 4, int(250 * effort)), confidence=1 - 1e-8).epsilon <= 1
@@ -214,10 +213,9 @@ def test_held_counts_keep_their_promise(tmp_path: Path, effort: float) -> None:
 
 
 def test_counts_that_are_not_held_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from audits import Pair, person
+    from support.audits import Pair, person
 
-    from dpsql.measurements import slack
 
-    monkeypatch.setattr(slack, "pull", lambda level, owners: 64)
+    monkeypatch.setattr(flip_distance, "pull", lambda level, owners: 64)
     pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
     assert lower_bound(*held(tmp_path, pair, 30, int(600 * effort)), confidence=0.9).epsilon > 1

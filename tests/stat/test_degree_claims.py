@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audits import Pair, audit, person, prepared, visit
+from support.audits import Pair, audit, person, prepared, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.extensions.degrees import Arcs, projected
+from dpsql.extensions.bounded_degrees import Arcs, projected
 from dpsql.measurements import Degrees, Histogram
-from dpsql.measurements.several import degrees as look
+from dpsql.measurements.several import degree_histogram as look
 
 pytestmark = pytest.mark.stat
 
@@ -92,7 +92,7 @@ def an_order_that_others_decide(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_sensitivity_of_one(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.measurements.several.degrees", "dpsql.mechanisms.truncation.degrees"):
+    for module in ("dpsql.measurements.several.degree_histogram", "dpsql.mechanisms.truncation.graph_degrees"):
         patch.setattr(f"{module}.moves", lambda most, *, mutual: 1)
 
 

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audits import outcome
-from joined_worlds import POLICY, Small
-from sessions import session_of
+from support.audits import outcome
+from support.joined_worlds import POLICY, Small
+from support.sessions import session_of
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, Prepared, Remembering
 from dpsql.catalog.price import exact
 from dpsql.measurements import Student
-from dpsql.measurements.several import join_sum
+from dpsql.measurements.several import smooth_join_sum
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.truncate import Truncate
 
@@ -98,7 +98,7 @@ def a_small_part_of_the_scale(patch: pytest.MonkeyPatch) -> None:
 
 def bounds_of_this_database_alone(patch: pytest.MonkeyPatch) -> None:
     """As if beta were epsilon / (2 ln(2 / epsilon)) for an epsilon near 2, as in a demonstration of residual sensitivity."""
-    patch.setattr(join_sum, "smooth_bound", lambda apart, beta, *counts: smooth_bound(apart, 30.0, *counts))
+    patch.setattr(smooth_join_sum, "smooth_bound", lambda apart, beta, *counts: smooth_bound(apart, 30.0, *counts))
 
 
 def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def no_limit_of_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_width_without_noise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(join_sum, "told_size", lambda sensitivity, beta, epsilon, context: round(100 * math.log(sensitivity)))
+    patch.setattr(smooth_join_sum, "told_size", lambda sensitivity, beta, epsilon, context: round(100 * math.log(sensitivity)))
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str, Pair]] = [

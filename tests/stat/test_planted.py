@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import Pair, audit, person, visit
-from sessions import session_of
+from support.audits import Pair, audit, person, visit
+from support.sessions import session_of
 
 from dpsql.accounting.reports import epsilon_of
-from dpsql.engine import answer
+from dpsql.engine.answering import answer
 from dpsql.errors import Incident
 from dpsql.kernel.claims import Claims
 from dpsql.measurements import DiscreteLaplace, reach
@@ -121,13 +121,13 @@ def a_scale_that_is_too_small(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.program.shares", lambda weights, *, pure: [Fraction(1)] * len(weights))
+    patch.setattr("dpsql.planning.program.shares", lambda weights, *, pure: [Fraction(1)] * len(weights))
 
 
 def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
-    from dpsql.mechanisms.additive import measure
+    from dpsql.mechanisms.additive import additive_noise
 
-    asked = measure.measured
+    asked = additive_noise.measured
 
     def twice(tasks: Any, setting: Any) -> Any:
         yield from asked(tasks, setting)
@@ -138,13 +138,13 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.program.KEYS_SHARE", Fraction(1))
-    patch.setattr("dpsql.program.Program.parts_purse", property(lambda self: self.purse.part(Fraction(7, 10))))
+    patch.setattr("dpsql.planning.program.KEYS_SHARE", Fraction(1))
+    patch.setattr("dpsql.planning.program.Program.parts_purse", property(lambda self: self.purse.part(Fraction(7, 10))))
 
 
 def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
-    from dpsql import tasks
     from dpsql.plan.certificate import Sensitivity
+    from dpsql.planning import tasks
 
     linear = tasks._linear
     patch.setattr(tasks, "_linear", lambda *given: type(made := linear(*given))(
@@ -152,7 +152,7 @@ def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def rows_that_were_not_bounded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.script.keep_rows", lambda view, rows, owner: view)
+    patch.setattr("dpsql.planning.script.keep_rows", lambda view, rows, owner: view)
 
 
 REFUSED: list[tuple[Plant, str]] = [

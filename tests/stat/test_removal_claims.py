@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audits import Pair, audit, person, visit
+from support.audits import Pair, audit, person, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.extensions import removals
+from dpsql.extensions import removal_distance
 from dpsql.measurements import Recursive
-from dpsql.measurements.several import removals as look
+from dpsql.measurements.several import removal_levels
 from dpsql.measurements.several.sets import held
 
 pytestmark = pytest.mark.stat
@@ -33,16 +33,16 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is worked out of the same sets is worked out once: it does not depend on noise."""
     made: dict[Any, Any] = {}
 
-    def numbers(rows: removals.Sets, levels: tuple[int, ...], solvers: Any) -> removals.Removals:
+    def numbers(rows: removal_distance.Sets, levels: tuple[int, ...], solvers: Any) -> removal_distance.Removals:
         key = (rows.weights.tobytes(), rows.owners.tobytes(), rows.cells.tobytes(), levels)
-        return made.setdefault(key, removals.Removals(rows, levels, solvers)) if key not in made else made[key]
+        return made.setdefault(key, removal_distance.Removals(rows, levels, solvers)) if key not in made else made[key]
 
     def sums(columns: Any, plan: Any, levels: tuple[int, ...], cells: int, solvers: Any) -> Any:
         key = (tuple(column.tobytes() for column in columns), plan.signed, levels)
         return made[key] if key in made else made.setdefault(key, held(columns, plan, levels, cells, solvers))
 
-    monkeypatch.setattr(look, "Removals", numbers)
-    monkeypatch.setattr(look, "held", sums)
+    monkeypatch.setattr(removal_levels, "Removals", numbers)
+    monkeypatch.setattr(removal_levels, "held", sums)
 
 
 def priced(text: str, bound: str, price: str = "epsilon = 1") -> str:
@@ -68,25 +68,25 @@ def test_at_rho_too(tmp_path: Path, effort: float) -> None:
 
 
 def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.measurements.several.removals", "dpsql.mechanisms.truncation.removals"):
+    for module in ("dpsql.measurements.several.removal_levels", "dpsql.mechanisms.truncation.removals"):
         patch.setattr(f"{module}.UNIT", 0)
     patch.setattr("dpsql.mechanisms.truncation.removals.CAUTION", 0)  # so that levels are as likely where nobody has to leave
 
 
 def entities_counted_by_their_rows(patch: pytest.MonkeyPatch) -> None:
-    counted = removals.fewest
+    counted = removal_distance.fewest
 
-    def weighed(rows: removals.Sets, totals: Any, level: int, solvers: Any) -> removals.Fewest:
-        found, crowd = counted(rows, totals, level, solvers), removals.crowded(rows, totals, level)
-        return removals.Fewest(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
+    def weighed(rows: removal_distance.Sets, totals: Any, level: int, solvers: Any) -> removal_distance.Fewest:
+        found, crowd = counted(rows, totals, level, solvers), removal_distance.crowded(rows, totals, level)
+        return removal_distance.Fewest(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
 
-    patch.setattr(removals, "fewest", weighed)
+    patch.setattr(removal_distance, "fewest", weighed)
 
 
 def a_place_without_noise(patch: pytest.MonkeyPatch) -> None:
     def told(self: Recursive, context: Any, certificate: Any) -> Any:
-        columns, found = look.levels_of(self, context)
-        return look.sums_at(self, columns, look.first(found), context)
+        columns, found = removal_levels.levels_of(self, context)
+        return removal_levels.sums_at(self, columns, removal_levels.first(found), context)
 
     patch.setattr(Recursive, "release", told)
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audits import Pair, person, prepared, visit
-from joined_worlds import POLICY, Small
-from sessions import session_of
-from strength import Halved, Strength, refuted, stacked, strengths
+from support.audits import Pair, person, prepared, visit
+from support.joined_worlds import POLICY, Small
+from support.sessions import session_of
+from support.strength import Halved, Strength, refuted, stacked, strengths
 
 from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, Prepared, Remembering
-from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth
-from dpsql.measurements.several import join_sum
-from dpsql.plan.operators.shares import UNIT
+from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth_quantile
+from dpsql.measurements.several import smooth_join_sum
+from dpsql.plan.operators.owner_sets import UNIT
 
 pytestmark = pytest.mark.stat
 Pairs = Callable[[Path, Any], list[Looked]]
@@ -137,7 +137,7 @@ def smooth_bound_of(values: list[int], rows: int, top: int, beta: float) -> floa
     def at(position: int) -> int:
         return 0 if position <= 0 else top if position > len(values) else values[position - 1]
 
-    middle = smooth.quantile_index(len(values), Fraction(1, 2))
+    middle = smooth_quantile.quantile_index(len(values), Fraction(1, 2))
     return float(max(np.exp(-beta * ((h - i) / rows - 1)) * (at(h) - at(i))
                      for i in range(middle + 1) for h in range(max(middle, i + 1), len(values) + 2)))
 
@@ -151,7 +151,7 @@ def medians(folder: Path, name: str, noise: Callable[[], Any]) -> list[Departure
         request: Any = looked.request
         top = request.plan.grid.most
         values = values_of(text, world, top)
-        exact = values[smooth.quantile_index(len(values), Fraction(1, 2)) - 1]
+        exact = values[smooth_quantile.quantile_index(len(values), Fraction(1, 2)) - 1]
         drawn = np.array([looked.look().values[0] for _ in range(DRAWN)]) - exact  # type: ignore[union-attr]
         law = Law("laplace", 2 * smooth_bound_of(values, rows, top, request.beta) / float(request.epsilon))
         found.append(law.departure(drawn))
@@ -159,8 +159,8 @@ def medians(folder: Path, name: str, noise: Callable[[], Any]) -> list[Departure
 
 
 def one_row_for_many(patch: pytest.MonkeyPatch) -> None:
-    bound = smooth.smooth_sensitivity
-    patch.setattr(smooth, "smooth_sensitivity", lambda spread, middle, top, rows, beta: bound(spread, middle, top, 1, beta))
+    bound = smooth_quantile.smooth_sensitivity
+    patch.setattr(smooth_quantile, "smooth_sensitivity", lambda spread, middle, top, rows, beta: bound(spread, middle, top, 1, beta))
 
 
 @pytest.mark.parametrize("name", MEDIANS)
@@ -206,12 +206,12 @@ def likes(folder: Path, times: int) -> Departure:
 
 
 def one_row_moves(patch: pytest.MonkeyPatch) -> None:
-    bound = join_sum.smooth_bound
+    bound = smooth_join_sum.smooth_bound
 
     def less(apart: Any, *others: Any) -> float:
         return bound(replace(apart, relations=tuple(replace(relation, moved=1) for relation in apart.relations)), *others)
 
-    patch.setattr(join_sum, "smooth_bound", less)
+    patch.setattr(smooth_join_sum, "smooth_bound", less)
 
 
 def five_percent_less(patch: pytest.MonkeyPatch) -> None:

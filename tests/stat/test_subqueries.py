@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audits import Numbers, Pair, person, prepared, visit
+from support.audits import Numbers, Pair, person, prepared, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import Finding, lower_bound
 from dpsql.audit.prepared import Prepared
 from dpsql.catalog.price import exact
 from dpsql.noise.source import Secure
-from dpsql.script import Released
+from dpsql.planning.script import Released
 
 pytestmark = pytest.mark.stat
 SURE = 1 - 1e-7
@@ -109,7 +109,7 @@ def test_a_value_without_noise_would_be_found(tmp_path: Path, effort: float, mon
     first, second = prepared(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({claim.price}) {claim.text}", claim.pair, tmp_path)
     seen = []
     for statement, average in ((first, 45_312.5), (second, 43_548.4)):
-        monkeypatch.setattr("dpsql.script.values_of", lambda singles, average=average: dict.fromkeys(singles, average))
+        monkeypatch.setattr("dpsql.planning.script.values_of", lambda singles, average=average: dict.fromkeys(singles, average))
         seen.append(np.array([[float(found.values[0]) for found in statement.measure().aggregates.values()]
                               for _ in range(int(1000 * max(1.0, effort)))]))
     assert lower_bound(*seen, confidence=SURE).epsilon > claim.epsilon

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dpsql.strategies import cache, p_identity
-from dpsql.strategies.base import Block, sensitivity
-from dpsql.strategies.catalogue import GAUSSIAN, LAPLACE, best
+from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, best
+from dpsql.strategies.strategy import Block, sensitivity
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Array, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import cost, line, own_variances, products, variances
+from support.dense_algebra import cost, line, own_variances, products, variances
 
 from dpsql.guides import page
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.catalogue import BY_NAME, GAUSSIAN, LAPLACE, best
+from dpsql.strategies.all_strategies import BY_NAME, GAUSSIAN, LAPLACE, best
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload

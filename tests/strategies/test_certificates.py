@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import line
+from support.dense_algebra import line
 
 from dpsql.strategies import ca
-from dpsql.strategies.base import Refusal
-from dpsql.strategies.certificate import Certificate, certificates
 from dpsql.strategies.fixed_point import solve
+from dpsql.strategies.optimality_gap import Certificate, certificates
 from dpsql.strategies.plain import plan_cells, plan_queries
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix
 
 RANDOM = np.random.default_rng(29)

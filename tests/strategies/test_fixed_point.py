@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import line, products
+from support.dense_algebra import line, products
 
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.spectrum import eigh, exact_spectrum, spectrum

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import by_definition, cost, own_variances, products, variances
+from support.dense_algebra import by_definition, cost, own_variances, products, variances
 
-from dpsql.strategies import kronecker, marginals, union
-from dpsql.strategies.asked import Asked
-from dpsql.strategies.base import Block, Refusal, Strategy
+from dpsql.strategies import kronecker, marginals, unions_of_products
+from dpsql.strategies.marginal_products import Asked
 from dpsql.strategies.marginals import Marginals
+from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
-from dpsql.strategies.union import Union
+from dpsql.strategies.unions_of_products import Union
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload, product_of, reduced
@@ -47,7 +47,7 @@ def test_the_census_workload_is_answered_by_a_union() -> None:
     assert (asked.rows, len(asked.parts), asked.domain.shape) == (4151, 33, (2, 2, 64, 17, 115))
     small = reduced(asked).workload
     assert rmse(kronecker.plan(small), asked) < 7.46
-    made = union.plan(small)
+    made = unions_of_products.plan(small)
     assert rmse(made, asked) < 6.4
     assert isinstance(made, TwoProducts) and made.sensitivity.exact
     assert made.sensitivity.value <= 1 + 1e-9
@@ -112,7 +112,7 @@ def test_many_attributes_are_planned_by_their_subsets() -> None:
 
 def test_shares_of_a_union_are_the_best_ones() -> None:
     asked = products([AllRange(40)] * 3, (1,))
-    made = union.plan(asked)
+    made = unions_of_products.plan(asked)
     assert isinstance(made, Union) and len(made.groups) == 3
     errors = [group.at(1.0).error for group in made.groups]
     value = asked.rows * rmse(made, asked) ** 2
@@ -123,7 +123,7 @@ def test_shares_of_a_union_are_the_best_ones() -> None:
 
 def test_a_union_answers_only_its_own_queries_each_from_its_group() -> None:
     asked = products([Identity(6), Prefix(30), AllRange(9)], (1,))
-    made = union.plan(asked)
+    made = unions_of_products.plan(asked)
     assert isinstance(made, Union) and sorted(at for group in made.groups for at in group.members) == [0, 1, 2]
     assert np.allclose(made.variances(asked), own_variances(made, asked), rtol=1e-5)
     with pytest.raises(ValueError, match="only what it was made for"):
@@ -157,7 +157,7 @@ def test_two_products_refuse_what_they_do_not_measure() -> None:
 
 def test_two_groups_gain_from_each_other_and_agree() -> None:
     asked = products([AllRange(64)] * 2, (1,))
-    made = union.plan(asked)
+    made = unions_of_products.plan(asked)
     assert isinstance(made, TwoProducts)
     assert rmse(made, asked) < 10.6  # published: union 11.268, marginals 11.328, product 18.56
     table = RANDOM.integers(0, 9, asked.domain.size)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import cost, line, own_variances, variances
+from support.dense_algebra import cost, line, own_variances, variances
 
 from dpsql.strategies import haar, hierarchy
-from dpsql.strategies.base import Refusal, Strategy
-from dpsql.strategies.certificate import Noise
 from dpsql.strategies.haar import Differences
 from dpsql.strategies.hierarchy import Energies, powers
 from dpsql.strategies.nested import Nested, energy, projected
+from dpsql.strategies.optimality_gap import Noise
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload
 

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import by_definition, cost, products, variances
+from support.dense_algebra import by_definition, cost, products, variances
 
-from dpsql.strategies.asked import Asked
-from dpsql.strategies.base import Refusal
 from dpsql.strategies.fixed_point import solve
+from dpsql.strategies.marginal_products import Asked
 from dpsql.strategies.oblique import plan
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Oblique, Residuals
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload, joined, product_of

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import by_definition, cost, line, products, variances
+from support.dense_algebra import by_definition, cost, line, products, variances
 
 from dpsql.errors import Unsupported
 from dpsql.strategies import ca, fitness
-from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import rounded, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload, joined, product_of

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
-from strategies.dense_algebra import cost, line, products, variances
+from support.dense_algebra import cost, line, products, variances
 
 from dpsql.strategies import marginals, matrix_mechanism, p_identity
-from dpsql.strategies.base import Refusal, Strategy
 from dpsql.strategies.p_identity import Gram, PIdentity, whole
+from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges
 from dpsql.workload.workload import Workload
 

@@ -7,14 +7,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import by_definition, cost, products, variances
+from support.dense_algebra import by_definition, cost, products, variances
 
 from dpsql.errors import Unsupported
-from dpsql.strategies.base import Refusal
 from dpsql.strategies.closure import closure, how_many, ways
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.residual import Centered, Even, Residuals
 from dpsql.strategies.residual_planner import plan, plan_ways
+from dpsql.strategies.strategy import Refusal
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Dense, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload, joined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies.dense_algebra import cost, line, variances
+from support.dense_algebra import cost, line, variances
 
 from dpsql.strategies import ca, fitness
 from dpsql.strategies.fixed_point import solve

@@ -16,7 +16,7 @@ import pytest
 from dpsql import cli
 from dpsql.catalog.policy import parse_policy, read_policy
 from dpsql.kernel.ledger import Ledger
-from dpsql.sql.split import split
+from dpsql.sql.text.split import split
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXPECTED = re.compile(r"# exit code (\d)$")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from validations import session_over, synthetic, validated
+from support.validations import session_over, synthetic, validated
 
 from dpsql.accounting.cost import pure
 from dpsql.validation.deciders.ladder import RaceSum, SparseSum

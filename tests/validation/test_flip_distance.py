@@ -12,23 +12,23 @@ from typing import Any
 
 import duckdb
 import pytest
-from sessions import open_ledger
-from worlds import insert
+from support.sessions import open_ledger
+from support.worlds import insert
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.backends.scratch import DuckScratch
-from dpsql.bounding import limited_view
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.engine import Session
+from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Form, Within, slack_of
-from dpsql.measurements.slack import LISTED, check_slacks, fewest, read
-from dpsql.options import Options
+from dpsql.measurements.flip_distance import LISTED, check_slacks, fewest, read
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
-from dpsql.sql.bind import bind
-from dpsql.sql.parse import parse
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.options import Options
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.text.parse import parse
 from dpsql.validation.forms import Asked, within
 from dpsql.validation.ranges import Range
 
@@ -145,8 +145,8 @@ def test_groups_together_are_one_distance() -> None:
     from itertools import product
 
     from dpsql.plan.operators.constants import Constants
+    from dpsql.plan.operators.grouped_sums import Tally
     from dpsql.plan.operators.summands import Count
-    from dpsql.plan.operators.tally import Tally
 
     plan = Tally(input=Constants(columns=(), rows=()), keys=("g",), summands=(Count(),))
     test = Within(plan=plan, cells=((0,), (1,), (2,)), forms=(Form(at=0, sign=1, constants=(-1, -1, -1)),
@@ -176,9 +176,9 @@ def test_the_fewest_amounts_are_found() -> None:
 def test_a_list_that_is_cut_off_never_takes_a_distance_too_far() -> None:
     """Beyond what is listed the distance is at least the number listed, and at least what the largest value allows."""
     from dpsql.plan.operators.constants import Constants
+    from dpsql.plan.operators.grouped_sums import Tally
     from dpsql.plan.operators.quantizer import Quantizer
     from dpsql.plan.operators.summands import GridSum
-    from dpsql.plan.operators.tally import Tally
 
     summand = GridSum(column="v", grid=Quantizer(low=0.0, high=1000.0, step=Fraction(1), from_low=False))
     plan = Tally(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import worlds
-from sessions import reader_of, session_of
-from validations import validated
+from support import worlds
+from support.sessions import reader_of, session_of
+from support.validations import validated
 
 from dpsql.audit.exact import Exact
 from dpsql.dbapi import Connection
 from dpsql.errors import Unsupported
-from dpsql.validation.explaining import explained_validation
+from dpsql.validation.explain_checks import explained_validation
 
 PAIRS = "SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 TRIPLES = PAIRS + " JOIN people c ON c.household_id = a.household_id AND c.person_id > b.person_id"

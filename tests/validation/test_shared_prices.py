@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from neighbours import BUDGET, INF, NAN, YEARS, World, farthest, pairs, visits
+from support.neighbours import BUDGET, INF, NAN, YEARS, World, farthest, pairs, visits
 
 KEYED = {
     "distinct values of each year": [f"SELECT COUNT(DISTINCT diag) FROM visits WHERE year = {y}" for y in YEARS],

@@ -28,17 +28,17 @@ from dpsql.measurements import (
     Within,
     slack_of,
 )
+from dpsql.measurements.flip_distance import FARTHEST_END
 from dpsql.measurements.select import Target
-from dpsql.measurements.slack import FARTHEST_END
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Stability
 from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import Shares
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
 
 NOWHERE = Constants(columns=(Field(id="g", name="g", facts=Facts(type=Type.BIGINT)),), rows=((0,),))

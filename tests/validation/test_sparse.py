@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from chances import p_value
+from support.chances import p_value
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
@@ -19,9 +19,9 @@ from dpsql.noise.sparse_vector import small
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.validation.suites import Sparse
 
 Ways = Mapping[int, int]

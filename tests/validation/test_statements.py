@@ -11,20 +11,20 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-import worlds
-from grammar_sentences import accepted, refused
-from sessions import reader_of, session_of
+from support import worlds
+from support.grammar_sentences import accepted, refused
+from support.sessions import reader_of, session_of
 
-from dpsql import engine
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
-from dpsql.backends.uploads import Uploads
+from dpsql.backends.upload_folders import Uploads
 from dpsql.dbapi import Connection
-from dpsql.engine import Session
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
-from dpsql.explain import Explanation
+from dpsql.planning.explain import Explanation
+from dpsql.validation.findings import Validation, of_json
 from dpsql.validation.report import page
-from dpsql.validation.result import Validation, of_json
 
 SYNTHETIC = """
 [tables.people_syn]
@@ -84,7 +84,7 @@ STATEMENTS = [text for text in accepted() if "VALIDATE" in text]
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_accepted_statements_are_decided(text: str, session: Session) -> None:
-    made = engine.answer(text, session)
+    made = answer(text, session)
     assert isinstance(made, Validation | Explanation)
     if isinstance(made, Validation):
         assert all(found.decision in ("yes", "no", "inconclusive") for found in made.findings)
@@ -98,7 +98,7 @@ def test_accepted_statements_are_decided(text: str, session: Session) -> None:
 @pytest.mark.parametrize(("kind", "code", "reason", "text"), [block for block in refused() if "VALIDATE" in block[-1]])
 def test_refused_statements_cost_nothing(kind: str, code: str, reason: str, text: str, session: Session) -> None:
     with pytest.raises(Error) as caught:
-        engine.answer(text, session)
+        answer(text, session)
     assert (type(caught.value).__name__, caught.value.code) == (kind, code)
     assert caught.value.reason.startswith(reason) and "^" in str(caught.value)
     assert not session.ledger.entries("person")
@@ -273,7 +273,7 @@ def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
 def test_parameters_are_values_of_the_queries_in_order(session: Session) -> None:
     text = ("VALIDATE (SELECT COUNT(*) FROM people WHERE age > ?), (SELECT COUNT(*) FROM people WHERE age > ? AND sex = ?) "
             "AGAINST people_syn WITHIN 10 OPTIONS (epsilon = 1)")
-    made = engine.answer(text, session, [20, 30, "f"])
-    direct = engine.answer(text.replace("?", "20", 1).replace("?", "30", 1).replace("?", "'f'"), session)
+    made = answer(text, session, [20, 30, "f"])
+    direct = answer(text.replace("?", "20", 1).replace("?", "30", 1).replace("?", "'f'"), session)
     assert isinstance(made, Validation) and isinstance(direct, Validation)
     assert direct.stored and [found.slack for found in made.findings] == [found.slack for found in direct.findings]

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from neighbours import farthest, friends, pairs, planned, slacks, visits
+from support.neighbours import farthest, friends, pairs, planned, slacks, visits
 
 from dpsql.errors import Unsupported
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import SUM_GRAIN, VOTE_GRAIN, Above, Failing, Measure, Slack, Vote, moved, slack_of
-from dpsql.measurements.measure import dense
-from dpsql.measurements.slack import read
-from dpsql.validation.deciders.catalogue import NAMES
+from dpsql.measurements.flip_distance import read
+from dpsql.measurements.noisy_sums import dense
+from dpsql.validation.deciders.all_deciders import NAMES
 
 SUITES = {
     "rows": [f"SELECT COUNT(*) FROM visits WHERE diag = {d}" for d in range(4)],

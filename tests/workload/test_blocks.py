@@ -224,7 +224,7 @@ def test_two_long_opposite_ramps_take_no_time() -> None:
 def test_trusted_modules_import_trusted_ones_only() -> None:
     """Neither searches for strategies nor scipy are needed to know what a request costs."""
     seen: set[str] = set()
-    waiting = [trusted.__name__, "dpsql.measurements.blocks"]
+    waiting = [trusted.__name__, "dpsql.measurements.block_sums"]
     while waiting:
         name = waiting.pop()
         if name in seen or not name.startswith("dpsql."):

@@ -36,10 +36,10 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.plan.operators.two_steps import in_two_steps

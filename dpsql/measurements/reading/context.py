@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.backends.reader import Reader
-from dpsql.extensions.asking import NO_SOLVERS, Solvers
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.measurements.reading.content import Content
 from dpsql.noise.source import Source
 from dpsql.plan.node import Node, Printing, PublicFacts

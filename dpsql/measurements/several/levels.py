@@ -8,7 +8,7 @@ from itertools import pairwise
 from dpsql.accounting.cost import Cost
 from dpsql.noise.integer import WIDEST, Noise, spread_of
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, slack
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares, slack
 
 
 def told(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:

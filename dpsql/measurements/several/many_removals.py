@@ -1,4 +1,4 @@
-"""Who has to leave, among more sets of entities than memory holds: see `many_sets` for why, and `extensions.removals` for R.
+"""Who has to leave, among more sets of entities than memory holds: see `many_sets` for why, `extensions.removal_distance` for R.
 
 With y the part of each entity that leaves, R asks of every share s (an entity in a cell) that
 
@@ -13,14 +13,14 @@ does not cover. So for every y' (a *cut*)
 
     sum y' >= sum y' + sum of v (A - sum C_p y'_p - level) >= sum of v (A - level) + sum over p of min(0, 1 - sum of v C_p).
 
-*Above.* From the g_s of any y a solution is made as in `extensions.removals.enough`.
+*Above.* From the g_s of any y a solution is made as in `extensions.removal_distance.enough`.
 
 Both are worked out in integers from sums over the sets. The y and v are those of a linear program over the cuts known, to which
 those of the shares most above the level are added. It ends: where no cut is new, all shares keep to the level but for the
 rounding of floats, which better solutions take away up to an exact one; and there are finitely many cuts.
 
 Entities of which the sets weigh no more than level / width in all cells together need not leave, nor is a share of theirs above
-the level (`extensions.leaving.crowded`: a set has at most `width` heavy shares). The others alone have numbers here.
+the level (`extensions.removal_program.crowded`: a set has at most `width` heavy shares). The others alone have numbers here.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.asking import stack_of
+from dpsql.extensions.ask_solvers import stack_of
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import rounded
+from dpsql.extensions.linear_program import Reals, numbers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.program import Reals, numbers
-from dpsql.extensions.removals import Removals
+from dpsql.extensions.removal_distance import Removals
 from dpsql.measurements.several.many_sets import WEIGHT, Listed
-from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
 MOST_NUMBERS = 2**20  # of the cuts that are added at once
 PRICE = 2**100  # prices of cuts are integers over it

@@ -1,8 +1,8 @@
 """More sets of entities than memory holds: what the engine lists is read again for every question, and never kept whole.
 
 Whether a join has more sets than there is room for may hang on one entity, so it must not decide whether a statement is answered,
-nor what is answered. So the same V(level) is bounded here in another way (`extensions.value` has its sensitivity, which rests on
-V alone): some number F with UNIT V <= F <= UNIT V + slack is told, wherever it comes from.
+nor what is answered. So the same V(level) is bounded here in another way (`extensions.lipschitz_extension` has its sensitivity,
+which rests on V alone): some number F with UNIT V <= F <= UNIT V + slack is told, wherever it comes from.
 
 (1) The load of every entity, and the weight of all rows, are sums over the listed rows.
 (2) Entities whose load is within the level bind nobody (`extensions.merging`, first step). Struck from the rows, they leave far
@@ -31,13 +31,13 @@ import numpy as np
 from dpsql.extensions import bounds
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import Search
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
-from dpsql.extensions.value import Extension
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.expr.printing import literal, quote
-from dpsql.plan.operators.shares import LARGEST, UNIT, Shares, slack
+from dpsql.plan.operators.grouped_sums import saturated
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares, slack
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import saturated
 
 WEIGHT = 't."#w"'
 EITHER = 2
@@ -216,7 +216,7 @@ class Held:
 
 
 class Streamed:
-    """F at each of several levels, as `extensions.value.Extension` has it: low[j] <= F(levels[j]) <= high[j]."""
+    """F at each of several levels, as `extensions.lipschitz_extension.Extension` has it: low[j] <= F(levels[j]) <= high[j]."""
 
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
         """`room` is how many sets are held at once."""

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.several.levels import Held, is_free, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.shares import Shares, pull
-from dpsql.plan.operators.summary import Summary
+from dpsql.plan.operators.owner_sets import Shares, pull
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Race:
+class Race(OfOnePlan):
     """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
 
-    With F_j the sum held to `levels[j]` for each entity (`extensions.value`), in units, the answer is the largest of 0
-    and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
+    With F_j the sum held to `levels[j]` for each entity (`extensions.lipschitz_extension`), in units, the answer is the largest
+    of 0 and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
     weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
 
     Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
@@ -36,10 +36,6 @@ class Race:
     noises: tuple[Noise, ...]
     penalties: tuple[int, ...]
     cells: int = 1
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
@@ -64,12 +60,12 @@ class Race:
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
     """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
 
-    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose
-    high[j] + shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is
-    known, then every other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later:
-    j wins. Otherwise j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else:
-    `refine` is not told of them, and F_j depends on nothing but the sets and the level (`extensions.value`), in whatever
-    order levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
+    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
+    shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is known, then every
+    other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later: j wins. Otherwise
+    j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else: `refine` is not
+    told of them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in whatever order
+    levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
     """
     places = range(len(shifts))
     while True:

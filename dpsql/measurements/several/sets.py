@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
-from dpsql.extensions.asking import Solvers
-from dpsql.extensions.leaving import Sets
+from dpsql.extensions.ask_solvers import Solvers
+from dpsql.extensions.lipschitz_extension import Extension
 from dpsql.extensions.owned import MOST_ROWS, signed
-from dpsql.extensions.removals import sets_of
-from dpsql.extensions.value import Extension
+from dpsql.extensions.removal_distance import sets_of
+from dpsql.extensions.removal_program import Sets
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.levels import Held
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.integer import Noise, drawn
 from dpsql.noise.source import Source
-from dpsql.plan.operators.shares import Shares
+from dpsql.plan.operators.owner_sets import Shares
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
 """The printed sets, column by column."""

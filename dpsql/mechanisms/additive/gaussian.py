@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import DiscreteGaussian
-from dpsql.mechanisms.additive.measure import measured
-from dpsql.mechanisms.base import Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.additive.additive_noise import measured
+from dpsql.mechanisms.mechanism import Linear, No, Script, Setting, Task, Verdict, Yes
 
 
 class Gaussian:

@@ -24,9 +24,9 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
 from dpsql.measurements import Request, Smoothed, SmoothSum, Student
-from dpsql.mechanisms.base import No, Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import answered, refusal
-from dpsql.plan.apart import Apart, taken_apart
+from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import answered, refusal
+from dpsql.plan.decompose_join import Apart, taken_apart
 from dpsql.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
 from dpsql.plan.expr.nodes import Literal, Value, predicate
 from dpsql.plan.node import Node

@@ -12,7 +12,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
 from dpsql.measurements import Request, Smooth, Smoothed, Target
-from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
 
 SIZE_SHARE = Fraction(1, 10)  # of the price, for telling how wide the noise was

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import ROUNDING
-from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import AROUND_SHARE, ERROR_SHARE, TIES, Search, exponential_scale, levels, searched
 from dpsql.plan.operators.ranks import Ranks
 

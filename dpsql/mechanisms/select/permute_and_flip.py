@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.accounting.cost import Cost
-from dpsql.mechanisms.base import No, Ordered, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import ERROR_SHARE, Search, flip_scale, searched
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.parts import Quantiles

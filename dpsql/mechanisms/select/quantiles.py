@@ -34,10 +34,10 @@ from dpsql.measurements import (
     reach,
 )
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.base import Estimates, Ordered, Setting
+from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 
 Integers = NDArray[np.int64]
 ERROR_SHARE = Fraction(1, 5)  # of the price, for measuring the error:

@@ -19,9 +19,9 @@ from fractions import Fraction
 
 from dpsql.measurements import Balance, score_range
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.base import Setting
-from dpsql.mechanisms.truncation.chosen import Choosing, Told
-from dpsql.mechanisms.truncation.held import parts, shares
+from dpsql.mechanisms.mechanism import Setting
+from dpsql.mechanisms.truncation.extension_sums import parts, shares
+from dpsql.mechanisms.truncation.level_selection import Choosing, Told
 
 CAUTION = 1.5
 

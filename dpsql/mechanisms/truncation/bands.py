@@ -23,16 +23,16 @@ from dpsql.accounting.cost import Cost
 from dpsql.estimates import Error, Estimate
 from dpsql.measurements import Measure, Measured, Noise, Request
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import answered, parts, refusal
-from dpsql.mechanisms.truncation.standing import ALARM, Reals, exceeded, highest
+from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
+from dpsql.mechanisms.truncation.significance import ALARM, Reals, exceeded, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 

@@ -24,10 +24,10 @@ from dpsql.measurements import Request, Rung, Threshold
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 
 RUNGS = 40  # half octaves of limits that are tried
 

@@ -30,17 +30,17 @@ from dpsql.measurements import COARSEST, Held, Level, Measure, Measured, Noise, 
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.balance import CAUTION
-from dpsql.mechanisms.truncation.standing import Reals, highest
+from dpsql.mechanisms.truncation.significance import Reals, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.norms import SIZE, Norms
+from dpsql.plan.operators.owner_sets import LARGEST, Shares
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import LARGEST, Shares
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
 
 OCTAVES = 50  # totals of entities are held within 2^50

@@ -18,9 +18,9 @@ from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race, Request
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.base import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.held import answered, bearable, estimate, parts, refusal, shares
-from dpsql.plan.operators.shares import UNIT, pull
+from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal, shares
+from dpsql.plan.operators.owner_sets import UNIT, pull
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
 BETA = 0.1  # chance that the answer is above the truth

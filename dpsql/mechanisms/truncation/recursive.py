@@ -21,9 +21,9 @@ from fractions import Fraction
 
 from dpsql.measurements import Recursive as Request
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.base import Setting
-from dpsql.mechanisms.truncation.chosen import Choosing, Told
-from dpsql.mechanisms.truncation.held import bearable, shares
+from dpsql.mechanisms.mechanism import Setting
+from dpsql.mechanisms.truncation.extension_sums import bearable, shares
+from dpsql.mechanisms.truncation.level_selection import Choosing, Told
 
 FIRST, PACE, AHEAD = 16, 0.8, 1.0
 MOST_PLACES = 200

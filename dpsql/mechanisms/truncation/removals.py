@@ -21,10 +21,10 @@ from fractions import Fraction
 
 from dpsql.measurements import Removed
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.base import Setting
-from dpsql.mechanisms.truncation.chosen import Choosing, Told
-from dpsql.mechanisms.truncation.held import shares
-from dpsql.plan.operators.shares import NEAR, UNIT
+from dpsql.mechanisms.mechanism import Setting
+from dpsql.mechanisms.truncation.extension_sums import shares
+from dpsql.mechanisms.truncation.level_selection import Choosing, Told
+from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
 CAUTION = 1.5
 

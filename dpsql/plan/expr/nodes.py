@@ -95,7 +95,7 @@ class Cast(Expr):
 class Awaited(Expr):
     """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
 
-    What is told here holds of every value that will be put there (`rules.settle` sees to it), so whatever was proved of an
+    What is told here holds of every value that will be put there (`rules.substitute` sees to it), so whatever was proved of an
     expression stays proved. It may be NULL. It is never printed for an engine.
     """
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
-from dpsql.plan.operators.shares import LARGEST, NAMES
+from dpsql.plan.operators.grouped_sums import saturated
+from dpsql.plan.operators.owner_sets import LARGEST, NAMES
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import saturated
 from dpsql.types import Type
 
 ORDER, SIZE = "order", "size"
@@ -27,7 +27,7 @@ class Arcs(Summary):
     Proof. It carries no stability as a relation. The rows of a pair are the input's rows that name exactly its
     two entities, in these places. So where removing an entity deletes exactly the input's rows that name it, it deletes exactly
     the pairs it is in, and no other pair's number moves, nor its order. What is computed from all pairs is bounded by
-    `extensions.degrees`.
+    `extensions.bounded_degrees`.
     """
 
     tail: str
@@ -65,6 +65,6 @@ class Arcs(Summary):
 
 def moves(most: int, *, mutual: bool) -> int:
     """By how much one entity moves the numbers of entities of degree 0 .. i, for i = 0 .. most, in the l1 norm, where no degree
-    is above `most`; see `extensions.degrees`.
+    is above `most`; see `extensions.bounded_degrees`.
     """
     return most + 1 if mutual else 2 * most + 1

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.operators.grouped_sums import check_summands, grouped_sums
 from dpsql.plan.operators.summands import Summand
-from dpsql.plan.operators.tally import check_summands, grouped_sums
 from dpsql.types import Interval, Type
 
 MOST = 2**50  # so that squares of contributions can be summed in 128 bits

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.limits import Limit, limit_of
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
+from dpsql.plan.expr.upper_limits import Limit, limit_of
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.numbers import Numbers

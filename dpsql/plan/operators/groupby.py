@@ -11,9 +11,9 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
+from dpsql.plan.operators.grouped_sums import saturated
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import value_or_null
-from dpsql.plan.operators.tally import saturated
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 MOST_ROWS = 2**50  # no relation has more, so that integer arithmetic on counts is safe

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, InvalidPlan, Printing
+from dpsql.plan.operators.grouped_sums import SATURATION, check_summands, grouped_sums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import SATURATION, check_summands, grouped_sums
 from dpsql.types import Type
 
 TOTAL = "total"

@@ -8,9 +8,9 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.operators.grouped_sums import only_readable
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summary import Summary
-from dpsql.plan.operators.tally import only_readable
 from dpsql.types import Interval, Type
 
 VALUE, COUNT = "value", "count"
@@ -20,7 +20,7 @@ MOST_COUNTED = 2**20
 @dataclass(frozen=True, kw_only=True)
 class Ranks(Summary):
     """For each value of `keys`, how many rows have each grid value of `column`; rows with NULL, NaN or false `when` are left out,
-    and so are those whose keys no client could read (`tally.only_readable`).
+    and so are those whose keys no client could read (`grouped_sums.only_readable`).
 
     With `ties` bits, rows of one grid value are told apart by a hash of the row: the value is then value * 2^ties + hash, so that
     quantiles that fall on one value can split its rows. Dividing by 2^ties, rounded down, gives the value back.

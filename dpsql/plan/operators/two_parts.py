@@ -10,8 +10,8 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.grouped_sums import SATURATION, Tally, grouped_sums, only_readable, saturated
 from dpsql.plan.operators.summands import Clipped
-from dpsql.plan.operators.tally import SATURATION, Tally, grouped_sums, only_readable, saturated
 from dpsql.plan.operators.truncate import cheap
 
 

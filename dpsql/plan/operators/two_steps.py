@@ -14,9 +14,9 @@ from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, predicate, walk
 from dpsql.plan.expr.printing import literal, quote, to_sql
 from dpsql.plan.node import Node, columns_of
+from dpsql.plan.operators.grouped_sums import Tally, saturated
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.tally import Tally, saturated
 from dpsql.types import Type
 
 FEWEST = 6  # sums; below that every row is looked at as soon

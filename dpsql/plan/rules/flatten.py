@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from dpsql.plan.expr.nodes import Expr, Ref, all_of, conjuncts, rewrite
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.rules.limit_rows import row_order
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.plan.expr.limits import limit_of
 from dpsql.plan.expr.nodes import Ref, all_of, conjuncts
+from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
@@ -13,8 +13,10 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rules.rule import rule
 
 
+@rule
 def keep_first(plan: Node) -> Node:
     """WHERE n <= 3, or QUALIFY, where n is ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), means the first 3 rows of each k.
 

@@ -12,9 +12,11 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.rules.rule import rule
 from dpsql.types import Type
 
 
+@rule
 def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: None) -> Node:
     """Put a truncation above every scan of a private table with a declared limit, or for which `most` gives one.
 
@@ -32,6 +34,7 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
     return rebuild(plan, change)
 
 
+@rule
 def keep_rows(view: Node, rows: int, owner: str) -> Node:
     """The view with at most so many rows of each entity.
 

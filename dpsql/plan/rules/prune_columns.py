@@ -19,8 +19,10 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rules.rule import rule
 
 
+@rule
 def prune_columns(plan: Node) -> Node:
     """The same relation, reading only the columns that it needs; owners stay, as stability rests on them."""
     return _prune(plan, frozenset(field.id for field in plan.fields))

@@ -11,9 +11,9 @@ from fractions import Fraction
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Measure, Measured
 from dpsql.mechanisms.additive.bought import bought
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.operators.tally import Tally
-from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of
 

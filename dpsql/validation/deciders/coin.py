@@ -14,9 +14,9 @@ from fractions import Fraction
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import MOST_VOTES, Vote, Voted
 from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
-from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Case, Decision, Outcome
 
 
 class Coin:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Case, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 
 

@@ -19,12 +19,12 @@ from dpsql.accounting.cost import Cost
 from dpsql.measurements import SUM_GRAIN, Above, DiscreteLaplace, Measure, Measured, Request, Rising, Stopped
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, predicate
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
-from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of
 

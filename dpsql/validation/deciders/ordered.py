@@ -16,13 +16,13 @@ from dpsql.measurements import ROUNDING, DiscreteLaplace, Measure, Measured, Seg
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Case as When
 from dpsql.plan.expr.nodes import Expr, predicate, whole
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 from dpsql.types import Type
-from dpsql.validation.deciders.base import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Case, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import column_of, greatest_inside
 

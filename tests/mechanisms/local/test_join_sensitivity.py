@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import joined_worlds
 import numpy as np
 import pytest
-from chances import too_few, too_many
-from joined_worlds import planned
+from support import joined_worlds
+from support.chances import too_few, too_many
+from support.joined_worlds import planned
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
 from dpsql.measurements import Smoothed, SmoothSum
-from dpsql.mechanisms.base import No, Setting, Shared, Yes
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
+from dpsql.mechanisms.mechanism import No, Setting, Shared, Yes
 from dpsql.noise.source import Secure
-from dpsql.plan.apart import taken_apart
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.decompose_join import taken_apart
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.summands import Count
 

@@ -10,18 +10,18 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from extensions.given import Given
+from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.measurements import Measure, Measured
-from dpsql.mechanisms.base import Setting, Shared
+from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
 from dpsql.plan.certificate import certify
 from dpsql.plan.node import NoPublicFacts, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.operators.tally import Tally
 
 ALONE = Setting(keys=(), cells=((),))
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))

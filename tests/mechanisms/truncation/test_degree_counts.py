@@ -10,17 +10,17 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from extensions.given import Given
+from support.extensions.given import Given
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Histogram, Level, score_range
 from dpsql.measurements import Degrees as Asked
-from dpsql.mechanisms.base import Degrees, Linear, No, Setting, Yes
-from dpsql.mechanisms.truncation.degrees import LEVELS, DegreeCounts, learned_degree, risen
+from dpsql.mechanisms.mechanism import Degrees, Linear, No, Setting, Yes
+from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import InvalidPlan, Printing, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
-from dpsql.plan.operators.shares import UNIT
+from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.plan.operators.summands import Count
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from extensions.given import Given
+from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Level, Measure, Measured

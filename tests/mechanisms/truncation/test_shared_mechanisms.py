@@ -6,20 +6,20 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from extensions.given import Given
+from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.measurements import Balance, Held, Race
-from dpsql.mechanisms.base import Linear, No, Setting, Shared, Yes
+from dpsql.mechanisms.mechanism import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
-from dpsql.mechanisms.truncation.extension import Extension
+from dpsql.mechanisms.truncation.declared_level import Extension
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.shares import EXACT_FLOW, UNIT
 from dpsql.plan.operators.summands import Count, GridSum
 
 SIGNED = GridSum(column="v", grid=Quantizer(low=-9, high=9, step=Fraction(1), from_low=False))

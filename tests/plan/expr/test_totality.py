@@ -22,7 +22,7 @@ from dpsql.plan.expr.functions import CARRIER, FUNCTIONS, LONGEST, Overload
 from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, walk
 from dpsql.plan.expr.nodes import columns as columns_of
 from dpsql.plan.expr.printing import show, to_sql
-from dpsql.sql import typing
+from dpsql.sql.binding import typing
 from dpsql.types import INT64, Interval, Type
 
 DAY = dt.date.toordinal

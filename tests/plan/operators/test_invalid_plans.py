@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from plan.operators.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
+from support.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
@@ -19,6 +19,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -29,7 +30,6 @@ from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll

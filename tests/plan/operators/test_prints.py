@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from plan.operators.small_tables import TRUE, both, equal, literal, notes, people, ref, towns, visits
+from support.small_tables import TRUE, both, equal, literal, notes, people, ref, towns, visits
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
@@ -21,6 +21,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -31,7 +32,6 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll

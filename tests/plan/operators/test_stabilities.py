@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from plan.operators.small_tables import PUBLIC, TRUE, Meets, both, equal, notes, owned, people, ref, towns, visits
+from support.small_tables import PUBLIC, TRUE, Meets, both, equal, notes, owned, people, ref, towns, visits
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call
@@ -17,6 +17,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -26,7 +27,6 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll

@@ -7,8 +7,8 @@ from collections import Counter
 
 import duckdb
 import pytest
-from plan.operators.small_tables import notes, ref, visits
-from worlds import insert
+from support.small_tables import notes, ref, visits
+from support.worlds import insert
 
 from dpsql.catalog.model import Column, OwnerPath, Table
 from dpsql.plan.node import Node, Printing, fold

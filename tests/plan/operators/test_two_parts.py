@@ -5,16 +5,16 @@ from __future__ import annotations
 import duckdb
 from hypothesis import given
 from hypothesis import strategies as st
-from plan.operators.small_tables import ref, visits
-from worlds import insert
+from support.small_tables import ref, visits
+from support.worlds import insert
 
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.types import Interval, Type

@@ -6,15 +6,15 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan.operators.small_tables import TRUE, people
-from worlds import insert
+from support.small_tables import TRUE, people
+from support.worlds import insert
 
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal
 from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.operators.two_steps import FEWEST, in_two_steps
 from dpsql.types import Type
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from plan.operators.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
+from support.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
 
 from dpsql.catalog.model import Domain
 from dpsql.plan.certificate import stability

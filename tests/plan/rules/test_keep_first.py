@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from binding import Bench, bench
+from support.binding import Bench, bench
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node, fold

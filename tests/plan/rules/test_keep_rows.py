@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from binding import Bench, bench
+from support.binding import Bench, bench
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node, fold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from plan.operators.small_tables import TOWNS, TRUE, VISITS, Meets, both, equal, literal, people, ref, scan, towns, visits
+from support.small_tables import TOWNS, TRUE, VISITS, Meets, both, equal, literal, people, ref, scan, towns, visits
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from laws.asked import question_of, view_of
-from laws.bad_worlds import small, tame
-from laws.family import Family, Row, printed
+from support.laws.asked import question_of, view_of
+from support.laws.bad_worlds import small, tame
+from support.laws.family import Family, Row, printed
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import constant
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.tally import Tally
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import decompose

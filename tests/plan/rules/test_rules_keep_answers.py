@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from laws.asked import question_of, view_of
-from laws.bad_worlds import KINDS
-from laws.family import ENTITIES, Family, Row, catalog, printed
-from laws.law import exact_rows
-from laws.random_plans import Builder
-from laws.texts import HOUSEHOLD, TEXTS
+from support.laws.asked import question_of, view_of
+from support.laws.bad_worlds import KINDS
+from support.laws.family import ENTITIES, Family, Row, catalog, printed
+from support.laws.law import exact_rows
+from support.laws.random_plans import Builder
+from support.laws.texts import HOUSEHOLD, TEXTS
 
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability

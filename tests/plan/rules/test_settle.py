@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import worlds
-from binding import Bench, bench
+from support import worlds
+from support.binding import Bench, bench
 
 from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value
@@ -18,7 +18,7 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.question import Output, Question
-from dpsql.plan.rules.settle import as_columns, awaits, held, settle
+from dpsql.plan.rules.substitute import as_columns, awaits, held, settle
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 NONE_FITS = Interval(-5, 5)

@@ -1,0 +1,330 @@
+"""The answer of a statement: rows, and beside every number how sure it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.catalog.price import Price
+from dpsql.estimates import Estimate, constant
+from dpsql.plan.cells import Cells
+from dpsql.plan.expr.nodes import Awaited, Call, Cast, Expr, Literal, Ref, Value, columns
+from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.substitute import as_columns, held
+from dpsql.sql.binding.domains import Scratch
+from dpsql.types import Type
+
+MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of an answer.
+
+    exact        a key, a constant, or a number over public tables: it has no error
+    approximate  its errors and intervals are approximate (ratios, quantiles, functions of noisy numbers)
+    """
+
+    name: str
+    type: Type
+    exact: bool = False
+    approximate: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Rows, the standard error of every cell, and half the width of its interval; None where a cell has no error.
+
+    notes       what was done that a reader should know: limits learned, groups left out
+    cost        what the statement was charged, as a price; None for a free one
+    stored      it was answered before, and cost nothing this time
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    errors: tuple[tuple[float | None, ...], ...]
+    margins: tuple[tuple[float | None, ...], ...]
+    confidence: float
+    cost: str = ""
+    notes: tuple[str, ...] = ()
+    stored: bool = False
+
+    def interval(self, row: int, column: int) -> tuple[float, float] | None:
+        """The interval that covers the true value with the answer's confidence."""
+        margin, value = self.margins[row][column], self.rows[row][column]
+        if margin is None or value is None or isinstance(value, str | bool):
+            return None
+        middle = value.toordinal() if isinstance(value, dt.date) else float(value)
+        return middle - margin, middle + margin
+
+    def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
+        """The ends of the interval as values of the column: of a date, the first and the last day of it."""
+        found, value = self.interval(row, column), self.rows[row][column]
+        if found is None or not isinstance(value, dt.date):
+            return found
+        low, high = (min(max(day, 1), dt.date.max.toordinal()) for day in (math.floor(found[0]), math.ceil(found[1])))
+        return dt.date.fromordinal(low), dt.date.fromordinal(high)
+
+    def named(self, names: Sequence[str]) -> Answer:
+        """The same answer under other column names."""
+        columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
+        return replace(self, columns=columns)
+
+    def as_json(self) -> str:
+        """The answer as text, for the ledger; `of_json` reads it back."""
+        return json.dumps({
+            "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
+            "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors, "margins": self.margins,
+            "confidence": self.confidence, "cost": self.cost, "notes": self.notes}, ensure_ascii=True, separators=(",", ":"))
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    """The rows of several answers of one statement, one after another."""
+    costs = Counter(answer.cost for answer in answers if answer.cost and not answer.stored)
+    return replace(
+        answers[-1], rows=tuple(row for answer in answers for row in answer.rows),
+        errors=tuple(row for answer in answers for row in answer.errors),
+        margins=tuple(row for answer in answers for row in answer.margins),
+        cost=", ".join(cost if times == 1 else f"{times} times {cost}" for cost, times in costs.items()),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        stored=all(answer.stored for answer in answers))
+
+
+def of_json(text: str) -> Answer:
+    """A stored answer."""
+    body = json.loads(text)
+    shown = tuple(Column(name=name, type=Type(kind), exact=exact, approximate=approximate)
+                  for name, kind, exact, approximate in body["columns"])
+    rows = tuple(tuple(_typed(value, column.type) for value, column in zip(row, shown, strict=True)) for row in body["rows"])
+    return Answer(columns=shown, rows=rows, errors=tuple(map(tuple, body["errors"])), margins=tuple(map(tuple, body["margins"])),
+                  confidence=body["confidence"], cost=body["cost"], notes=tuple(body["notes"]), stored=True)
+
+
+def plain(value: Value) -> Any:
+    """A value as JSON holds it."""
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _typed(value: Any, kind: Type) -> Value:
+    if value is None or not kind.temporal:
+        return value  # type: ignore[no-any-return]
+    return dt.datetime.fromisoformat(value) if kind is Type.TIMESTAMP else dt.date.fromisoformat(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Single:
+    """The released value of a scalar subquery, whether it rests on noise, and the estimate that knows its error, if it is a
+    number."""
+
+    type: Type
+    value: Value
+    noisy: bool
+    estimate: Estimate | None
+
+    @property
+    def error(self) -> float | None:
+        """The standard error; None where there is none to tell."""
+        if self.estimate is None or self.value is None:
+            return None
+        with np.errstate(all="ignore"):
+            error = float(self.estimate.deviations[0])
+        return error if math.isfinite(error) else None
+
+
+NONE: Mapping[str, Single] = MappingProxyType({})
+
+
+def single(awaited: Awaited, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+           singles: Mapping[str, Single]) -> Single:
+    """The one value of a scalar subquery; NULL where it has no row or no number."""
+    with np.errstate(all="ignore"):
+        question = _over_columns(question)
+        table = _Table(question, cells, aggregates, scratch, singles)
+        made = table.output(question.outputs[0].expr)
+        kept = _chosen_rows(question, table, [made], len(cells))
+        value = held(awaited, made.values[kept[0]] if kept else None)
+        estimate = None if made.estimate is None else replace(made.estimate, values=_floats([value]))
+    return Single(type=awaited.type, value=value, noisy=made.noisy, estimate=estimate)
+
+
+def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
+            price: Price | None, notes: Sequence[str], singles: Mapping[str, Single] = NONE) -> Answer:
+    """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
+    question = _over_columns(question)
+    with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
+        table = _Table(question, cells, aggregates, scratch, singles)
+        outputs = [table.output(output.expr) for output in question.outputs]
+        kept = _chosen_rows(question, table, outputs, len(cells))
+        errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
+        margins = [_numbers(made, made.estimate.margins(confidence) if made.estimate is not None else None) for made in outputs]
+    shown = tuple(Column(name=output.name, type=output.expr.type, exact=not made.noisy,
+                         approximate=made.estimate is not None and made.estimate.approximate)
+                  for output, made in zip(question.outputs, outputs, strict=True))
+    return Answer(columns=shown, rows=tuple(tuple(made.values[i] for made in outputs) for i in kept),
+                  errors=tuple(tuple(column[i] for column in errors) for i in kept),
+                  margins=tuple(tuple(column[i] for column in margins) for i in kept),
+                  confidence=confidence, cost=str(price) if price is not None else "", notes=tuple(notes))
+
+
+def _over_columns(question: Question) -> Question:
+    """The question with the values of subqueries as columns of its noisy rows."""
+    return replace(question, outputs=as_columns(question.outputs), having=as_columns(question.having),
+                   ordering=as_columns(question.ordering))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """An output over all cells: its values, whether they rest on noise, and the estimate that knows their errors (None for
+    exact values, and for texts and truth values)."""
+
+    values: Sequence[Value]
+    noisy: bool
+    estimate: Estimate | None
+
+
+def _numbers(made: _Made, numbers: NDArray[np.float64] | None) -> list[float | None]:
+    if numbers is None or made.estimate is None or not made.estimate.slopes:
+        return [None] * len(made.values)
+    return [None if value is None or not math.isfinite(number) else float(number)
+            for value, number in zip(made.values, numbers, strict=True)]
+
+
+class _Table:
+    """The keys, the noisy aggregates and the values of subqueries, as columns that expressions are evaluated over."""
+
+    def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+                 singles: Mapping[str, Single]) -> None:
+        self._scratch = scratch
+        self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
+                                            if found.estimate is not None}}
+        self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
+            name for name, found in singles.items() if found.noisy}
+        self._calls = {call.id: call for call in question.aggregates} | {
+            name: AggregateCall(id=name, function="scalar", type=found.type) for name, found in singles.items()
+            if found.estimate is not None}
+        self.columns: dict[str, tuple[Type, Sequence[Value]]] = {
+            key.column: (key.type, [cell[i] for cell in cells]) for i, key in enumerate(question.keys)}
+        levels: list[tuple[Type, Sequence[Value]]] = [
+            (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
+        self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
+        for call in question.aggregates:
+            self.columns[call.id] = (call.type, values_of(call, aggregates[call.id]))
+        self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}
+        self._size = len(cells)
+
+    def values(self, exprs: Sequence[Expr]) -> list[Sequence[Value]]:
+        """The values of expressions over all cells."""
+        made: dict[int, Sequence[Value]] = {}
+        hard = []
+        for i, expr in enumerate(exprs):
+            if isinstance(expr, Ref):
+                made[i] = self.columns[expr.column][1]
+            elif isinstance(expr, Literal):
+                made[i] = [expr.value] * self._size
+            else:
+                hard.append(i)
+        if hard and self._size:
+            read = {column for i in hard for column in columns(exprs[i])}
+            rows = self._scratch.evaluate([exprs[i] for i in hard], {name: self.columns[name] for name in sorted(read)} or {
+                "#cell": (Type.BIGINT, list(range(self._size)))})
+            for place, i in enumerate(hard):
+                made[i] = [row[place] for row in rows]
+        return [made.get(i, []) for i in range(len(exprs))]
+
+    def output(self, expr: Expr) -> _Made:
+        (values,) = self.values([expr])
+        read = [name for name in sorted(columns(expr)) if name in self._calls]
+        noisy = bool(columns(expr) & self._noisy)
+        if not read or not (expr.type.numeric or expr.type is Type.DATE):
+            return _Made(values=values, noisy=noisy, estimate=None)
+        estimate = self._symbolic(expr)
+        if estimate is None:
+            estimate = self._by_differences(expr, read)
+        return _Made(values=values, noisy=noisy, estimate=replace(estimate, values=_floats(values)))
+
+    def _symbolic(self, expr: Expr) -> Estimate | None:
+        """The estimate of plain arithmetic; None for anything else."""
+        match expr:
+            case Ref(column=column) if column in self._estimates:
+                return self._estimates[column]
+            case Literal(value=value) if isinstance(value, int | float) and not isinstance(value, bool):
+                return constant(np.full(self._size, float(value)))
+            case Cast(input=below, target="DOUBLE") if below.type.numeric:
+                return self._symbolic(below)
+            case Call(function="negate", args=(below,)):
+                inner = self._symbolic(below)
+                return None if inner is None else inner * -1.0
+            case Call(function="+" | "-" | "*" | "/" as sign, args=(left, right)):
+                a, b = self._symbolic(left), self._symbolic(right)
+                if a is None or b is None:
+                    return None
+                return a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
+        return None
+
+    def _by_differences(self, expr: Expr, read: Sequence[str]) -> Estimate:
+        """To first order: how the expression moves when each aggregate moves by its own standard error."""
+        total = constant(np.zeros(self._size))
+        for name in read:
+            estimate = self._estimates[name]
+            step = np.where(estimate.deviations > 0, estimate.deviations, 1e-6)
+            sides = []
+            for sign in (1, -1):
+                moved = replace(estimate, values=estimate.values + sign * step)
+                given = {column: self.columns[column] for column in sorted(columns(expr))}
+                given[name] = (self._calls[name].type, values_of(self._calls[name], moved))
+                sides.append(_floats([row[0] for row in self._scratch.evaluate([expr], given)]))
+            slope = np.nan_to_num((sides[0] - sides[1]) / (2 * step))
+            total = total + estimate.scaled(slope, linear=False)
+        return replace(total, linear=False)
+
+
+def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
+    """The values of an aggregate in its own type; NULL where it has none."""
+    if call.type is Type.BIGINT:
+        most = MOST_COUNT if call.function in ("count", "count_distinct") else 2**62
+        return [None if math.isnan(x) else round(min(max(x, -most), most)) for x in estimate.values.tolist()]
+    if call.type is Type.DATE:
+        return [None if math.isnan(x) else dt.date.fromordinal(min(max(round(x), 1), dt.date.max.toordinal()))
+                for x in estimate.values.tolist()]
+    return [None if math.isnan(x) else x for x in estimate.values.tolist()]
+
+
+def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    return np.array([math.nan if value is None else value.toordinal() if isinstance(value, dt.date) else float(value)
+                     for value in values], dtype=np.float64)
+
+
+def _chosen_rows(question: Question, table: _Table, outputs: Sequence[_Made], size: int) -> list[int]:
+    """Which cells are shown, in which order."""
+    kept = list(range(size))
+    if question.having is not None:
+        (true,) = table.values([question.having])
+        kept = [i for i in kept if true[i] is True]
+    if question.distinct:
+        seen: set[tuple[Value, ...]] = set()
+        rows = [(i, tuple(made.values[i] for made in outputs)) for i in kept]
+        kept = [i for i, row in rows if row not in seen and not seen.add(row)]  # type: ignore[func-returns-value]
+    terms = table.values([term.expr for term in question.ordering])
+    for term, values in reversed(list(zip(question.ordering, terms, strict=True))):
+        kept.sort(key=lambda i, values=values: (values[i] is not None, _sortable(values[i])), reverse=term.descending)  # type: ignore[misc]
+        nulls = [i for i in kept if values[i] is None]
+        rest = [i for i in kept if values[i] is not None]
+        kept = [*nulls, *rest] if term.nulls_first else [*rest, *nulls]
+    end = None if question.limit is None else question.offset + question.limit
+    return kept[question.offset : end]
+
+
+def _sortable(value: Value) -> Any:
+    """NaN sorts after all numbers, as in DuckDB."""
+    if value is None:
+        return (0, 0)
+    return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)

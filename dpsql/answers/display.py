@@ -1,0 +1,122 @@
+"""Answers as text, HTML, CSV and JSON. All of it is made from released values."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import html
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dpsql.answers.answer import Answer, plain
+from dpsql.plan.expr.nodes import Value
+
+
+def number(value: Value, margin: float | None = None) -> str:
+    """A value as people read it: no more digits than its error leaves meaning to."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        if margin is None or margin <= 0:
+            return f"{value:,.10g}"
+        decimals = max(0, 1 - math.floor(math.log10(margin)))
+        return f"{value:,.{min(decimals, 10)}f}"
+    return f"{value:,}" if isinstance(value, int) and margin is not None else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """A text without what would steer a terminal: such letters are shown as Python writes them."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
+
+
+def margin_text(margin: float | None, value: Value) -> str:
+    """The half-width of an interval, as ± behind its value."""
+    if margin is None or value is None:
+        return ""
+    if isinstance(value, dt.date):
+        return f"± {margin:.1f} days"
+    if margin == 0:
+        return "± 0"
+    decimals = max(0, 1 - math.floor(math.log10(margin)))
+    return f"± {math.ceil(margin):,}" if isinstance(value, int) and margin >= 1 else f"± {margin:,.{min(decimals, 10)}f}"
+
+
+def legend(answer: Answer) -> str:
+    """One line under a table that says what ± means, what it cost, and what is approximate."""
+    parts = []
+    if any(not column.exact for column in answer.columns):
+        parts.append(f"± is the {answer.confidence * 100:g} % interval")
+    rough = [column.name for column in answer.columns if column.approximate]
+    if rough:
+        parts.append(f"approximate for {', '.join(rough)}")
+    parts.append("answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost"
+                 if any(not column.exact for column in answer.columns) else "public, no cost")
+    return "; ".join(parts)
+
+
+def as_html(answer: Answer) -> str:
+    """A table for notebooks."""
+    head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
+    body = []
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        cells = "".join(f'<td style="text-align:right">{html.escape(number(value, margin))} '
+                        f'<span style="opacity:.6">{margin_text(margin, value)}</span></td>'
+                        for value, margin in zip(row, margins, strict=True))
+        body.append(f"<tr>{cells}</tr>")
+    lines = [legend(answer), *answer.notes]
+    below = "".join(f'<div style="opacity:.7">{html.escape(line)}</div>' for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{below}"
+
+
+def listed_html(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
+    """A table of public facts for notebooks."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(number(value))}</td>' for value in row) + "</tr>"
+                   for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def as_csv(answer: Answer) -> str:
+    """Values, and beside each number with an error its standard error and the ends of its interval."""
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    titles: list[str] = []
+    for column in answer.columns:
+        titles.append(column.name)
+        titles += [] if column.exact else [f"{column.name} {part}" for part in ("error", "low", "high")]
+    writer.writerow(titles)
+    for i, row in enumerate(answer.rows):
+        cells: list[Any] = []
+        for j, value in enumerate(row):
+            cells.append("" if value is None else plain(value))
+            if not answer.columns[j].exact:
+                ends = answer.ends(i, j) or ("", "")
+                error = answer.errors[i][j]
+                cells += ["" if error is None else error, *map(plain, ends)]
+        writer.writerow(cells)
+    return made.getvalue()
+
+
+def as_dict(answer: Answer) -> dict[str, Any]:
+    """An answer for programs."""
+    return {
+        "columns": [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
+                    for column in answer.columns],
+        "rows": [[_finite(plain(value)) for value in row] for row in answer.rows], "errors": answer.errors,
+        "intervals": [[_ends(answer, i, j) for j in range(len(answer.columns))] for i in range(len(answer.rows))],
+        "confidence": answer.confidence, "cost": answer.cost or None, "stored": answer.stored, "notes": list(answer.notes)}
+
+
+def _ends(answer: Answer, row: int, column: int) -> list[Any] | None:
+    ends = answer.ends(row, column)
+    return None if ends is None else [_finite(plain(end)) for end in ends]
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,87 @@
+"""Tables of public facts: what may be asked about, and what was released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import ATTO, NANO
+from dpsql.answers.spending import Spending
+from dpsql.catalog.model import Catalog, Column
+from dpsql.catalog.price import short
+from dpsql.kernel.ledger import Entry, Failure
+from dpsql.plan.expr.nodes import Value
+from dpsql.sql.binding.sources import unknown_table
+from dpsql.types import Span, Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Rows of texts and numbers under names."""
+
+    columns: tuple[tuple[str, Type], ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+def listed_tables(catalog: Catalog) -> Listing:
+    """The tables that statements may use."""
+    rows = []
+    for table in catalog.tables.values():
+        limit = "" if table.public else "no limit" if table.rows is None else str(table.rows)
+        rows.append((table.name, "public" if table.public else "private", limit, ", ".join(table.columns)))
+    return Listing(columns=(("table", Type.VARCHAR), ("kind", Type.VARCHAR), (f"rows per {catalog.entity.name}", Type.VARCHAR),
+                            ("columns", Type.VARCHAR)), rows=tuple(rows))
+
+
+def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
+    """The declared columns of a table. Raises SqlError or Unsupported, located, where there is no such table."""
+    table = catalog.table(name)
+    if table is None:
+        raise unknown_table(name, span, catalog).located(text)
+    rows = tuple((column.name, column.sql_type, _values(column), _bounds(column), "yes" if column.nullable else "no")
+                 for column in table.columns.values())
+    titles = ("column", "type", "values", "bounds", "may be null")
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
+
+
+def _values(column: Column) -> str:
+    if column.domain is None:
+        return "not declared"
+    values = column.domain.values
+    shown = ", ".join(str(value) for value in values[:6])
+    return shown if len(values) <= 6 else f"{shown}, ... ({len(values)} values)"
+
+
+def _bounds(column: Column) -> str:
+    if not column.type.numeric:
+        return ""
+    return str(column.declared) if column.declared.finite else "found by search" if column.search else "not declared"
+
+
+def listed_releases(entries: Sequence[Entry]) -> Listing:
+    """The statements that were charged, oldest first."""
+    rows = tuple((entry.seq, entry.at, entry.account.analyst, price_of(entry), "answered" if entry.body else "failed", entry.sql)
+                 for entry in entries)
+    return Listing(columns=(("number", Type.BIGINT), ("at", Type.VARCHAR), ("analyst", Type.VARCHAR), ("charge", Type.VARCHAR),
+                            ("outcome", Type.VARCHAR), ("statement", Type.VARCHAR)), rows=rows)
+
+
+def price_of(entry: Entry) -> str:
+    """A charge in words."""
+    charge = entry.charge
+    name, amount = ("ρ", charge.rho) if charge.epsilon is None else ("ε", charge.epsilon)
+    return f"{name} = {short(Fraction(amount, NANO))}" + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
+
+
+def listed_spending(state: Spending) -> Listing:
+    """The accounts of a budget."""
+    rows = tuple((account.whose or "all", str(account.total), account.left()) for account in state.accounts)
+    rows += ((state.analyst, f"{state.incidents} incidents", f"{state.incidents_left} incidents of {state.incidents}"),)
+    return Listing(columns=(("analyst", Type.VARCHAR), ("budget", Type.VARCHAR), ("left", Type.VARCHAR)), rows=rows)
+
+
+def listed_failures(failures: Sequence[Failure]) -> Listing:
+    """The statements that failed after their charge, for the owner."""
+    rows = tuple((failure.account.analyst, failure.at, failure.sql, "no" if failure.forgiven else "yes") for failure in failures)
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in ("analyst", "time", "statement", "counts")), rows=rows)

@@ -1,0 +1,148 @@
+"""What was spent of a budget, what is left, and both in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
+
+from dpsql.accounting.convert import limit
+from dpsql.accounting.cost import ATTO, NANO, Charge, root
+from dpsql.accounting.privacy_filter import Limit
+from dpsql.accounting.reports import tight_epsilon
+from dpsql.catalog.model import Budget
+from dpsql.catalog.price import LEAST, Price, short
+from dpsql.errors import BudgetExhausted
+from dpsql.types import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget."""
+
+    whose: str | None
+    total: Price
+    spent: Charge
+
+    @property
+    def limit(self) -> Limit:
+        return limit(self.total)
+
+    def left(self) -> str:
+        """What can still be spent, in the words of the budget."""
+        parts = []
+        most = self.limit
+        if most.epsilon is not None and self.spent.epsilon is not None:
+            left = Fraction(max(0, most.epsilon - self.spent.epsilon), NANO)
+            parts.append(f"ε = {short(left)} of {short(Fraction(most.epsilon, NANO))}")
+        if most.rho is not None:
+            left = Fraction(max(0, most.rho - self.spent.rho), NANO)
+            parts.append(f"ρ = {short(left)} of {short(Fraction(most.rho, NANO))}")
+        text = " or ".join(parts) or "nothing"
+        if most.delta:
+            text += f", δ = {float(Fraction(max(0, most.delta - self.spent.delta), ATTO)):.3g} for selecting groups"
+        return text
+
+    def as_dict(self) -> dict[str, object]:
+        most = self.limit
+        return {
+            "analyst": self.whose, "total": str(self.total), "left": self.left(),
+            "spent": {"epsilon": None if self.spent.epsilon is None else self.spent.epsilon / NANO, "rho": self.spent.rho / NANO,
+                      "delta": self.spent.delta / ATTO},
+            "limit": {"epsilon": None if most.epsilon is None else most.epsilon / NANO,
+                      "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """A budget with its accounts: the whole, and the analyst's own where there is one.
+
+    `tight` is the least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate.
+    Of `incidents` statements of the analyst that may fail after their charge, `failed` did; then the account is closed.
+    """
+
+    budget: str
+    entity: str
+    accounts: tuple[Account, ...]
+    statements: int
+    tight: float | None
+    at: float
+    analyst: str
+    failed: int
+    incidents: int
+
+    @property
+    def incidents_left(self) -> int:
+        return max(0, self.incidents - self.failed)
+
+    def as_dict(self) -> dict[str, object]:
+        return {"budget": self.budget, "entity": self.entity, "statements": self.statements, "epsilon_so_far": self.tight,
+                "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
+                "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
+                              "left": self.incidents_left}}
+
+
+REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
+
+
+def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int) -> Spending:
+    """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed."""
+    accounts = [Account(whose=None, total=budget.total, spent=spent[None])]
+    mine = budget.of(analyst)
+    if mine is not None:
+        accounts.append(Account(whose=analyst, total=mine, spent=spent[analyst]))
+    at = float(budget.total.delta / 2) or REPORT_DELTA
+    return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
+                    tight=tight_epsilon(charges, at), at=at, analyst=analyst, failed=failed, incidents=budget.incidents)
+
+
+def exhausted(account: Account, price: Price | None, span: Span | None = None, *,
+              others: Sequence[Account] = ()) -> BudgetExhausted:
+    """The refusal of a statement that costs more than is left in an account. `span` is where the statement states its price.
+
+    `others` are accounts that would have to pay for it too.
+    """
+    whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"
+    return BudgetExhausted(f"the statement costs {price}, and {whose} has left: {account.left()}", span=span,
+                           subject=account.whose or "all", try_=affordable((account, *others), price)
+                           + "a statement that was answered before: those are free")
+
+
+def closed(analyst: str, failed: int) -> BudgetExhausted:
+    """The refusal of a statement of an account that is closed."""
+    many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
+    return BudgetExhausted(f"{many} failed after the charge, so this account is closed and nothing new is charged to it",
+                           code="account-closed", subject=analyst, try_="the owner of the data, who can open it by dpsql budget "
+                           f"--reopen {analyst}; statements that were answered before stay free, and EXPLAIN PRIVACY too")
+
+
+def busy(analyst: str, running: int) -> BudgetExhausted:
+    """The refusal of a statement that waited too long for others of its account."""
+    return BudgetExhausted(f"of {analyst}, as many statements still run ({running}) as may fail before the account is closed",
+                           code="account-busy", subject=analyst,
+                           try_="it again when one of them is over; incidents in the policy says how many may run at a time")
+
+
+def affordable(accounts: Sequence[Account], price: Price | None) -> str:
+    """The price that all of these accounts have left for a statement, if there is any; the first is the one that cannot pay."""
+    in_rho = price is not None and price.rho is not None
+    left = min(_left(account, in_rho=in_rho) for account in accounts)
+    asked = price and (price.rho if in_rho else price.epsilon)
+    if asked and asked <= _left(accounts[0], in_rho=in_rho) and price and price.delta:
+        return "a smaller delta, or "
+    shown = Decimal(math.floor(left * NANO)).scaleb(-9).normalize(Context(prec=4, rounding=ROUND_DOWN))
+    return f"OPTIONS ({'rho' if in_rho else 'epsilon'} = {shown:f}), or " if left >= LEAST else ""
+
+
+def _left(account: Account, *, in_rho: bool) -> Fraction:
+    """The rho, or the epsilon, that an account has left for one statement."""
+    most, spent = account.limit, account.spent
+    rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)
+    if in_rho:
+        return rho
+    by_epsilon = Fraction(0)
+    if most.epsilon is not None and spent.epsilon is not None:
+        by_epsilon = Fraction(max(0, most.epsilon - spent.epsilon), NANO)
+    return max(by_epsilon, root(2 * rho))

@@ -1,0 +1,26 @@
+"""Every back end that a database can be read with, by how its place begins.
+
+To add one: a file with a class that is a `reader.Reader` and a function that opens it, and one line here. What it is handed is
+the text of printed plans in DuckDB's dialect; it answers as DuckDB would, or raises `reader.ReaderFault`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dpsql.backends.duckdb import open_database
+from dpsql.backends.reader import Reader
+
+BACKENDS: Mapping[str, Callable[[str], Reader]] = {"": open_database}
+"""How a place begins, the longest first that fits, and what opens it. A place of no other kind is a DuckDB file."""
+
+
+def open_place(place: str) -> Reader:
+    """A reader of the database at a place. Raises OperationalError where there is none."""
+    kind = max((kind for kind in BACKENDS if place.startswith(kind)), key=len)
+    return BACKENDS[kind](place)
+
+
+def is_file(place: str) -> bool:
+    """Whether a place is a file, whose name is read as one."""
+    return not any(kind and place.startswith(kind) for kind in BACKENDS)

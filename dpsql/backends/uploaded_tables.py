@@ -1,0 +1,105 @@
+"""A database of public tables that somebody brings along: files, pandas frames and copies of rows, under given types."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dpsql.backends.duckdb import FILES, DuckReader, check_version, connected, lock_down
+from dpsql.backends.upload_folders import Uploads
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import quote
+
+FRAME = "brought"  # the name under which a frame is read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """A table to be: a path or a frame as `source`, or `rows`; `kinds` are the SQL types of the columns wanted, by name."""
+
+    kinds: Mapping[str, str]
+    source: Path | Any = None
+    rows: Sequence[Sequence[Any]] = field(default=())
+
+
+def open_brought(tables: Mapping[str, Brought], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
+    """The database, and which of the wanted columns each table has.
+
+    Raises OperationalError where a source is no upload, cannot be read, or a column not as its type. It names the source and the
+    column, and no value.
+    """
+    check_version()
+    connection = connected()
+    present = {name: _copy(connection, name, table) if table.source is None else _load(connection, name, table, uploads)
+               for name, table in tables.items()}
+    lock_down(connection)
+    return DuckReader(connection, FRAME), present
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> list[str]:
+    columns = ", ".join(f"{quote(column)} {kind}" for column, kind in table.kinds.items())
+    connection.execute(f"CREATE TABLE {quote(name)} ({columns})")
+    if table.rows:
+        connection.executemany(f"INSERT INTO {quote(name)} VALUES ({', '.join('?' for _ in table.kinds)})", list(table.rows))
+    return list(table.kinds)
+
+
+def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, uploads: Uploads) -> list[str]:
+    with _relation(connection, table.source, uploads) as relation:
+        return _read(connection, name, table, relation)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, relation: str) -> list[str]:
+    shown = table.source if isinstance(table.source, Path) else "the synthetic frame"
+    theirs: dict[str, str] = {}
+    with _told(f"{shown} cannot be read", name):
+        theirs = {row[0].lower(): row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()}
+    present = [column for column in table.kinds if column.lower() in theirs]
+    casts = {column: f"CAST({quote(theirs[column.lower()])} AS {table.kinds[column]})" for column in present}
+    for column, cast in casts.items():
+        with _told(f"column {column} of {shown} cannot be read as {table.kinds[column]}", column):
+            connection.execute(f"SELECT COUNT({cast}) FROM {relation}").fetchall()
+    if casts:
+        columns = ", ".join(f"{cast} AS {quote(column)}" for column, cast in casts.items())
+        connection.execute(f"CREATE TABLE {quote(name)} AS SELECT {columns} FROM {relation}")
+    return present
+
+
+@contextlib.contextmanager
+def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploads) -> Iterator[str]:
+    """What stands after FROM to read a file or a frame."""
+    if isinstance(source, Path):
+        read = FILES.get(source.suffix.lower())
+        if read is None:
+            raise OperationalError(f"{source} is neither CSV nor Parquet", code="no-file", subject=str(source))
+        with uploads.opened(source) as copy:
+            yield f"{read}('{str(copy).replace(chr(39), chr(39) * 2)}')"
+        return
+    with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
+        if not _is_frame(source):
+            raise TypeError
+        connection.register(FRAME, source)
+    yield FRAME
+
+
+def _is_frame(source: Any) -> bool:
+    """Whether rows were handed over themselves: an engine would also take what reads files, such as a dataset of Arrow."""
+    kinds = {("pandas", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+    return any((kind.__module__.partition(".")[0], kind.__name__) in kinds for kind in type(source).__mro__)
+
+
+@contextlib.contextmanager
+def _told(reason: str, subject: str) -> Any:
+    """Whatever the engine says of public data, in our words."""
+    failed = False
+    try:
+        yield
+    except Exception:
+        failed = True
+    if failed:
+        raise OperationalError(reason, code="synthetic", subject=subject)

@@ -1,0 +1,362 @@
+"""Accuracy as the question: the least price at which every number meets its target, and what earlier measurements save of it.
+
+A group of sums is answered from earlier measurements where these are accurate enough, for nothing; else something is measured
+anew, for the least price that is found, and all of it is combined by least squares (`combine`).
+
+The price. A strategy has variances V at the unit price; the smallest price at which all are at most T is max V / T times a half
+in rho, and the root of that in epsilon, and the strategy is one for which that maximum is least (`strategies.all_strategies.best`
+with targets). Numbers that are known already with variance K need only 1 / (1 / T - 1 / K) from a new measurement, as two
+independent answers, each weighted by its inverse variance, have that of T together; least squares over all measurements is at
+least as good, so the price is lowered from there as far as the combination still meets every target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dpsql.accounting.allotment import purse
+from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure, root
+from dpsql.accounting.privacy_filter import Limit
+from dpsql.batch.combine import WRITTEN, Cells, Combined, fitting, given, queries_over, weighted
+from dpsql.batch.goals import Goals
+from dpsql.batch.group import Group, Kind, Plan, Told
+from dpsql.batch.measured import KINDS, Measured, chosen
+from dpsql.batch.records import Asked, Record, about, asked_of
+from dpsql.batch.workload_plan import Batch
+from dpsql.catalog.price import Price
+from dpsql.errors import OptionError, Unsupported
+from dpsql.measurements import Blocked, Blocks
+from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
+from dpsql.strategies.all_strategies import Plan as Search
+from dpsql.strategies.optimality_gap import Noise
+from dpsql.types import Span
+from dpsql.workload.domain import DENSE
+from dpsql.workload.factors import Array
+from dpsql.workload.workload import Workload
+
+MARGIN = 1 + 1e-7  # of prices, above what rounding and the slack of scales take
+MET = 1 + 1e-9  # times a target: what meets it but for rounding
+FAR = 100.0  # times the largest target: of numbers that need not be measured, as they are known
+CLOSE = 1.002  # of prices, what strategies may be away from the best
+HALVINGS, SEARCHED = 12, 400  # how often, and over how many cells, a price is lowered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """A group's queries and the earlier measurements that serve them, over common cells."""
+
+    group: Group
+    columns: tuple[str, ...]
+    cells: Cells
+    records: tuple[Record, ...]
+
+    @cached_property
+    def queries(self) -> Array:
+        return queries_over(self.group.workload, self.columns, self.cells)
+
+    @cached_property
+    def before(self) -> Combined:
+        """What is known without a new measurement."""
+        return self._with(())
+
+    def combined(self, fresh: Sequence[Asked] = ()) -> Combined:
+        return self._with(fresh) if fresh else self.before
+
+    def _with(self, fresh: Sequence[Asked]) -> Combined:
+        rows = [weighted(asked, self.cells) for asked in (*(record.asked for record in self.records), *fresh)]
+        return Combined.of(self.queries, np.concatenate([np.zeros((0, self.cells.size)), *rows]))
+
+    def variances(self, fresh: Sequence[Asked] = ()) -> Array:
+        """In the unit of the aggregate; infinite for what is no combination."""
+        return self.combined(fresh).variances() * self.group.unit**2
+
+    def told(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
+        combined = self.combined([record.asked for record in fresh])
+        noisy = [given(record.asked, record.answers) for record in (*self.records, *fresh)]
+        return Told(values=combined.answers(np.concatenate(noisy)) * self.group.unit, kind=kind,
+                    variances=combined.variances() * self.group.unit**2)
+
+
+def basis(group: Group, records: Sequence[Record]) -> Basis | None:
+    """The earlier measurements of the same sums, as far as they fit into common cells; None where the group is too large."""
+    sums, columns = about(group.view, group.axes, group.summand)
+    own = Cells(columns, tuple(len(axis.values) for axis in group.axes))
+    if own.size > DENSE or own.size * group.workload.rows > WRITTEN:
+        return None
+    alike = [record for record in records if record.asked.sums == sums]
+    cells, chosen = fitting(own, group.workload.rows, [record.asked for record in alike])
+    return Basis(group=group, columns=columns, cells=cells, records=tuple(alike[i] for i in chosen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The plan of a group that earlier measurements answer."""
+
+    basis: Basis
+    kind: Kind
+    name: str = "earlier measurements"
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def note(self) -> str:
+        return f"{self.basis.group.workload.rows} numbers from {_counted(len(self.basis.records))}, at no cost"
+
+    def noise(self, price: Cost) -> str:
+        return "no further noise"
+
+    @cached_property
+    def _variances(self) -> Array:
+        return self.basis.variances()
+
+    def variances(self, price: Cost) -> Array:
+        return self._variances
+
+    def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
+        return self.basis.told(self.kind)
+        yield  # it asks nothing
+
+    def check(self, price: Cost) -> None:
+        """Nothing is paid for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fresh:
+    """The plan of a group of which something is measured anew. Without a basis, all of it is, and answered from that alone."""
+
+    group: Group
+    measured: Measured
+    basis: Basis | None
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return self.measured.name
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return self.measured.verdicts
+
+    @property
+    def note(self) -> str:
+        earlier = len(self.basis.records) if self.basis is not None else 0
+        return self.measured.note + (f", combined with {_counted(earlier)}" if earlier else "")
+
+    def noise(self, price: Cost) -> str:
+        return self.measured.noise(price)
+
+    def variances(self, price: Cost) -> Array:
+        if self.basis is None:
+            return self.measured.variances(price)
+        return self.basis.variances([asked_of(self.measured.request(price))])
+
+    def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
+        if self.basis is None:
+            return (yield from self.measured.steps(price))
+        request = self.measured.request(price)
+        answered = yield request
+        return self.basis.told(self.kind, [Record(asked=asked_of(request), answers=answered.answers)])
+
+    def check(self, price: Cost) -> None:
+        self.measured.check(price)
+
+
+def _counted(number: int) -> str:
+    return "an earlier measurement" if number == 1 else f"{number} earlier measurements"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aimed(Batch):
+    """A batch whose groups each have the least price for what is asked of them."""
+
+    chosen: tuple[Plan, ...]
+    prices: tuple[Cost, ...]
+    goals: Goals
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return self.chosen
+
+    def price(self, group: int) -> Cost:
+        return self.prices[group]
+
+    @property
+    def free(self) -> bool:
+        return all(isinstance(plan, Kept) for plan in self.chosen)
+
+    @property
+    def told(self) -> str:
+        """What is met, and for how much, for people."""
+        if self.free:
+            return f"nothing, as earlier measurements meet {self.goals}"
+        laplace = any(group.pure for group in self.groups)
+        return f"{price_of(self)} meets {self.goals}" + (", by a bound for all sums of Laplace noise" if laplace else "")
+
+
+def aimed(made: Batch, goals: Goals, records: Sequence[Record]) -> Aimed:
+    """The plans and prices that meet the goals. Raises Unsupported where an aggregate without a goal is no combination of what is
+    measured for the others."""
+    found = [_group(made, i, goals, records) for i in range(len(made.groups))]
+    total = sum((price for _, price in found), FREE)
+    return Aimed(asked=made.asked, groups=made.groups, places=made.places, purse=total, goals=goals,
+                 chosen=tuple(plan for plan, _ in found), prices=tuple(price for _, price in found))
+
+
+def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tuple[Kept | Fresh, Cost]:
+    group = made.groups[at]
+    noise: Noise = "laplace" if group.pure else "gaussian"
+    own = [record for record in records if record.asked.noise == noise]
+    known = basis(group, own)
+    tries: list[tuple[Basis | None, Kind]] = [(known, KINDS[noise])]
+    if len(own) < len(records):
+        tries.append((basis(group, records), "laplaces"))
+    for free, kind in tries:
+        if free is None or not free.records or not free.before.small:
+            continue
+        spread = free.variances()
+        if (spread <= goals.targets(made, at, kind) * MET).all() and np.isfinite(spread).all():
+            return Kept(basis=free, kind=kind), FREE
+    found = _measured(group, goals.targets(made, at, KINDS[noise]), known)
+    if found is None:
+        without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
+                   for recipe in one.recipes if recipe.call.id not in wanted and any(places[i].group == at for i in recipe.sums)]
+        raise Unsupported("an aggregate without an accuracy does not follow from what is measured for the others",
+                          code="accuracy", span=without[0].span if without else None, subject=without[0].text if without else "",
+                          try_="ERROR WITHIN 50 at the end of the statement, for all of its columns")
+    return found
+
+
+def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Fresh, Cost] | None:
+    """What is measured of a group, beside what is known; None where a number without a target would not be known then."""
+    needed, helpful = targets, False
+    if known is not None and known.records and known.before.small:
+        before = known.variances()
+        inverse = np.where(np.isfinite(targets), 1 / targets, 0.0) - 1 / before
+        needed = np.where(inverse > 1e-9 / before, 1 / np.maximum(inverse, 1e-300), math.inf)
+        helpful = True
+    parts = [i for i, part in enumerate(group.workload.slices) if np.isfinite(needed[part]).any()]
+    if not parts:
+        return None
+    part_of = replace(group, workload=Workload(group.workload.domain, tuple(group.workload.parts[i] for i in parts)))
+    wanted = np.concatenate([needed[group.workload.slices[i]] for i in parts])
+    wanted = np.where(np.isfinite(wanted), wanted, FAR * wanted[np.isfinite(wanted)].max())
+    measured, price = _cheapest(part_of, wanted)
+    complete = len(parts) == len(group.workload.parts) and bool(np.isfinite(targets).all())
+    fresh = Fresh(group=group, measured=measured, basis=known, kind=KINDS[measured.strategy.noise])
+    combined = known.combined([asked_of(measured.request(price))]) if known is not None and (helpful or not complete) else None
+    if known is None or combined is None or not combined.small:  # answered from the new measurement alone
+        return (replace(fresh, basis=None), price) if complete else None
+    if not np.isfinite(combined.variances()).all():
+        return None
+    if helpful:
+        price = _lowered(price, lambda cost: bool((fresh.variances(cost) <= targets * MET).all()), known)
+    return fresh, price
+
+
+def _cheapest(group: Group, targets: Array) -> tuple[Measured, Cost]:
+    """The strategy that meets the targets for the least price, and that price.
+
+    Of a pure epsilon, searches for the least total variance may do better than strategies that know targets. Where the noise of
+    the best strategy is wider than can be drawn, as its integers are large, cells or queries themselves are measured.
+    """
+    plans = LAPLACE if group.pure else GAUSSIAN
+    found = [_priced(group, targets, aims, plans) for aims in ((targets, None) if group.pure else (targets,))]
+    measured, price = min(found, key=lambda one: one[1].rho)
+    try:
+        measured.check(price)
+    except OptionError:
+        return _priced(group, targets, targets, {name: plans[name] for name in ("identity", "workload")})
+    return measured, price
+
+
+def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, Search]) -> tuple[Measured, Cost]:
+    workload, one = group.smaller.workload, (group.moved * group.unit) ** 2
+    strategy, verdicts = chosen(group, None if aims is None else aims / one, plans)
+    reach = float((strategy.variances(workload) * one / targets).max())
+    price = pure(_up(math.sqrt(reach))) if group.pure else concentrated(_up(reach / 2))
+    return Measured(group=group, strategy=strategy, verdicts=verdicts), price
+
+
+def _up(number: float) -> Fraction:
+    """A price in what the ledger counts."""
+    return Fraction(max(1, math.ceil(number * MARGIN * NANO)), NANO)
+
+
+def _lowered(price: Cost, meets: Callable[[Cost], bool], known: Basis) -> Cost:
+    """The least of some parts of a price that still does."""
+    if known.cells.size > SEARCHED:
+        return price
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if meets(_part(price, middle)) else (middle, high)
+    return _part(price, high)
+
+
+def _part(price: Cost, share: float) -> Cost:
+    return pure(_up(float(price.epsilon) * share)) if price.epsilon is not None else concentrated(_up(float(price.rho) * share))
+
+
+# -- what it costs, and what less would buy
+
+
+def price_of(made: Aimed) -> Price | None:
+    """The price of all of it; None where earlier measurements answer everything."""
+    if made.free:
+        return None
+    return Price(epsilon=made.purse.epsilon) if made.purse.epsilon is not None else Price(rho=made.purse.rho)
+
+
+def check_cap(made: Aimed, cap: Price | None, span: Span | None) -> None:
+    """Raise OptionError, with the accuracy that the price buys, where it is less than what is needed."""
+    if cap is None or made.free:
+        return
+    most = purse(cap, concentrated=made.purse.epsilon is None)
+    if not replace(most, delta=Fraction(0)).covers(made.purse):
+        left = most.epsilon if made.purse.epsilon is not None else most.rho
+        raise OptionError(f"this accuracy costs {price_of(made)}, more than {cap}", code="accuracy", span=span,
+                          try_=buys(made, left or Fraction(0)) or "a higher price")
+
+
+def left_of(made: Aimed, limit: Limit, spent: Charge) -> Fraction:
+    """What a limit has left, in the account of a batch."""
+    rho = max(0, (limit.rho or 0) - spent.rho)
+    if made.purse.epsilon is None:
+        return Fraction(rho, NANO)
+    epsilon = max(0, (limit.epsilon or 0) - spent.epsilon) if spent.epsilon is not None else 0
+    return max(Fraction(epsilon, NANO), root(2 * Fraction(rho, NANO)))
+
+
+def buys(made: Aimed, left: Fraction) -> str:
+    """The goals, all errors alike as much wider, that so much buys; nothing where it buys none.
+
+    With errors c times as wide, a price of 1 / c^2 in rho, or 1 / c in epsilon, does: new measurements have c^2 times the
+    variances then, and earlier ones what they had.
+    """
+    total, power = (made.purse.epsilon, 1) if made.purse.epsilon is not None else (made.purse.rho, 2)
+    if left <= 0:
+        return ""
+    factor = float(total / left) ** (1 / power)
+    for _ in range(100):
+        wider = made.goals.wider(factor)
+        if _needed(made, wider, power) * CLOSE <= left:
+            return str(wider)
+        factor *= 1.01
+    return ""
+
+
+def _needed(made: Aimed, wider: Goals, power: int) -> float:
+    """A price that meets wider goals."""
+    total = 0.0
+    for at, (group, _, price) in enumerate(made.shares):
+        kind = KINDS["laplace" if group.pure else "gaussian"]
+        before, after = made.goals.targets(made, at, kind), wider.targets(made, at, kind)
+        asked = np.isfinite(before)
+        times = float((before[asked] / after[asked]).max(initial=0.0))
+        total += float(price.rho) * times if power == 2 else float(price.epsilon or 0) * math.sqrt(times)
+    return total

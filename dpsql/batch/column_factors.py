@@ -1,0 +1,189 @@
+"""The factor of one column in one aggregate: which of its values count for which groups, written out as little as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.errors import Unsupported
+from dpsql.plan.cells import sort_key
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.question import Over
+from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
+
+LARGEST = 2**24  # entries of a matrix that is written out
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyed:
+    """The keys that are made of one column: their values, what each is for each value of the column, and which of them an
+    aggregate tells apart (`each`), adds up in order (`running`), or leaves out."""
+
+    values: tuple[tuple[Value, ...], ...]
+    of: tuple[Sequence[Value], ...]
+    each: tuple[int, ...]
+    running: int | None
+    over: Over | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups an aggregate tells apart by each key; 1 for what it leaves out."""
+        told = {*self.each, *([self.running] if self.running is not None else [])}
+        return tuple(len(own) if i in told else 1 for i, own in enumerate(self.values))
+
+
+def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
+    """The queries of a column, and for each group (of `keyed.shape`, the last key changing fastest) which query is its own; -1
+    where no value is in the group, and -2 where its frame holds no group.
+
+    `kept` says which of the column's values count.
+    """
+    codes = _codes(keyed, kept)
+    groups = int(np.prod(keyed.shape, dtype=np.int64))
+    if keyed.running is None:
+        return _told_apart(codes, groups)
+    low, high = _frames(keyed)
+    made, own = _in_frames(keyed, codes, low, high)
+    at = np.unravel_index(np.arange(groups), keyed.shape)[keyed.running]
+    return made, np.where((low > high)[at], -2, own)
+
+
+def _codes(keyed: Keyed, kept: NDArray[np.bool_]) -> Numbers:
+    """For each value of the column its group among all that are told apart; -1 where it is in none."""
+    codes = np.zeros(len(kept), dtype=np.int64)
+    counted = kept.copy()
+    for own, found, size in zip(keyed.values, keyed.of, keyed.shape, strict=True):
+        place = {sort_key((value,)): i for i, value in enumerate(own)}
+        at = np.array([place.get(sort_key((value,)), -1) for value in found], dtype=np.int64)
+        counted &= at >= 0
+        codes = codes * size + (at if size > 1 else 0)
+    return np.where(counted, codes, -1)
+
+
+def _told_apart(codes: Numbers, groups: int) -> tuple[Factor, Numbers]:
+    """A query for each group that has values: these values."""
+    n, own = len(codes), np.arange(groups)
+    if groups == n and (codes == own).all():
+        return Identity(n), own
+    if groups == 1 and (codes >= 0).any():
+        return _row(codes >= 0), own
+    shown, places = np.unique(codes[codes >= 0], return_inverse=True)
+    at = np.full(groups, -1, dtype=np.int64)
+    at[shown] = np.arange(len(shown))
+    low, high = np.full(len(shown), n), np.full(len(shown), -1)
+    columns = np.flatnonzero(codes >= 0)
+    np.minimum.at(low, places, columns)
+    np.maximum.at(high, places, columns)
+    if (np.bincount(places, minlength=len(shown)) == high - low + 1).all():
+        return _ranges(n, low, high), at
+    matrix = _zeros(len(shown), n)
+    matrix[places, columns] = 1
+    return Dense(matrix), at
+
+
+def _row(kept: NDArray[np.bool_]) -> Factor:
+    """One query of some values."""
+    columns = np.flatnonzero(kept)
+    if len(columns) == len(kept):
+        return Total(len(kept))
+    if columns[-1] - columns[0] + 1 == len(columns):
+        return Ranges(len(kept), (int(columns[0]),), (int(columns[-1]),))
+    return Dense(kept.astype(np.int64)[None, :])
+
+
+def _ranges(n: int, low: Numbers, high: Numbers) -> Factor:
+    if len(low) == n and (low == 0).all() and (high == np.arange(n)).all():
+        return Prefix(n)
+    if len(low) == n and (low == high).all() and (low == np.arange(n)).all():
+        return Identity(n)
+    return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _zeros(rows: int, n: int) -> Numbers:
+    if rows * n > LARGEST:
+        raise Unsupported(f"the values of these keys make a matrix of {rows} x {n} numbers, more than {LARGEST}",
+                          code="too-large", try_="fewer values, or keys whose groups are ranges of the column's values")
+    return np.zeros((rows, n), dtype=np.int64)
+
+
+# -- frames: sums over a range of the values of one key, in their order
+
+
+def ordered(values: Sequence[Value], over: Over) -> list[int]:
+    """The places of a key's values in the order of a window."""
+    here = sorted((i for i, value in enumerate(values) if value is not None), key=lambda i: sort_key((values[i],)),
+                  reverse=over.descending)
+    missing = [i for i, value in enumerate(values) if value is None]
+    return [*missing, *here] if over.nulls_first else [*here, *missing]
+
+
+def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
+    """For each value of the running key the first and the last place in the order that its frame holds; first > last if none."""
+    over, values = keyed.over, keyed.values[keyed.running or 0]
+    assert over is not None
+    order = ordered(values, over)
+    size, rank = len(order), np.argsort(order)
+    if over.rows or not (over.start or over.end):
+        low = np.zeros(size) if over.start is None else np.arange(size) + over.start
+        high = np.full(size, size - 1.0) if over.end is None else np.arange(size) + over.end
+    else:
+        numbers = [values[i] for i in order]
+        sign = -1.0 if over.descending else 1.0
+        told = np.array([i for i, value in enumerate(numbers) if value is not None], dtype=np.int64)
+        line = np.array([sign * float(numbers[i]) for i in told])
+        low, high = np.arange(size, dtype=float), np.arange(size, dtype=float)  # NULL has NULL for its peer only
+        first = int(told[0]) if len(told) else 0
+        if over.start is not None:
+            low[told] = first + np.searchsorted(line, line + over.start, side="left")
+        if over.end is not None:
+            high[told] = first + np.searchsorted(line, line + over.end, side="right") - 1
+        if over.start is None:
+            low[:] = 0
+        if over.end is None:
+            high[:] = size - 1
+    ends = np.stack([np.maximum(low, 0), np.minimum(high, size - 1)])[:, rank].astype(np.int64)
+    return ends[0], ends[1]
+
+
+def frame_sizes(values: Sequence[Value], over: Over) -> Numbers:
+    """How many groups the frame of each value of the running key holds."""
+    low, high = _frames(Keyed(values=(tuple(values),), of=((),), each=(), running=0, over=over))
+    return np.asarray(np.maximum(high - low + 1, 0))
+
+
+def _in_frames(keyed: Keyed, codes: Numbers, low: Numbers, high: Numbers) -> tuple[Factor, Numbers]:
+    """A query for each group whose frame has values."""
+    at, n = keyed.running or 0, len(codes)
+    over = keyed.over
+    assert over is not None
+    rank = np.argsort(ordered(keyed.values[at], over))
+    shape, groups = keyed.shape, int(np.prod(keyed.shape))
+    parts = np.array(np.unravel_index(np.maximum(codes, 0), shape))
+    places, counted = rank[parts[at]], codes >= 0
+    if groups == shape[at] and counted.all():
+        for line, low_, high_ in ((places, low, high), (-places, -high, -low)):
+            if (np.diff(line) >= 0).all():
+                first, last = np.searchsorted(line, low_, side="left"), np.searchsorted(line, high_, side="right") - 1
+                return _without_empty(n, first, last)
+    rest = np.delete(parts, at, axis=0)
+    rows: list[NDArray[np.bool_]] = []
+    shown = np.full(groups, -1, dtype=np.int64)
+    _zeros(groups, n)
+    for group, where in enumerate(product(*map(range, shape))):
+        others = np.array([place for i, place in enumerate(where) if i != at], dtype=np.int64)
+        inside = counted & (places >= low[where[at]]) & (places <= high[where[at]]) & (rest == others[:, None]).all(axis=0)
+        if inside.any():
+            shown[group] = len(rows)
+            rows.append(inside)
+    return Dense(np.array(rows, dtype=np.int64).reshape(len(rows), n)), shown
+
+
+def _without_empty(n: int, first: Numbers, last: Numbers) -> tuple[Factor, Numbers]:
+    full = last >= first
+    at = np.where(full, np.cumsum(full) - 1, -1)
+    return _ranges(n, first[full], last[full]), at

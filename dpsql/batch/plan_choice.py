@@ -1,0 +1,52 @@
+"""Which plan a group is answered by: the best known, or the one that is named.
+
+A name is that of a fixed strategy of `strategies.all_strategies`, or that of another kind of plan in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from dpsql.batch import dawa, privtree
+from dpsql.batch.group import Group, Plan
+from dpsql.batch.measured import Measured, check_room, chosen
+from dpsql.errors import OptionError
+from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict, attempted
+from dpsql.strategies.strategy import Refusal
+from dpsql.types import Span
+
+Maker: TypeAlias = Callable[[Group], Plan | Refusal]
+
+KINDS: dict[str, Maker] = {dawa.NAME: dawa.plan, privtree.NAME: privtree.plan}
+"""Plans that are no fixed strategies, by name; they take either account."""
+
+NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
+
+
+def planned(group: Group, name: str, span: Span | None) -> Plan:
+    """The plan of a group. Raises what is wrong with it, located at the place of the option."""
+    if name in KINDS:
+        made = KINDS[name](group)
+        if isinstance(made, Refusal):
+            raise _refused(name, made.because, span)
+        return made
+    plans = LAPLACE if group.pure else GAUSSIAN
+    if name == "auto":
+        strategy, verdicts = chosen(group, None, plans)
+        return Measured(group=group, strategy=strategy, verdicts=verdicts)
+    found = attempted(partial(plans[name], group.smaller.workload, None), partial(check_room, group.smaller))
+    if isinstance(found, Refusal):
+        raise _refused(name, found.because, span)
+    return Measured(group=group, strategy=found, verdicts=(Verdict(name=name, strategy=found, because=""),))
+
+
+def takes(name: str, *, pure: bool) -> bool:
+    """Whether a plan of this name measures for a pure epsilon, or for rho."""
+    return name == "auto" or name in KINDS or name in (LAPLACE if pure else GAUSSIAN)
+
+
+def _refused(name: str, because: str, span: Span | None) -> OptionError:
+    return OptionError(f"the strategy {name!r} does not take this workload: {because}", code="strategy", subject="strategy",
+                       span=span, try_="strategy = 'auto'")

@@ -1,0 +1,243 @@
+"""How a workload will be measured: what statements ask of one view becomes one matrix, with one plan and one share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.allotment import purses
+from dpsql.accounting.cost import Cost
+from dpsql.batch.column_factors import frame_sizes
+from dpsql.batch.compiling import Asked, group_of
+from dpsql.batch.consistency import made_consistent
+from dpsql.batch.group import Group, Plan, Told
+from dpsql.batch.linear_queries import Linear, Recipe
+from dpsql.batch.plan_choice import planned, takes
+from dpsql.errors import OptionError, Unsupported
+from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Request
+from dpsql.plan.cells import Cells
+from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.question import Over, Question
+from dpsql.planning.groups import cells_over, kept_keys
+from dpsql.planning.options import Options
+from dpsql.sql.binding.domains import Scratch
+from dpsql.types import Span
+from dpsql.workload.factors import Array
+
+MOST_ANSWERS = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a sum is found: in which group, and for each cell of the statement the number of its query there; -1 where no row can
+    be in the cell, so that the sum is 0, and -2 where there is nothing to add up."""
+
+    group: int
+    queries: NDArray[np.int64]
+
+    def estimate(self, told: Told, at: int) -> Estimate:
+        """The sum in every cell, NaN where there is none, from what is told of its group; `at` numbers the statement's sums."""
+        values, variances = (np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
+                             for numbers in (told.values, told.variances))
+        error = Error(kind=told.kind, scale=1.0, together=self.group)
+        return Estimate(values=values, slopes={(at, self.group): (error, np.sqrt(np.maximum(variances, 0)))})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The cells and aggregates of every statement, and what was learned on the way."""
+
+    statements: list[tuple[Cells, dict[str, Estimate]]]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Statements as workloads, and where each of their aggregates is found.
+
+    purse     what all of it spends
+    strategy  the name of the plan, with the place where it is asked for
+    consistency  what is done with the numbers afterwards, see `batch.consistency`
+    """
+
+    asked: tuple[Linear, ...]
+    groups: tuple[Group, ...]
+    places: tuple[tuple[Place, ...], ...]
+    purse: Cost
+    strategy: str = "auto"
+    span: Span | None = None
+    consistency: str = "none"
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """One for each group."""
+        return tuple(planned(group, self.strategy, self.span) for group in self.groups)
+
+    def price(self, group: int) -> Cost:
+        """An equal share for every group."""
+        return self.purse.part(Fraction(1, len(self.groups)))
+
+    @property
+    def shares(self) -> Iterator[tuple[Group, Plan, Cost]]:
+        """Every group, its plan and what that spends."""
+        return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
+
+    def paid(self, purse: Cost) -> Batch:
+        """The same, planned for another purse."""
+        groups = tuple(replace(group, pure=purse.epsilon is not None) for group in self.groups)
+        return replace(self, purse=purse, groups=groups)
+
+    def steps(self) -> Generator[Request, Any, Found]:
+        """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
+        told = []
+        for group, plan, price in self.shares:
+            told.append(made_consistent(group, (yield from plan.steps(price)), self.consistency))
+        return Found(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told), strict=True)),
+                     notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
+
+    @property
+    def mean_variance(self) -> float:
+        """Of all numbers, each against the largest that one entity adds to it; 0 where it depends on the data."""
+        found = [variances / group.unit**2 / group.moved**2 for group, plan, price in self.shares
+                 if (variances := plan.variances(price)) is not None]
+        return float(np.mean(np.concatenate(found))) if found else 0.0
+
+    def expected(self) -> list[dict[str, Array]]:
+        """The standard errors of every statement's aggregates over its cells, before anything is spent; NaN where they depend on
+        the data."""
+        told = []
+        for group, plan, price in self.shares:
+            empty, variances = np.zeros(group.workload.rows), plan.variances(price)
+            told.append(Told(values=empty, variances=empty + math.nan if variances is None else variances))
+        return [{name: estimate.deviations for name, estimate in found.items()} for found in self._aggregates(told)]
+
+    def _aggregates(self, told: Sequence[Told]) -> list[dict[str, Estimate]]:
+        """The aggregates of every statement by their names, from what is told of the groups."""
+        found = []
+        for one, places in zip(self.asked, self.places, strict=True):
+            sums = [place.estimate(told[place.group], at).scaled(part.times)
+                    for at, (part, place) in enumerate(zip(one.sums, places, strict=True))]
+            found.append({recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes})
+        return found
+
+
+def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Estimate:
+    """An aggregate from its sums, over the cells of a statement."""
+    found = sums[recipe.sums[0]]
+    if len(recipe.sums) > 1:
+        rows = sums[recipe.sums[1]]
+        found = (found / rows).where(rows.values > 0)
+        found = found.within(recipe.among.low, recipe.among.high) if recipe.among is not None else found
+    over = recipe.call.over
+    return found.scaled(1 / counted(question, over)) if over is not None and over.mean else found
+
+
+def counted(question: Question, over: Over) -> Array:
+    """Over how many groups an aggregate over groups adds up, for each cell."""
+    _check_count(math.prod(len(key.values) for key in question.keys))
+    each, others = np.ones(1), 1.0
+    for key in question.keys:
+        values = key.values
+        if key.column == over.order:
+            each = np.multiply.outer(each, frame_sizes(values, over))
+        else:
+            others *= 1 if key.column in over.within else len(values)
+            each = np.multiply.outer(each, np.ones(len(values)))
+    return np.maximum(each.reshape(-1) * others, 1)
+
+
+def cells_of(question: Question) -> Cells:
+    """The groups of a statement: all combinations of declared values, for each grouping set. Raises Unsupported for too many."""
+    _check_count(cells_count(question))
+    return cells_over([key.values for key in question.keys], question)
+
+
+def identity_of(statements: Sequence[Linear]) -> tuple[object, ...]:
+    """What tells statements from others: what is asked of which sources, each of which is told once."""
+    sources, places = different([one.source for one in statements])
+    asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
+              one.question.having, one.question.ordering, one.question.limit, one.question.offset, one.question.distinct,
+              one.question.sets, one.question.levels) for place, one in zip(places, statements, strict=True)]
+    return sources, asked
+
+
+def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
+    """The different ones of some sources, and for each which one it is."""
+    found: list[Node] = []
+    places = []
+    for source in sources:
+        if source not in found:
+            found.append(source)
+        places.append(found.index(source))
+    return found, places
+
+
+def notes_of(made: Batch) -> tuple[str, ...]:
+    """How the workloads are measured, for people."""
+    return tuple(plan.note for plan in made.plans)
+
+
+# -- from statements to groups
+
+
+def check_fitting(options: Options) -> None:
+    """Raise OptionError for an option that says how a statement is answered by itself."""
+    given = {"mechanism": bool(options.mechanisms), "bound": options.bound not in ("auto", "rows"),
+             "clip": options.clip is not None,
+             "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise OptionError(f"a workload takes no {name}", code="workload", subject=name, span=options.span.get(name),
+                          try_="strategy = 'auto' and max_rows, or the statement by itself")
+
+
+def least(asked: Sequence[Linear], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
+    """The batch in the account, a pure epsilon or rho, that promises the smaller errors. Raises what is wrong, located."""
+    price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
+    assert price is not None
+    fitting = [replace(held, delta=Fraction(0)) for held in purses(price) if takes(strategy, pure=held.epsilon is not None)]
+    if not fitting:
+        other = "a pure epsilon, and this price is in rho" if price.rho is not None else "rho, and this price is a pure epsilon"
+        raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
+                          try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
+    first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=options.consistency)
+    best = min([first, *map(first.paid, fitting[1:])], key=lambda one: one.mean_variance)
+    for _, plan, share in best.shares:
+        plan.check(share)
+    return best
+
+
+def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
+    """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
+    _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
+    if not any(one.sums and cells_count(one.question) for one in asked):
+        raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
+    kinds: dict[object, list[Asked]] = {}  # sums of one expression over one source
+    _, places_of = different([one.source for one in asked])
+    for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):
+        for at, part in enumerate(one.sums):
+            kinds.setdefault((part.summand, part.expr, source), []).append(Asked(statement=one, number=number, at=at))
+    made = [group_of(members, public, scratch, pure=purse_.epsilon is not None) for members in kinds.values()]
+    places = {(member.number, member.at): Place(group=i, queries=queries) for i, (members, (_, found)) in enumerate(
+        zip(kinds.values(), made, strict=True)) for member, queries in zip(members, found, strict=True)}
+    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), purse=purse_, places=tuple(
+        tuple(places[number, at] for at in range(len(one.sums))) for number, one in enumerate(asked)))
+
+
+def _check_count(answers: int) -> None:
+    if answers > MOST_ANSWERS:
+        raise Unsupported(f"these are {answers} numbers together, more than {MOST_ANSWERS}", code="too-large",
+                          try_="fewer keys or grouping sets, coarser keys, or several workloads")
+
+
+def cells_count(question: Question) -> int:
+    """How many groups a statement has."""
+    sizes = [len(key.values) for key in question.keys]
+    return sum(math.prod(sizes[i] for i in kept) for kept in kept_keys(question))

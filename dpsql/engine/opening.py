@@ -1,0 +1,274 @@
+"""From a policy and a database to a session: the one place where files are found and opened."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import getpass
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from dpsql.backends.all_backends import is_file, open_place
+from dpsql.backends.duckdb import FILES, open_files
+from dpsql.backends.reader import Reader
+from dpsql.backends.scratch import DuckScratch
+from dpsql.backends.upload_folders import Uploads
+from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
+from dpsql.catalog.names import LONGEST, fault_of, normal
+from dpsql.catalog.policy import locate, read_policy, suggest
+from dpsql.catalog.price import Price, exact, price, short
+from dpsql.catalog.schema import fit
+from dpsql.engine.registry import Served, marks, note, others
+from dpsql.engine.session import Session
+from dpsql.errors import IntegrityError, OperationalError, OptionError
+from dpsql.kernel.ledger import Account, Failure, Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.plan.expr.printing import quote
+from dpsql.solvers.usual import USUAL
+
+USUAL_POLICY = "dpsql.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a person chooses when they connect; None stands for the policy's or the usual choice."""
+
+    budget: str | None = None
+    analyst: str | None = None
+    epsilon: object = None
+    delta: object = None
+    rho: object = None
+    confidence: object = 0.95
+
+    @property
+    def price(self) -> Price | None:
+        return price(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+    @property
+    def exact_confidence(self) -> Fraction:
+        return exact(self.confidence, "confidence", least=Fraction(1, 2), most=1 - Fraction(1, 10**9))
+
+
+def file_named(name: object) -> Path:
+    """The path that somebody gave. Raises OperationalError where no file can have that name."""
+    if not isinstance(name, str | Path):
+        raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
+                               try_="the path of a file")
+    fault = "" if str(name) else "the name of a file is empty"
+    try:
+        os.lstat(str(name))
+    except ValueError:
+        fault = "the name of a file holds no NUL"
+    except OSError as told:
+        if told.errno == errno.ENAMETOOLONG:
+            fault = "the name of a file is not so long"
+    if fault:
+        raise OperationalError(fault, code="file", subject=str(name)[:40], try_="the path of a file")
+    return Path(str(name))
+
+
+def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
+    """The policy file: the one that is named, or dpsql.toml beside the database or here."""
+    if policy is not None:
+        return file_named(policy)
+    beside = [file_named(database).parent / USUAL_POLICY] if database is not None else []
+    places = [*beside, Path(USUAL_POLICY)]
+    return next((place for place in places if place.is_file()), places[0])
+
+
+def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None]:
+    """The ledger and, if the policy moves it, its anchor: named, or beside the policy under its name."""
+    folder = Path(policy.path).parent
+    usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
+    path = file_named(ledger if ledger is not None else usual)
+    if not path.name:
+        raise OperationalError(f"{path} names no file", code="file", subject=str(path), try_="the path of a ledger")
+    return path, file_named(folder / policy.anchor) if policy.anchor else None
+
+
+def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: Terms) -> Session:
+    """Open everything. Raises PolicyError, OptionError, OperationalError, LedgerError; no statement was served then."""
+    first, confidence = terms.price, terms.exact_confidence
+    declared = read_policy(find_policy(database, policy))
+    budget = choose_budget(declared, terms.budget)
+    analyst = analyst_of(terms.analyst, budget)
+    book = Ledger(*find_ledger(declared, ledger))
+    reader = open_reader(declared, database)
+    catalog = fitted(declared, budget.name, reader)
+    notes, fresh = noticed(declared, database, book, budget.name)
+    for text in notes if fresh else ():
+        warnings.warn(text, UserWarning, stacklevel=4)
+    return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
+                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL),
+                   scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
+                   policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+
+
+def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
+    """The folders of uploads that the policy allows, and its own files, which are none."""
+    folder = Path(policy.path).parent
+    named = [table.source for table in policy.tables.values()] + [policy.database, policy.ledger, policy.anchor]
+    own = [file_named(folder / name) for name in named if name is not None]
+    own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
+    return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
+                   closed=tuple(file.resolve() for file in own))
+
+
+def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+              ledger: str | Path | None = None) -> list[Failure]:
+    """The statements of a budget that failed after their charge, of all analysts, oldest first: for the owner."""
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        return book.failures(chosen.name)
+
+
+def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+           ledger: str | Path | None = None) -> int:
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
+
+    Returns how many they were. What they cost stays charged.
+    """
+    chosen, book = _books(database, policy, budget, ledger)
+    with contextlib.closing(book):
+        known = {failure.account.analyst for failure in book.failures(chosen.name)}
+        name = normal(analyst) if isinstance(analyst, str) else ""
+        if name not in known:  # one who is known may be of a time with other names
+            name = analyst_of("" if analyst is None else analyst, chosen)
+        return book.reopen(Account(budget=chosen.name, analyst=name))
+
+
+def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
+    """Where the data of a policy were served under another ledger or budget, and whether this is seen for the first time."""
+    gone = [name for name in book.budgets if name not in declared.budgets]
+    notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
+             "in its budgets, so name a budget as it was named if it is the same"] if gone else []
+    now = Served(data=marks(_private_files(declared, database)), entity=declared.budgets[budget].entity, budget=budget,
+                 ledger=book.identity, place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
+    for old in others(now):
+        if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
+            notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
+                         "is not counted here, and both together protect less than either promises")
+    return notes, note(now)
+
+
+def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
+    folder = Path(policy.path).parent
+    named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
+    return [*([named] if named is not None else []),
+            *(folder / table.source for table in policy.tables.values() if table.source is not None and not table.public)]
+
+
+def allowed_together(policy: Policy) -> list[str]:
+    """What budgets over the same entity allow together, as each is kept by itself."""
+    found = []
+    for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
+        same = [budget for budget in policy.budgets.values() if budget.entity == entity]
+        if len(same) > 1:
+            epsilon = sum((budget.total.epsilon for budget in same if budget.total.epsilon is not None), Fraction(0))
+            rho = sum((budget.total.rho for budget in same if budget.total.rho is not None), Fraction(0))
+            delta = sum((budget.total.delta for budget in same), Fraction(0))
+            parts = [f"{sign} = {short(amount)}" for sign, amount in (("ε", epsilon), ("ρ", rho)) if amount]
+            names = ", ".join(budget.name for budget in same)
+            found.append(f"each {entity} is protected by {len(same)} budgets ({names}), which together allow "
+                         f"{' and '.join(parts)}{f', δ = {float(delta):g}' if delta else ''}")
+    return found
+
+
+def _books(database: str | Path | None, policy: str | Path | None, budget: str | None,
+           ledger: str | Path | None) -> tuple[Budget, Ledger]:
+    declared = read_policy(find_policy(database, policy))
+    return choose_budget(declared, budget), Ledger(*find_ledger(declared, ledger))
+
+
+def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
+    """The catalog of a budget. The values of public columns are read; no private row is."""
+
+    def values(table: str, column: str) -> list[Scalar | None]:
+        return [row[0] for row in reader.rows(f"SELECT DISTINCT {quote(column)} FROM {quote(table)}")]
+
+    return fit(policy, budget, reader.schema(), values)
+
+
+def choose_budget(policy: Policy, name: str | None) -> Budget:
+    """The budget of this name, or the only one there is."""
+    if name is None and len(policy.budgets) == 1:
+        return next(iter(policy.budgets.values()))
+    if not isinstance(name, str) or name not in policy.budgets:
+        known = ", ".join(policy.budgets)
+        other = "the policy has several budgets" if name is None else "the name of a budget is a text"
+        reason = f"there is no budget {name}" if isinstance(name, str) else other
+        raise OptionError(reason, code="unknown-budget", subject="budget", try_=f"one of {known}")
+    return policy.budgets[name]
+
+
+def analyst_of(name: object, budget: Budget) -> str:
+    """Whose statements these are, in the normal form. Raises OptionError for what is no name, or none that the policy lists."""
+    given = _user() if name is None else name
+    found = normal(given) if isinstance(given, str) and len(given) <= 10 * LONGEST else None
+    wrong = fault_of(found) if found is not None else "is no short text"
+    if found is None or wrong is not None:
+        raise OptionError(f"the name of the analyst {wrong}", code="analyst", subject="analyst",
+                          try_='analyst = "ada": letters of one script, digits and . _ @ -')
+    if budget.listed is not None and found not in budget.listed:
+        raise OptionError(f"the policy does not list {found} among the analysts of the budget {budget.name}", code="analyst",
+                          subject="analyst", try_=suggest(found, budget.listed))
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "analyst"
+
+
+def open_reader(policy: Policy, database: str | Path | None) -> Reader:
+    """The database: of a back end, as a rule a DuckDB file, or CSV and Parquet files loaded into memory."""
+    folder = Path(policy.path).parent
+    named = database
+    sources = {name: file_named(folder / table.source) for name, table in policy.tables.items() if table.source is not None}
+    if database is None and policy.database is not None and not sources:
+        database = folder / policy.database if is_file(policy.database) else policy.database
+    if database is not None and is_file(str(database)):
+        database = file_named(database)
+    keys: Mapping[str, tuple[str, ...]] = {name: table.key for name, table in policy.tables.items()}
+    if database is not None and Path(database).suffix.lower() in FILES:
+        sources[_table_of(policy, Path(database))] = Path(database)
+    elif database is not None:
+        with _told_by(policy, ("database",) if named is None else ()):
+            return open_place(str(database))
+    if not sources:
+        raise OperationalError("no database is named", code="no-database",
+                               try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
+    missing = [name for name in policy.tables if name not in sources]
+    if missing:
+        raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
+                               try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
+    with _told_by(policy, ("tables",)):
+        return open_files(sources, keys, types={name: declared for name, table in policy.tables.items() if (
+            declared := {column: kind.type for column, kind in table.columns.items() if kind.type is not None})})
+
+
+@contextlib.contextmanager
+def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
+    """Faults of files are located where the policy names the file, or the key that its rows share."""
+    try:
+        yield
+    except (OperationalError, IntegrityError) as fault:
+        place = (*path, fault.subject, "key" if isinstance(fault, IntegrityError) else "source") if fault.subject else path
+        fault.span = locate(policy.text, place) if place else None
+        raise fault.located(policy.text, policy.path) if fault.span is not None else fault from None
+
+
+def _table_of(policy: Policy, file: Path) -> str:
+    """The table that a file given by its path holds: the one of its name, or the only one without a source."""
+    named = next((name for name in policy.tables if name.lower() == file.stem.lower()), None)
+    without = [name for name, table in policy.tables.items() if table.source is None]
+    if named is None and len(without) != 1:
+        raise OperationalError(f"the policy does not say which table {file.name} holds", code="no-database",
+                               try_=f'source = "{file.name}" in [tables.<name>]')
+    return named if named is not None else without[0]

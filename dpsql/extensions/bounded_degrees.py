@@ -1,0 +1,267 @@
+"""How many entities have how many rows, where no entity may have more than `most`: two ways to bring a graph within the limit.
+
+Rows are arcs from one entity to another, and the degree of an entity is the number of arcs from it. `mutual` rows count for
+both of their entities: row {a, b} is the arcs a -> b and b -> a. Arcs have multiplicities, and may lead back to where they come
+from (a mutual loop is two arcs). Both ways give every entity its own degree where no entity has more than `most` arcs from it,
+nor to it; and what both tell is
+
+    counts[i] = the number of entities of degree i, 1 <= i <= most.
+
+Sensitivity. Let entity e come into a graph with arcs from it and to it; let d be the degrees without it and d' those with it,
+of which d'_e are of e. For both ways it is proved below that the sum of |d'_v - d_v| over all v but e is at most
+
+    d'_e for mutual rows, d'_e + most for others.                                                                         (*)
+
+Let n be any number, c_i = n - (number of entities with a degree > i) for 0 <= i <= most, so that c_most = n, and let n grow by
+one when e comes. Then e adds one to each of c_(d'_e), ..., c_most, which are most + 1 - d'_e of them; and a degree that moves
+by one moves one c_i by one. So c moves by at most most + 1 for mutual rows, 2 most + 1 for others, in the l1 norm
+(`plan.operators.arcs.moves`). Nobody need know n: counts[i] = c_i - c_(i-1). (Told for itself, `counts` moves by 2 most + 1 for
+mutual rows: the degree of e, and two cells for each of d'_e degrees.) Entities of degree 0 are not told of, whether they have
+no rows or lost them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers, heard
+from dpsql.extensions.linear_program import Network, Truths
+from dpsql.extensions.owned import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Arcs:
+    """Arcs by the numbers 0 .. entities - 1 of their ends, with multiplicities >= 1, in the order of the edges."""
+
+    tails: Integers
+    heads: Integers
+    sizes: Integers
+    entities: int
+    mutual: bool
+
+
+def counted(degrees: Integers, most: int) -> Integers:
+    """The number of entities of degree 1, ..., most."""
+    return np.bincount(degrees, minlength=most + 1)[1:]
+
+
+# -- edges that are added while there is room
+
+
+def projected(arcs: Arcs, most: int) -> Integers:
+    """The degrees when arcs are added one after another, each where both of its ends have room.
+
+    A mutual row has room where both entities have less than `most`, a loop where its own has less than `most` - 1. Otherwise an
+    arc a -> b has room where less than `most` arcs from a and less than `most` arcs to b were added. The order is a function of
+    each row alone, so that rows which are in both graphs come in the same order.
+
+    Proof of (*). The rows of e that are not added change nothing, so leave them out. Put those that are added, k of them, into
+    the graph one by one, in their order; a run of the algorithm has the same past up to the row that is put in, so each is
+    added when it is put in. Compare the runs with and without such a row: from there on the added degrees of the two runs (for
+    arcs, the added numbers from and to every entity) are equal everywhere but at e, and but for one number, which differs by
+    one: at the row itself, that of its other end. By induction over the rows that follow: a row away from the number that
+    differs is treated alike. Let a row touch it, at x and x + 1. If both runs treat it alike, nothing changes. If not, it is
+    added where the number is x and not where it is x + 1, so x + 1 = most, x becomes most, and it is the other end of the row
+    that differs by one. A mutual loop that is treated in two ways makes x = most - 2 to most, beside most - 1: still one. So
+    every row of e moves one number by one at the end, or none. A loop of e touches nobody else.
+    Mutual rows: d'_e counts every row of e once, loops twice, so k without loops is at most d'_e. Others: at most d'_e rows from
+    e and `most` to it are added, and each moves one number, of arcs from an entity or to one.
+
+    Source: edge addition, Day, Li and Lyu, Publishing graph degree distribution with node differential privacy, SIGMOD 2016.
+    """
+    out = [0] * arcs.entities
+    into = out if arcs.mutual else [0] * arcs.entities
+    for tail, head, size in zip(arcs.tails.tolist(), arcs.heads.tolist(), arcs.sizes.tolist(), strict=True):
+        if arcs.mutual and tail == head:
+            out[tail] += 2 * min(size, (most - out[tail]) // 2)
+            continue
+        added = min(size, most - out[tail], most - into[head])
+        if added > 0:
+            out[tail] += added
+            into[head] += added
+    return counted(np.array(out, dtype=np.int64), most)
+
+
+# -- the fairest of the largest flows
+
+
+def extended(arcs: Arcs, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
+    """The degrees of the fairest flow: of all ways to keep arcs so that at most `most` are kept from and to every entity.
+
+    Take every entity v twice, left and right; an arc a -> b of size m leads from a_left to b_right with capacity m; a source
+    feeds each left and a sink drains each right with capacity `most`. Of the integer flows x, with out_v from v_left and in_v
+    to v_right, take one that is best for the sum of phi_v(out_v) + phi_v(in_v), with steps
+    phi_v(i + 1) - phi_v(i) = most - i + tiny_(v,i), where sums of differences of the tiny numbers are smaller than one and no two
+    of these are equal. Its degrees are out_v.
+
+    Proof of (*). Let x be best without e and x' with it. x' - x, with source and sink as one point g, is a circulation; it is a
+    sum of simple cycles of one unit, each along signs of x' - x, so that each can be added to x or taken off x' (where it does
+    not touch e). A cycle through g but not through e changes two of the numbers out, in by one each. Adding it to x gains A,
+    taking it off x' gains B. Where one of the two numbers moves by 2 or more in all, A + B >= 1 - tiny > 0, as phi is concave;
+    otherwise B = -A, and A is not 0: one gains and one loses a step, of different entities, or both gain, or both lose, at steps
+    of most - i > 0. So A > 0 or B > 0, which neither x nor x' allows. So every cycle that changes a number goes through e:
+    out'_e of them through e_left, in'_e through e_right. Those through e_left take one unit from some out_v, or bring one to
+    some in_v, or end at e_right; those through e_right bring one to some out_v or take one from some in_v. Altogether
+
+        sum over v but e of |out'_v - out_v| + |in'_v - in_v| <= out'_e + in'_e, which is at most d'_e + most.
+
+    Mutual rows: exchanging left and right makes another best flow; as two best flows differ by no cycle through g, for the
+    same reason, out = in. So out numbers grow by as much as in numbers do, by units that came through e_left: the sum of
+    |out'_v - out_v| is at most the number of cycles through e_left, d'_e.
+
+    Exact where no entity has more than `most` arcs from or to it: then all arcs can be kept, and every arc that can be kept is,
+    as phi rises.
+
+    Which entity has which degree depends on the tiny numbers, the sorted degrees do not: they are what `fairest` finds.
+
+    Source: the extension of degree lists by flows of strictly convex cost, Raskhodnikova and Smith, Lipschitz extensions for
+    node-private graph statistics and the generalized exponential mechanism, FOCS 2016.
+    """
+    tails, heads, sizes = arcs.tails, arcs.heads, arcs.sizes
+    if arcs.mutual:
+        tails, heads, sizes = np.concatenate((tails, heads)), np.concatenate((heads, tails)), np.concatenate((sizes, sizes))
+    pairs, place = np.unique(tails * arcs.entities + heads, return_inverse=True)
+    sizes = np.minimum(np.bincount(place, weights=np.minimum(sizes, most), minlength=len(pairs)), most).astype(np.int64)
+    lefts, tails = np.unique(pairs // arcs.entities, return_inverse=True)
+    rights, heads = np.unique(pairs % arcs.entities, return_inverse=True)
+    none, full = np.zeros(len(lefts), dtype=np.int64), np.full(len(rights), most, dtype=np.int64)
+    return counted(fairest(Network(tails, heads, sizes, none, full), most, solvers), most)
+
+
+def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
+    """The sorted degrees of a best flow, each at most `most`: a largest flow whose degrees are as even as can be.
+
+    Let F(k) be the largest flow when no left point may have more than k.
+
+    (1) *For a best flow, sum over p of min(d_p, k) = F(k) for every k.* Let h be a flow with degrees at most k and more than the
+    sum of min(d_p, k). The difference of h and the best flow is a sum of cycles as above. Let a cycle bring one to p,
+    d_p < k. It does not bring one to a right point, or the best flow could be better. So it takes one from some p', and
+    d_p' <= d_p + 1 <= k, or the best flow would be fairer by it (of two equal ones the tiny numbers decide, and (1) is about the
+    multiset). So what h has more at some points it has less at points where min(d_p', k) counts every unit: no more in all.
+
+    So the multiset of the degrees is that of any flow for which (1) holds for all k.
+
+    (2) *Halves.* Take a largest flow for limit k, and let L be the left points and R the right points that can still be reached
+    from the source. Right points of R are full; arcs from L out of R are full; arcs from other left points into R are empty, and
+    those points have k. A best flow can be had so too: points of L have at most k, and full arcs out of R, and the others k
+    and more, and nothing in R. So the two sides are problems of their own: L with the arcs into R; and the others with arcs to
+    the others, of which the full arcs from L have taken their part. The next limits are halves of what is open.
+    """
+    found, work = np.zeros(len(whole.given), dtype=np.int64), [(whole, np.arange(len(whole.given)), 0, most)]
+    while work:
+        part, points, low, high = work.pop()
+        if low == high or not len(points):
+            found[points] = low
+            continue
+        limit = high if high == low + 1 else (low + high) // 2
+        kept = _largest(part, limit, solvers)
+        if high == low + 1:  # each point has one of the two
+            up = int(part.given.sum() + kept.sum()) - low * len(points)
+            found[points[:up]], found[points[up:]] = high, low
+            continue
+        left, right = _reached(part, kept, limit, solvers)
+        for side, bottom, top in ((True, low, limit), (False, limit, high)):
+            mine, theirs = left == side, right == side
+            inside = mine[part.tails] & theirs[part.heads]
+            crossing = left[part.tails] & ~right[part.heads]
+            given, room = part.given.copy(), part.room.copy()
+            if side:
+                np.add.at(given, part.tails[crossing], part.sizes[crossing])
+            else:
+                np.subtract.at(room, part.heads[crossing], part.sizes[crossing])
+            number = np.cumsum(mine) - 1, np.cumsum(theirs) - 1
+            work.append((Network(number[0][part.tails[inside]], number[1][part.heads[inside]], part.sizes[inside], given[mine],
+                               room[theirs]), points[mine], bottom, top))
+    return found
+
+
+def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Integers:
+    """A largest flow for this limit of left points, arc by arc.
+
+    It begins with what a solver finds, or with nothing where that is not a flow, and is made larger along paths of the residual
+    graph as long as there is one: so it is largest whatever a solver says.
+    """
+    kept = heard(lambda found: _flow(part, limit, found), solvers.flows, part, limit)
+    if kept is None:
+        kept = np.zeros(len(part.tails), dtype=np.int64)
+    while path := _path(part, kept, limit, solvers):
+        for arc, forward in path:
+            kept[arc] += 1 if forward else -1
+    return kept
+
+
+def _flow(part: Network, limit: int, given: object) -> Integers:
+    """What a solver gave, once it is seen to be a flow: each arc within its size, and each point within its limit."""
+    kept = np.array(given)
+    if kept.dtype != np.int64 or kept.shape != part.sizes.shape or ((kept < 0) | (kept > part.sizes)).any():
+        raise ValueError("this is no flow")
+    spare, room = _spare(part, kept, limit)
+    if (spare < np.minimum(0, limit - part.given)).any() or (room < 0).any():
+        raise ValueError("this flow is more than a point may have")
+    return kept
+
+
+def _spare(part: Network, kept: Integers, limit: int) -> tuple[Integers, Integers]:
+    """What each left point may still send, and each right point take."""
+    spare, room = limit - part.given, part.room.copy()
+    np.subtract.at(spare, part.tails, kept)
+    np.subtract.at(room, part.heads, kept)
+    return spare, room
+
+
+def _path(part: Network, kept: Integers, limit: int, solvers: Solvers) -> list[tuple[int, bool]]:
+    """Arcs along which one more unit can be sent, and whether forwards; none where the flow is largest."""
+    spare, room = _spare(part, kept, limit)
+    if not (room[_reached(part, kept, limit, solvers)[1]] > 0).any():
+        return []
+    after: dict[int, list[tuple[int, int, bool]]] = {}
+    lefts, tails, heads = len(spare), part.tails.tolist(), (len(spare) + part.heads).tolist()
+    for arc, (tail, head) in enumerate(zip(tails, heads, strict=True)):
+        if kept[arc] < part.sizes[arc]:
+            after.setdefault(tail, []).append((head, arc, True))
+        if kept[arc] > 0:
+            after.setdefault(head, []).append((tail, arc, False))
+    found: dict[int, tuple[int, int, bool] | None] = dict.fromkeys(np.flatnonzero(spare > 0).tolist())
+    for point in (queue := list(found)):
+        if point >= lefts and room[point - lefts] > 0:
+            path, step = [], found[point]
+            while step is not None:
+                path.append(step[1:])
+                step = found[step[0]]
+            return path
+        for there, arc, forward in after.get(point, []):
+            if there not in found:
+                found[there] = point, arc, forward
+                queue.append(there)
+    return []
+
+
+def _reached(part: Network, kept: Integers, limit: int, solvers: Solvers) -> tuple[Truths, Truths]:
+    """The left and right points that can be reached from the source when so much of each arc is used.
+
+    What a solver finds is checked: no open arc may lead out of it, and, as the flow is largest, every right point in it be full.
+    That makes a smallest cut of it, which is all that is used of it. Otherwise it is found here.
+    """
+    open_, begun = kept < part.sizes, kept > 0
+    spare, room = _spare(part, kept, limit)
+
+    def cut(given: tuple[object, object]) -> tuple[Truths, Truths]:
+        left, right = (np.array(side) for side in given)
+        if left.dtype != np.bool_ or right.dtype != np.bool_ or (left.shape, right.shape) != (spare.shape, room.shape):
+            raise ValueError("these are no points")
+        out = (open_ & left[part.tails] & ~right[part.heads]) | (begun & right[part.heads] & ~left[part.tails])
+        if out.any() or not left[spare > 0].all() or (room[right] > 0).any():
+            raise ValueError("this is no cut")
+        return left, right
+
+    if found := heard(cut, solvers.cuts, part, open_, begun, spare > 0):
+        return found
+    left, right = spare > 0, np.zeros(len(room), dtype=bool)
+    while True:
+        before = int(left.sum() + right.sum())
+        right[part.heads[open_ & left[part.tails]]] = True
+        left[part.tails[begun & right[part.heads]]] = True
+        if int(left.sum() + right.sum()) == before:
+            return left, right

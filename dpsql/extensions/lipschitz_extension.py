@@ -1,0 +1,109 @@
+"""V(level): the sum of weights that is left when no entity may have more than `level`; worked out only as far as needed.
+
+For rows r with weights w_r >= 0 that name sets of entities,
+
+    V(level) = max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over the rows that name e <= level }.
+
+Sensitivity. Let removing e delete exactly the rows that name it (so no row appears or changes: the query is deletion-monotone),
+each row listing an owner once. Setting x_r = 0 on the rows of e in a best solution loses at most `level`, and what is left is
+feasible without e: V falls by at most `level`. A solution without e stays feasible with it: V does not rise. So V moves by at
+most `level`, in one direction, whatever the rows are. It needs w >= 0: with a weight below zero the zero that replaces x_r is
+not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013; for joins, Dong,
+Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022.
+
+What is released is a whole number F of units of 1 / UNIT with
+
+    floor(UNIT V) <= F <= UNIT V + slack,                                                                                (*)
+
+where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.owner_sets`). So F moves by at most `pull` =
+UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer, floor(UNIT V) <=
+floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level + slack, and
+F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for its own
+rows, however they come about: which solver was near enough, whether one is missing, crashed or lied, does not enter. It needs
+only that noise which is added to F, or has a part in what becomes of F, does not: or it would not be a shift by a
+number. `linear` sees the rows and the level, and nothing else: no noise, no other level, no clock, nor how F will be used.
+With the same solvers at hand F is a function of the sets and the level alone, as rows are in canonical order, solvers run on one
+thread, without random choices, and the choice of solvers is by size.
+
+What is told of F before it is worked out are bounds: `low` <= F <= `high` always, from closed forms and from the prices of
+other levels, whichever were worked out; a level is worked out to the end or not at all. Where the bounds meet without that, F
+is that number; and where the closed forms of a level are within the slack, F is the upper one, whatever comes later. Where a
+bound D of (*) stands above an upper bound that the level's own rows give in closed form, F is lowered to that: the smaller of
+the two is an upper bound too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsql.extensions import bounds
+from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.extensions.certified import Certified
+from dpsql.extensions.merging import Reduced, reduced
+from dpsql.extensions.owned import Owned, loads
+from dpsql.extensions.solver_ladder import linear
+from dpsql.extensions.words import total
+from dpsql.plan.operators.owner_sets import UNIT, slack
+
+
+class Extension:
+    """F at each of several levels, between bounds that `refine` narrows until they meet: low[j] <= F(levels[j]) <= high[j]."""
+
+    def __init__(self, rows: Owned, levels: Sequence[int], owners: int, solvers: Solvers = NO_SOLVERS) -> None:
+        """`owners` is the public number of owner columns, which decides the slack."""
+        self._rows, self.levels, self._owners, self._solvers = rows, tuple(levels), owners, solvers
+        self._totals = loads(rows.owners, rows.weights, rows.entities)
+        self._reduced: dict[int, Reduced] = {}
+        ranked, groups = bounds.by_heaviest(rows.owners, rows.weights, self._totals)
+        sizes = bounds.by_size(rows.owners, rows.weights)
+        self.low, self.high = [], []
+        for level in self.levels:
+            self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
+            self.high.append(min(bounds.upper(sizes, total(np.minimum(ranked, level))), bounds.covered(groups, level)))
+            if self.high[-1] - self.low[-1] <= slack(level, owners):
+                self.low[-1] = self.high[-1]
+        self._ceiling = list(self.high)
+
+    def left(self, j: int) -> Reduced:
+        """What is left to solve of a level that was refined."""
+        return self._reduced[j]
+
+    def exact(self, j: int) -> bool:
+        return self.low[j] == self.high[j]
+
+    def value(self, j: int) -> int:
+        """F(levels[j])."""
+        while not self.exact(j):
+            self.refine(j)
+        return self.low[j]
+
+    def refine(self, j: int) -> None:
+        """Know more about one level: first what is left of it and its closed forms, then F."""
+        small = self._reduced.get(j)
+        if small is None:
+            self._reduced[j] = small = self._begun(j)
+            if not small.solved:
+                return
+        found = linear(self._rows, self.levels[j], small, slack(self.levels[j], self._owners), self._solvers)
+        self.low[j] = self.high[j] = max(found.least, min(found.units, self._ceiling[j]))
+        self._share(j, found)
+
+    def _begun(self, j: int) -> Reduced:
+        """What is left of a level. Weights above it are cut to it: V is the same, as x_r is at most the load of its owners."""
+        level, rows = self.levels[j], self._rows.capped(self.levels[j])
+        totals = self._totals if rows is self._rows else loads(rows.owners, rows.weights, rows.entities)
+        small = reduced(rows, totals, level)
+        room, whole = total(np.minimum(small.loads, small.capacities)), UNIT * small.fixed
+        self._ceiling[j] = min(self._ceiling[j], whole + bounds.upper(bounds.by_size(small.owners, small.weights), room))
+        kept = bounds.least_of(small.owners, bounds.shares(small.capacities, small.loads))
+        self.low[j] = max(self.low[j], whole + bounds.lower(small.weights, kept))
+        self.high[j] = max(self.low[j], min(self.high[j], self._ceiling[j]))
+        return small
+
+    def _share(self, j: int, found: Certified) -> None:
+        """The prices of level j bound every level."""
+        for i, level in enumerate(self.levels):
+            most = found.at_most(level, self.levels[j]) + slack(level, self._owners)
+            self.high[i] = max(self.low[i], min(self.high[i], most))

@@ -1,0 +1,201 @@
+"""Which of many questions in a row stand out: the sparse vector technique."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
+from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.noise.integer import check_scale
+from dpsql.noise.sparse_vector import first_small, small, sparse_cost
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.node import Stability
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summary import Summary
+from dpsql.types import Type
+
+SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
+MOST_WIDTHS = 20  # of the noise of one comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold(OfOnePlan):
+    """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
+
+    The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
+    q_0, q_1, ... in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits. Limits that
+    rise keep a noise' far below zero, which all rungs share, from sending the answer to the top.
+
+    Movement, for `noise.sparse_vector` with g_j = q_j - limits[j]: let u rows leave and w rows come with an entity, u + w <= r.
+    Then q_j moves to between q_j - u and q_j + w, for all j. So z moves by r at most, and the noise of the yes by r too: rows
+    may come and go at once, and it still is not doubled.
+    """
+
+    plan: Tally
+    limits: tuple[int, ...]
+    scale_limit: float
+    scale_query: float
+
+    def cost(self, certificate: Certificate) -> Cost:
+        rows = certificate.below.rows
+        if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
+            raise ValueError("a ladder counts rows that are limited, once")
+        if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
+                type(limit) is not int for limit in self.limits):
+            raise ValueError("the rungs of a ladder are whole numbers, and so are its limits")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        if rows == 0:
+            return FREE
+        return sparse_cost(rows, rows, self.scale_limit, self.scale_query)
+
+    def release(self, context: Context, certificate: Certificate) -> Rung:
+        """Climb until the noisy number of rows above a rung falls to the noisy limit; see `Threshold`."""
+        rungs = len(self.limits)
+        counts = [0] * (rungs + 1)
+        for key, count in context.reader.rows(context.sql(self.plan)):
+            if key is not None and 0 <= key <= rungs:
+                counts[key] += count
+        above = [sum(counts[rung + 1:]) - limit for rung, limit in enumerate(self.limits)]
+        stopped = first_small(above, self.scale_limit, self.scale_query, context.noise)
+        return Rung(rung=rungs if stopped is None else stopped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """The rung at which the ladder stopped."""
+
+    rung: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rising:
+    """A step of `Above`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
+
+    at: int
+    threshold: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Above(OfOnePlan):
+    """The first of several sums that reaches its threshold.
+
+    Asked in order is whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in 1 / SUM_GRAIN of
+    the most that an entity adds, rounded down; the first yes is told, and nothing after it is asked.
+
+    Movement, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down keeps
+    whole numbers apart). Where all sums move one way (an entity only takes rows with it, and no summand has negative values)
+    u + w is SUM_GRAIN too, else twice that.
+    """
+
+    plan: Tally
+    steps: tuple[Rising, ...]
+    scale_limit: float
+    scale_query: float
+
+    @property
+    def rising(self) -> bool:
+        """Whether a further row can only raise the sums."""
+        return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        added = {type(part) for part in self.plan.summands}
+        if certificate.below.rows is None or self.plan.keys or not added <= {Count, GridSum}:
+            raise ValueError("sums are compared with thresholds in one group, where rows are limited")
+        if not self.steps or any(type(step.at) is not int or not 0 <= step.at < len(self.plan.summands) for step in self.steps):
+            raise ValueError("a step is one of the sums")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        if certificate.below.rows == 0:
+            return FREE
+        ways = 1 if self.rising and certificate.below.owners else 2
+        return sparse_cost(SUM_GRAIN, ways * SUM_GRAIN, self.scale_limit, self.scale_query)
+
+    def release(self, context: Context, certificate: Certificate) -> Stopped:
+        """See `Above`; one scan reads all the sums."""
+        plan = self.plan
+        totals = dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
+        units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
+        gaps = [int(SUM_GRAIN * step.threshold // unit) - SUM_GRAIN * totals[step.at][0] // unit
+                for step, unit in zip(self.steps, units, strict=True)]
+        return Stopped(step=first_small(gaps, self.scale_limit, self.scale_query, context.noise))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The step that said yes; None where none did."""
+
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing:
+    """Which of some tests fail, until what may be spent on failures is spent; the rest stay untested.
+
+    Asked in order is whether slack_i + z <= noise_i + `limits[j]`, for noise_i whose scale is 2^j `scale_query`, the widest
+    first: the first yes is told, as a failure that costs 1 / 2^j of what one at the narrowest noise costs, of which `most` may
+    be spent. All noise is one-sided: whole numbers n >= 0 with probability proportional to exp(-n / scale). The slack is that
+    of `Slack` for each test by itself; `split` asks of the sides of a test one after the other.
+
+    Movement, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With `split`
+    each test is parted into what rows that come can only raise, and what they can only lower, and either kind has a z of its
+    own. When an entity comes, u is 0 and w is 1 for slacks that rise, and the other way round for those that fall; when one
+    leaves, the kinds change places: the z move by 1 together, and the noise of a yes by 1.
+    """
+
+    tests: tuple[Test, ...]
+    most: int
+    limits: tuple[int, ...]
+    scale_limit: float
+    scale_query: float
+    split: bool = False
+
+    def cost(self, *certificates: Certificate) -> Cost:
+        check_slacks(self.tests, certificates)
+        if any(isinstance(test, Within) and test.exact for test in self.tests):
+            raise ValueError("the two ends of a test are told apart, and an exact one knows the nearer end only")
+        if not 1 <= len(self.limits) <= MOST_WIDTHS or any(type(limit) is not int for limit in self.limits):
+            raise ValueError("a failure is told at some noise")
+        if type(self.most) is not int or self.most < 1:
+            raise ValueError("the number of failures that are told is a whole number")
+        check_scale(self.scale_limit)
+        check_scale(self.scale_query)
+        check_scale(self.scale_query * 2 ** (len(self.limits) - 1))
+        if all(certificate.below.rows == 0 for certificate in certificates):
+            return FREE
+        pairs = zip(self.tests, certificates, strict=True)
+        if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):
+            raise ValueError("a row that comes may raise or lower one side of a test")
+        steps = 1 if self.split else 2
+        return sparse_cost(1, steps, self.scale_limit, self.scale_query, self.most)
+
+    def release(self, context: Context, *certificates: Certificate) -> Failed:
+        """Which tests fail, as long as failures may be told."""
+        slacks = []
+        for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True):
+            rows = moved(test, certificate)
+            ways = dict.fromkeys(test.ways) if self.split else {0: None}
+            slacks.append({way: slack_of([side for side, own in zip(sides, test.ways, strict=True) if way in (0, own)], rows)
+                           for way in ways})
+        return Failed(failed=tuple(small(slacks, self.limits, self.scale_limit, self.scale_query, self.most, context.noise)))
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return tuple(test.plan for test in self.tests)
+
+
+def splits(test: Test, below: Stability) -> bool:
+    """Whether an entity that comes can only raise some sides of a test, and only lower the others: it only brings rows."""
+    return bool(below.owners) and 0 not in test.ways
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """For each test that was asked, whether it failed."""
+
+    failed: tuple[bool, ...]

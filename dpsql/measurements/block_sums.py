@@ -1,0 +1,135 @@
+"""Linear queries over the cells of a view, measured as blocks of integer queries over its marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.measurements.listed import check_columns, check_summand, check_values
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.occupied_cells import WORDS, read
+from dpsql.noise.integer import WIDEST
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summary import Summary
+from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
+from dpsql.workload.matrices import Exact
+
+LARGEST = 10**8  # cells of a marginal, or answers of a block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A column of the view and its values, NULL among them where it may occur; rows with other values are in no cell."""
+
+    column: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """Every block's integer queries of the marginal over its axes, each answer with independent noise of the block's scale.
+
+    With `line`, all cells are one axis, the last column's values changing fastest.
+
+    Cost. A row adds a number of at most l1 (the summand's bound) to one cell of x, so the answers of a block move by at most
+    l1 times the column of that cell in the block's matrix; an entity moves k rows, and k l1 is what the certificate of the
+    summand says. Which cell that is, if any, is a function of the row alone, whatever values the axes list. With S the largest
+    over all cells of the sum over blocks of the column's L1 norm over the scale, Laplace noise costs epsilon = k l1 S: the
+    losses of all answers add up, and rows add up by the triangle inequality. With S that of the squared L2 norm over the squared
+    scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most:
+    rho = (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
+
+    Nothing is believed of the blocks. `parts` makes integer matrices of them, of known kinds only, each time anew; `release`
+    applies those, and the cost is theirs. How blocks were found, and what is made of their answers, does not matter.
+    """
+
+    view: Node
+    axes: tuple[Axis, ...]
+    summand: Count | GridSum
+    blocks: tuple[Block, ...]
+    noise: Noise
+    line: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each axis of the blocks has."""
+        sizes = tuple(len(axis.values) for axis in self.axes)
+        return (math.prod(sizes),) if self.line else sizes
+
+    @property
+    def plan(self) -> Tally:
+        """The sum over all rows: its certificate bounds what an entity adds to the cells."""
+        return Tally(input=self.view, keys=(), summands=(self.summand,))
+
+    @property
+    def cells(self) -> Tally:
+        """The sums of all cells that have rows."""
+        return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is measured. Raises ValueError where a block is none, or does not fit the cells."""
+        return checked(self.blocks, self.sizes)
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.cells,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where anything that the proof needs does not hold."""
+        if type(self.axes) is not tuple or any(type(axis) is not Axis for axis in self.axes) or type(self.line) is not bool:
+            raise ValueError("cells are those of some axes")
+        check_columns([axis.column for axis in self.axes])
+        check_summand(self.summand)
+        for axis in self.axes:
+            check_values(axis.values)
+        parts = self.parts
+        if any(not part.scale <= WIDEST for part in parts):
+            raise ValueError("64 bits hold every noise")
+        if any(max(part.rows, self._cells(part)) > LARGEST for part in parts):
+            raise ValueError(f"a block is of {LARGEST} numbers at most")
+        worst = sensitivity_of(parts, self.noise).value
+        if certificate.below.public:
+            return FREE
+        moved = certificate.l1
+        return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
+
+    def release(self, context: Context, certificate: Certificate) -> Blocked:
+        """The cells that have rows are read once; each block adds them up over its axes. Applied are the matrices that the
+        cost is computed of, `parts`."""
+        parts = self.parts
+        filled = read(self.cells, [axis.values for axis in self.axes], context)
+        draw = context.noise.laplace if self.noise == "laplace" else context.noise.gaussian
+        found = []
+        for part in parts:
+            line = self.line and part.axes  # all cells are one axis
+            table = filled.marginal(range(len(self.axes))).reshape(-1) if line else filled.marginal(part.axes)
+            exact = part.answers(table, filled.total).reshape(-1)
+            found.append(with_noise(exact, draw([0] * len(exact), part.scale)))
+        return Blocked(answers=tuple(found))
+
+    def _cells(self, part: Part) -> int:
+        """How many cells its marginal has."""
+        return math.prod(matrix.n for matrix in part.matrices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """For each block its noisy answers, the last factor's rows changing fastest."""
+
+    answers: tuple[tuple[int, ...], ...]
+
+
+def with_noise(exact: Exact, noise: Sequence[int]) -> tuple[int, ...]:
+    """Sums with their noise, of which 64 bits hold each, and perhaps not both together."""
+    drawn = np.array(noise, dtype=np.int64)
+    small = exact.dtype != object and max(int(drawn.max(initial=0)), -int(drawn.min(initial=0))) < WORDS
+    return tuple((exact + drawn if small else exact.astype(object) + drawn.astype(object)).tolist())

@@ -1,0 +1,169 @@
+"""A tree of boxes that is finer where rows are, and the counts of its leaves: PrivTree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.buckets import Numbered, height
+from dpsql.measurements.listed import check_columns, scale, whole
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
+from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, added
+from dpsql.noise.tree import are_split, tree_cost
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summary import Summary
+
+BITS = 62  # of a place among all cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The leaves of a tree of boxes over the cells of some axes, and the noisy count of rows in each.
+
+    The root is a cube of 2^h cells along each axis that holds all cells. A box of depth i with c rows has b = max(-decay, c - i *
+    decay) and is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, each box with noise of
+    its own. Single cells are not split, and parts without cells of the axes are left out. The noise does not grow with the
+    depth, whatever that is. Then every leaf's count is told with independent noise of `leaf`.
+
+    Cost of the tree: `noise.tree`, as an entity moves D rows by the certificate.
+
+    Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
+
+    What the proofs need, and `cost` checks: axes are different columns, and where a row counts is a function of the row alone;
+    boxes are halves of boxes, with places of all axes together in 62 bits; the decay is a whole number, of which as many as
+    there are levels are held by 64 bits, so that no depth raises or wraps around.
+
+    Source: Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm for Hierarchical Decompositions, SIGMOD 2016
+    (Theorem 3.1); here for noise on integers, with a bounded range for zCDP.
+    """
+
+    view: Node
+    axes: tuple[Numbered, ...]
+    scale: float
+    decay: int
+    leaf: Noise
+
+    @property
+    def children(self) -> int:
+        return int(2 ** len(self.axes))
+
+    @property
+    def plan(self) -> Tally:
+        return Tally(input=self.view, keys=(), summands=(Count(),))
+
+    @property
+    def cells(self) -> Tally:
+        """The counts of all cells that have rows."""
+        return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.cells,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where anything that the proofs need does not hold."""
+        if type(self.axes) is not tuple or not self.axes:
+            raise ValueError("a tree is over some axes")
+        for axis in self.axes:
+            Numbered.check(axis)
+        check_columns([axis.column for axis in self.axes])
+        levels = max(height(axis.size) for axis in self.axes)
+        if len(self.axes) * levels > BITS:
+            raise ValueError("there are more cells than numbers of 64 bits")
+        wide = scale(self.scale, WIDEST)
+        if type(self.leaf) not in (DiscreteLaplace, DiscreteGaussian):
+            raise ValueError("leaves have Laplace or Gaussian noise")
+        scale(self.leaf.scale if type(self.leaf) is DiscreteLaplace else self.leaf.sigma, WIDEST)  # type: ignore[union-attr]
+        whole(self.decay, 1, 2**BITS // (levels + 1), "the decay")
+        if self.decay < wide * math.log(self.children):
+            raise ValueError("an empty box has less than one child on average, so that the tree ends")
+        if certificate.below.public:
+            return FREE
+        moved = certificate.l1
+        return tree_cost(moved, wide, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
+
+    def release(self, context: Context, certificate: Certificate) -> Leaves:
+        """See `Tree`. Cells are put on a curve on which every box is a stretch, so that a count is a difference of two sums."""
+        filled = numbered(read(self.cells, [axis.values for axis in self.axes], context),
+                          [axis.numbers for axis in self.axes])
+        ways, levels = len(self.axes), max(height(size) for size in filled.sizes)
+        curve = Curve(filled, levels)
+        boxes, leaves, counts = np.zeros(1, dtype=np.int64), [], []
+        for depth in range(levels + 1):
+            if not len(boxes):
+                break
+            rest = ways * (levels - depth)
+            inside = curve.counts(boxes, rest)
+            if depth < levels:
+                split = are_split(inside, depth, self.decay, self.scale, context.noise)
+            else:
+                split = np.zeros(len(boxes), dtype=bool)
+            leaves.append(np.stack([boxes[~split] << rest, np.full((~split).sum(), levels - depth)]))
+            counts.append(inside[~split])
+            boxes = (boxes[split][:, None] * self.children + np.arange(self.children)).reshape(-1)
+            boxes = boxes[curve.has_cells(boxes << max(0, rest - ways))]
+        starts, sizes = np.concatenate(leaves, axis=1)
+        lows = _spread_out(starts, ways, levels)
+        highs = [np.minimum(low + (1 << sizes), size) for low, size in zip(lows, filled.sizes, strict=True)]
+        exact = np.concatenate(counts).tolist()
+        return Leaves(lows=tuple(zip(*(low.tolist() for low in lows), strict=True)),
+                      highs=tuple(zip(*(high.tolist() for high in highs), strict=True)),
+                      counts=tuple(added(exact, self.leaf, context.noise)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaves:
+    """Boxes that do not overlap and hold all cells: along each axis the first place and the place after the last; and counts."""
+
+    lows: tuple[tuple[int, ...], ...]
+    highs: tuple[tuple[int, ...], ...]
+    counts: tuple[int, ...]
+
+
+Integers = NDArray[np.int64]
+
+
+class Curve:
+    """Counts along the curve that takes the bits of all axes in turn, the highest first."""
+
+    def __init__(self, filled: Filled, levels: int) -> None:
+        self._sizes, self._levels = filled.sizes, levels
+        places = _interleaved(filled.codes, levels)
+        order = np.argsort(places, kind="stable")
+        self._places, self._upto = places[order], np.append(0, np.cumsum(filled.sums[order]))
+
+    def counts(self, boxes: Integers, rest: int) -> Integers:
+        """The rows in each box, a stretch of 2^rest cells."""
+        first, after = (np.searchsorted(self._places, end << rest) for end in (boxes, boxes + 1))
+        return np.asarray(self._upto[after] - self._upto[first])
+
+    def has_cells(self, starts: Integers) -> NDArray[np.bool_]:
+        """Whether the first cell of a box is a cell of the axes; else none is."""
+        lows = _spread_out(starts, len(self._sizes), self._levels)
+        return np.asarray(np.all([low < size for low, size in zip(lows, self._sizes, strict=True)], axis=0))
+
+
+def _interleaved(codes: Sequence[Integers], levels: int) -> Integers:
+    places = np.zeros(len(codes[0]), dtype=np.int64)
+    for bit in range(levels - 1, -1, -1):
+        for code in codes:
+            places = places << 1 | (code >> bit & 1)
+    return places
+
+
+def _spread_out(places: Integers, ways: int, levels: int) -> list[Integers]:
+    """The codes of places on the curve."""
+    codes = [np.zeros(len(places), dtype=np.int64) for _ in range(ways)]
+    for at in range(ways * levels):
+        axis = ways - 1 - at % ways
+        codes[axis] |= (places >> at & 1) << (at // ways)
+    return codes

@@ -1,0 +1,402 @@
+"""How far answers are from leaving their intervals: what private deciders rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.several import sets
+from dpsql.measurements.several.levels import are_bounded, times
+from dpsql.noise.integer import Noise, check_noise, drawn
+from dpsql.plan.cells import Cells, cell_of
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.expr.nodes import Expr, conjuncts
+from dpsql.plan.operators.grouped_sums import SATURATION, Tally
+from dpsql.plan.operators.largest import Largest
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.owner_sets import Shares, pull, slack
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summary import Summary
+from dpsql.plan.rules.disjoint import Known, disjoint, known
+
+NEVER = 2**50  # entities: more than there are
+LISTED = 2**9  # largest values of a sum: a distance beyond is certain at any price that is of use
+FARTHEST_END = SATURATION // 2  # of a sum whose values are listed, so that no end is near where totals are cut off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A side of an interval: in cell g the answer is on the right side where `sign` * (total of summand `at`) + `constants[g]`
+    is 1 or more."""
+
+    at: int
+    sign: int
+    constants: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
+
+    With `exact` the forms are the two ends of one sum, without groups, and its flip distance is worked out from its values.
+    """
+
+    plan: Tally
+    cells: Cells
+    forms: tuple[Form, ...]
+    exact: bool = False
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """For each form, 1 where rows that come can only raise it, -1 where they can only lower it, 0 elsewhere."""
+        parts = [self.plan.summands[form.at] for form in self.forms]
+        return tuple(form.sign if isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) else 0
+                     for form, part in zip(self.forms, parts, strict=True))
+
+    def sides(self, totals: Sequence[Sequence[int]], values: Callable[[Largest], Sequence[int]]) -> Sides:
+        """For each form, the rows of each cell that would have to come or go until it changes: 1 - d or d, or nearer to 0.
+
+        Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by 1 at most with a row, is 1 or more
+        where F is, and never further from the border than the flip distance. For one sum that distance is known from the
+        largest values: F falls as rows with large values leave (or, where values may be negative, as rows with the least one
+        come), and the fewest that lower it by F are the largest of these. A distance moves by 1 at most with a row; so does the
+        smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l). (A
+        total is cut off at 2^62, where F is 2^61 or more on either side, and ceil(F / l) more than are listed.)
+
+        Values are read for the nearer end only, and for the other one if that is no farther then. What is not read is of no
+        account in the minimum: the interval is so wide that one end at most is not kept to (`check`). So the end that is not
+        read, as its ceil(F / l) is larger than the other's slack, is one that is kept to, and its slack only larger still.
+        """
+        numbers = [[form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))] for form in self.forms]
+        plain = [[-(-number // max(1, self.plan.summands[form.at].l1)) for number in side]
+                 for form, side in zip(self.forms, numbers, strict=True)]
+        if self.exact:  # the nearer end decides; once that is exact and still the nearer one, so is the slack
+            for at in sorted(range(len(self.forms)), key=lambda i: plain[i][0]):
+                if plain[at][0] <= min(side[0] for side in plain):
+                    plain[at] = [self._exact(self.forms[at].sign, numbers[at][0], plain[at][0], values)]
+        return plain
+
+    def _exact(self, sign: int, number: int, slack: int, values: Callable[[Largest], Sequence[int]]) -> int:
+        """The slack of a form of one sum, no nearer to 0 than `slack`."""
+        part = self.plan.summands[self.forms[0].at]
+        if not isinstance(part, GridSum):
+            raise TypeError("values are listed of a sum")
+        inside = number >= 1
+        plain, need = (slack, number) if inside else (1 - slack, 1 - number)
+        down = (sign == 1) == inside  # the sum has to fall
+        come = max(0, -part.grid.least if down else part.grid.most)
+        if come == part.l1 or plain >= LISTED:
+            return slack
+        leave = Largest(input=self.plan.input, summand=part, sign=1 if down else -1, most=LISTED)
+        far = max(plain, min(LISTED, fewest(need, come, values(leave))))
+        return far if inside else 1 - far
+
+    def check(self, certificate: Certificate) -> None:
+        """Raises ValueError where a row may move a side by more than 1."""
+        _check_cells(self.cells, self.plan.keys, certificate)
+        if not all(type(part) in (Count, GridSum) for part in self.plan.summands):
+            raise ValueError("a form reads one total of what a row adds once")
+        if not self.forms or not all(_is_form(form, len(self.plan.summands), len(self.cells)) for form in self.forms):
+            raise ValueError("a form has a summand, a sign, and a whole number for each cell")
+        if self.exact:
+            self._check_exact()
+
+    def _check_exact(self) -> None:
+        """Raises ValueError where the distances of two ends are not those of their minimum."""
+        if self.plan.keys or len(self.forms) != 2:
+            raise ValueError("values are listed of the two ends of one sum, without groups")
+        low, high = sorted(self.forms, key=lambda form: -form.sign)
+        if (low.sign, high.sign, low.at) != (1, -1, high.at) or type(self.plan.summands[low.at]) is not GridSum:
+            raise ValueError("values are listed of the two ends of one sum, without groups")
+        (below,), (above,) = low.constants, high.constants
+        _check_interval(1 - below, above - 1)
+        if max(abs(below), abs(above)) > FARTHEST_END:
+            raise ValueError("an end is too far out")
+
+
+def _is_form(form: Form, summands: int, cells: int) -> bool:
+    numbers = (form.at, form.sign, *form.constants)
+    return (all(type(number) is int for number in numbers) and 0 <= form.at < summands and form.sign in (1, -1)
+            and len(form.constants) == cells)
+
+
+def _check_cells(cells: Cells, keys: Sequence[str], certificate: Certificate) -> None:
+    """Raises ValueError where a row may be in several cells, or the rows that an entity moves are not known."""
+    if certificate.below.rows is None:
+        raise ValueError("the rows that an entity moves are not bounded")
+    if not cells or len({cell_of(cell) for cell in cells}) != len(cells) or any(len(cell) != len(keys) for cell in cells):
+        raise ValueError("cells are different, and each has a value for every key")
+
+
+def _check_interval(first: int, last: int) -> None:
+    """Raises ValueError where a number could be outside on both sides."""
+    if type(first) is not int or type(last) is not int or first > last + 1:
+        raise ValueError("an interval has whole numbers as ends, and at most one of them is not kept to")
+
+
+def fewest(need: int, come: int, leave: Iterable[int]) -> int:
+    """How few amounts add up to `need`: any number of times `come`, and each of `leave`, which fall, once."""
+    many = 0
+    for amount in leave:
+        if need <= 0 or amount <= come:
+            break
+        need, many = need - amount, many + 1
+    return many if need <= 0 else many + -(-need // come) if come else NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scarce:
+    """Whether the numbers of different values in all cells lie between `first` and `last`, both inside.
+
+    The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so the
+    number falls by k as the k scarcest values go. (A column of few possible values may leave none to come: the distance is
+    then larger than what is counted here.)
+    """
+
+    plan: Multiplicities
+    cells: Cells
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        """Rows that come can only raise the distance to fewer values, and lower that to more."""
+        return (1, -1)
+
+    def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:
+        """For either end, the rows that would have to come or go: `counts[cell][n]` values have n rows each."""
+        low, high = [], []
+        for g, found in enumerate(counts):
+            many = sum(found.values())
+            above, left = many - self.first[g] + 1, self.last[g] - many + 1
+            low.append(above if above < 1 else scarcest(found, above))
+            high.append(left if left >= 1 else 1 - scarcest(found, 1 - left))
+        return low, high
+
+    def check(self, certificate: Certificate) -> None:
+        """Raises ValueError where a row may move a side by more than 1."""
+        _check_cells(self.cells, self.plan.keys, certificate)
+        if not len(self.first) == len(self.last) == len(self.cells):
+            raise ValueError("every cell has an interval")
+        for first, last in zip(self.first, self.last, strict=True):
+            _check_interval(first, last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Whether a sum over rows that may belong to several entities each, held to `level` for each of them, lies between `first`
+    and `last`, both inside, in units of 1 / UNIT.
+
+    An entity moves the held sum F by at most `pull` units (`extensions.lipschitz_extension`), so ceil((F - first + 1) / pull) and
+    ceil((last - F + 1) / pull) by 1. Where F is no approximation, an entity that comes can only raise it.
+    """
+
+    plan: Shares
+    level: int
+    first: int
+    last: int
+
+    @property
+    def ways(self) -> tuple[int, ...]:
+        return (0, 0) if slack(self.level, len(self.plan.owners)) else (1, -1)
+
+    def sides(self, held: int) -> Sides:
+        """For either end, the entities that would have to come or go, from the held sum."""
+        moved = pull(self.level, len(self.plan.owners))
+        return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
+
+    def check(self, certificate: Certificate) -> None:
+        """Raises ValueError where an entity may move a side by more than 1."""
+        if type(self.level) is not int or type(self.plan.summand) not in (Count, GridSum):
+            raise ValueError("a sum is held to a whole number")
+        are_bounded(self.plan, (self.level,), 1, certificate)
+        if self.plan.signed or self.plan.cell is not None:
+            raise ValueError("one sum of what is not below zero is held")
+        _check_interval(self.first, self.last)
+
+
+def scarcest(counts: Mapping[int, int], many: int) -> int:
+    """The rows of so many values, those with the fewest rows; NEVER where there are not so many values."""
+    rows = 0
+    for each, values in sorted(counts.items()):
+        taken = min(many, values)
+        rows, many = rows + taken * each, many - taken
+    return rows if many <= 0 else NEVER
+
+
+Test: TypeAlias = Within | Scarce | Joined
+Sides: TypeAlias = Sequence[Sequence[int]]
+"""For each side of the intervals the slack of every cell."""
+
+
+def slack_of(sides: Sides, rows: int) -> int:
+    """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `Slack`."""
+    if rows < 1:
+        raise ValueError("slacks are those of private rows")
+    cells = [min(slacks) for slacks in zip(*sides, strict=True)]
+    inside: int = min(cells)
+    here: int = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
+    return -(-here // rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slack:
+    """The slack of every test, or with `together` of the tightest, plus noise: 1 or more where a test is true, else 0 or less.
+
+    The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* A row of cell g moves
+    each side of its interval by at most 1 (`Within`, `Scarce`), and their minimum s_g too. Let S = min s_g where that is 1 or
+    more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1; and
+    where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between 1
+    and 0. An entity that moves k rows of the test's plan moves S by k, and ceil(S / k) by 1; k is what the certificate of that
+    plan says. A held sum (`Joined`) moves by 1 as it is.
+
+    The minimum over tests moves by 1 at most. So does the slack of each test, and for all of them at once the numbers of tests
+    that move are added up over plans: `touched` of those that are summands of one plan, and 1 for every other. Noise on so many
+    numbers that move by 1 costs so many times what it costs on one (in l1, and in the square of l2).
+
+    With discrete Laplace noise of scale 1 / epsilon, "yes where the noisy slack is 1 or more" is wrong with probability
+    exp(-epsilon (d - 1)) / (1 + exp(epsilon)) at distance d from a change of truth; where the slack is that distance, no
+    epsilon-DP decider with the same worst case is better on any database: by group privacy along a shortest path its error is
+    at least exp(-epsilon (d - 1)) times that at the border.
+    """
+
+    tests: tuple[Test, ...]
+    noise: Noise
+    together: bool = False
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return tuple(test.plan for test in self.tests)
+
+    def cost(self, *certificates: Certificate) -> Cost:
+        check_slacks(self.tests, certificates)
+        check_noise(self.noise)
+        many = touched(self.tests, certificates)
+        if many == 0:
+            return FREE
+        return times(self.noise.cost(Sensitivity(l1=1, l2=1)), 1 if self.together else many)
+
+    def release(self, context: Context, *certificates: Certificate) -> Slackened:
+        """The slacks of the tests, or the least of them, each with noise."""
+        exact = [slack_of(sides, moved(test, certificate))
+                 for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True)]
+        told = [min(exact)] if self.together else exact
+        return Slackened(slacks=tuple(slack + drawn(self.noise, context.noise) for slack in told))
+
+
+def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
+    """The most tests whose slack one entity moves.
+
+    Tests whose plan is one and the same object are sums over the rows of one relation, which is executed once, as it stands (by
+    `read`, and for values that are listed as the same relation once more). With k the rows of it that an entity
+    moves, by its certificate, and t the most tests that one row adds to (`overlap`), the entity moves at most k t of these.
+    Nothing is said of what different plans have in common, as each keeps rows of its own: their numbers are added up.
+    """
+    found, shared = 0, dict[int, list[tuple[Within, int]]]()
+    for test, certificate in zip(tests, certificates, strict=True):
+        if isinstance(test, Within):
+            shared.setdefault(id(test.plan), []).append((test, moved(test, certificate)))
+        elif not certificate.below.public:
+            found += 1
+    for own in shared.values():
+        rows = max(each for _, each in own)
+        found += min(len(own), rows * overlap([test for test, _ in own]))
+    return found
+
+
+def overlap(tests: Sequence[Within]) -> int:
+    """A bound on the number of these tests, of one plan, that one row of the plan's input adds to.
+
+    A row adds to a test where it adds to one of the summands that the test reads, and to a summand only where its `when` is true.
+    So it adds to two tests only where some condition of one and some condition of the other are both true of it; where all such
+    pairs are `disjoint` as conditions of the relation of which the plan's input is a projection, row by row, no row does. Tests
+    that a row adds to together overlap pairwise, and pairwise overlapping tests have different colours wherever overlapping
+    tests do: so the number of colours of any such colouring is a bound.
+    """
+    conditions = [_conditions(test) for test in tests]
+    colours: list[int] = []
+    for i, mine in enumerate(conditions):
+        taken = {colours[j] for j in range(i) if not _never_together(mine, conditions[j])}
+        colours.append(next(colour for colour in range(i + 1) if colour not in taken))
+    return max(colours) + 1
+
+
+def _conditions(test: Within) -> list[Known]:
+    """What is true of the rows that add to a test: one of these."""
+    return [known(conjuncts(_meant(test.plan, when))) for when in {test.plan.summands[form.at].when for form in test.forms}]
+
+
+def _meant(plan: Tally, when: str | None) -> Expr | None:
+    """The condition of a summand over the relation of which the plan's input is a projection; None for all rows."""
+    if when is None:
+        return None
+    if type(plan.input) is Project:
+        return next(expr for column, _, expr in plan.input.columns if column == when)
+    return plan.input.field(when).ref
+
+
+def _never_together(first: Sequence[Known], second: Sequence[Known]) -> bool:
+    return all(disjoint(mine, theirs) for mine in first for theirs in second)
+
+
+def moved(test: Test, certificate: Certificate) -> int:
+    """The most rows that an entity moves, by which a slack in rows is divided; a held sum is one in entities already."""
+    if isinstance(test, Joined):
+        return 1
+    if certificate.below.rows is None:
+        raise ValueError("the rows that an entity moves are not bounded")
+    return certificate.below.rows
+
+
+def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
+    """Raises ValueError where the slack of a test is not bounded by the proof of `Slack`."""
+    if not tests or any(type(test) not in (Within, Scarce, Joined) for test in tests):
+        raise ValueError("a slack is that of a test")
+    for test, certificate in zip(tests, certificates, strict=True):
+        test.check(certificate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slackened:
+    """The noisy slack of every test, or the one of all together."""
+
+    slacks: tuple[int, ...]
+
+
+def read(tests: Sequence[Test], context: Context) -> list[Sides]:
+    """What is left to each side of every test; a plan that several share is read once, as their price is that of one reading."""
+    rows: dict[int, list[tuple[Any, ...]]] = {}
+    found: list[Sides] = []
+
+    def values(listed: Largest) -> list[int]:
+        return [int(value) for value in context.reader.arrays(context.sql(listed))[0]]
+
+    for test in tests:
+        if isinstance(test, Scarce):
+            found.append(test.sides(_counts(test, context)))
+            continue
+        if isinstance(test, Joined):
+            (held,), = sets.read(test.plan, (test.level,), 1, context)
+            found.append(test.sides(held.value(0)))
+            continue
+        plan = test.plan
+        if id(plan) not in rows:
+            rows[id(plan)] = context.reader.rows(context.sql(plan))
+        found.append(test.sides(dense(rows[id(plan)], len(plan.keys), len(plan.totals), test.cells), values))
+    return found
+
+
+def _counts(test: Scarce, context: Context) -> list[dict[int, int]]:
+    """For each cell, how many values have so many rows."""
+    found: list[dict[int, int]] = [{} for _ in test.cells]
+    place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
+    for *cell, rows, values in context.reader.rows(context.sql(test.plan)):
+        at = place.get(cell_of(tuple(cell)))
+        if at is not None:
+            found[at][rows] = found[at].get(rows, 0) + values
+    return found

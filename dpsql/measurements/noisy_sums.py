@@ -1,0 +1,65 @@
+"""Noisy sums over cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.noise.integer import Noise, added
+from dpsql.plan.cells import Cells, cell_of
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.grouped_sums import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(OfOnePlan):
+    """The sums of a tally over the listed cells, with independent noise of `noises[i]` on every component of summand i.
+
+    Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
+    the summands add up (their noise is independent); cells cost nothing more, as sensitivities are over all cells together.
+    """
+
+    plan: Tally
+    cells: Cells
+    noises: tuple[Noise, ...]
+
+    def cost(self, certificate: Certificate) -> Cost:
+        total = FREE
+        for noise, sensitivity in zip(self.noises, certificate.summands, strict=True):
+            total += noise.cost(sensitivity)
+        return total
+
+    def release(self, context: Context, certificate: Certificate) -> Measured:
+        """Read the exact sums of the listed cells, add each summand's noise, and let only that out."""
+        plan = self.plan
+        exact = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), self.cells)
+        totals, column = [], iter(exact)
+        for summand, noise in zip(plan.summands, self.noises, strict=True):
+            totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
+        return Measured(totals=tuple(totals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """For each summand and component the noisy integers, one for each cell."""
+
+    totals: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) -> list[list[int]]:
+    """For each total its integers over the listed cells, in their order; 0 where a cell has no rows, others are dropped.
+
+    Rows that are read as one cell are added up: whichever came last must not decide.
+    """
+    position = {cell_of(key): i for i, key in enumerate(cells)}
+    columns = [[0] * len(cells) for _ in range(totals)]
+    for row in rows:
+        at = position.get(cell_of(row[:keys]))
+        if at is not None:
+            for column, value in zip(columns, row[keys:], strict=True):
+                if not isinstance(value, int):
+                    raise TypeError("only integers leave the engine")
+                column[at] += value
+    return columns

@@ -1,0 +1,96 @@
+"""The cells of a view that have rows, as codes: for each axis the place of its value in the list of the axis.
+
+One GROUP BY over all axes is read, as columns. On two million cells of fourteen axes that is several times as fast as GROUPING
+SETS for all marginals of two axes, and as joining the lists in the engine, which takes seconds for lists of many thousands. No
+array has more entries than there are cells with rows, however large the domain is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.measurements.reading.context import Context
+from dpsql.plan.cells import cell_of
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.workload.factors import Exact
+
+WORDS = 2**62  # beyond this, Python's integers are used
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Cells that have rows: for each axis the codes, and the sums. `total` is at least the sum of all |sums|."""
+
+    sizes: tuple[int, ...]
+    codes: tuple[NDArray[np.int64], ...]
+    sums: NDArray[np.int64]
+    total: int
+
+    def marginal(self, axes: Sequence[int]) -> Exact:
+        """The sums over some axes, exact: in 64 bits where these hold every partial sum."""
+        shape = tuple(self.sizes[axis] for axis in axes)
+        flat = np.zeros(len(self.sums), dtype=np.int64)
+        for axis, size in zip(axes, shape, strict=True):
+            flat = flat * size + self.codes[axis]
+        table: Exact = np.zeros(math.prod(shape), dtype=np.int64 if self.total < WORDS else object)
+        np.add.at(table, flat, self.sums.astype(table.dtype, copy=False))
+        return table.reshape(shape)
+
+
+def read(plan: Tally, axes: Sequence[Sequence[Value]], context: Context) -> Filled:
+    """The cells of a tally of one total over its keys, whose listed values are `axes`; rows with other values are left out."""
+    *keys, sums = context.reader.columns(context.sql(plan))
+    if sums.dtype != np.int64 or np.ma.is_masked(sums):
+        raise TypeError("only integers leave the engine")
+    codes = [coded(column, axis) for column, axis in zip(keys, axes, strict=True)]
+    inside = np.all([column != NOWHERE for column in codes], axis=0) if codes else np.ones(len(sums), dtype=bool)
+    kept = np.asarray(np.ma.getdata(sums)[inside], dtype=np.int64)
+    total = sum(map(abs, kept.tolist())) if _may_be_large(kept) else int(np.abs(kept).sum())
+    return Filled(tuple(len(axis) for axis in axes), tuple(column[inside] for column in codes), kept, total)
+
+
+def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
+    """The same cells, with each code replaced by its public number; cells with a number below zero are left out."""
+    codes = [np.array(given, dtype=np.int64)[column] for given, column in zip(numbers, filled.codes, strict=True)]
+    kept = np.all([column >= 0 for column in codes], axis=0)
+    return Filled(tuple(max(given) + 1 for given in numbers), tuple(column[kept] for column in codes), filled.sums[kept],
+                  filled.total)
+
+
+def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value]) -> NDArray[np.int64]:
+    """For each value its place in the list, by the equality of `cell_of`; NOWHERE where it is not listed."""
+    places = _Places((cell_of((value,))[0], i) for i, value in enumerate(axis))
+    data = np.ma.getdata(column)
+    codes = _small_range(data, places) if data.dtype.kind == "i" and len(data) else np.fromiter(
+        map(places.__getitem__, data.tolist()), dtype=np.int64, count=len(data))
+    if data.dtype.kind == "f":
+        codes[np.isnan(data)] = places[cell_of((math.nan,))[0]]
+    codes[np.ma.getmaskarray(column)] = places[None]
+    return codes
+
+
+class _Places(dict[Any, int]):
+    def __missing__(self, value: Any) -> int:
+        return NOWHERE
+
+
+def _small_range(data: NDArray[Any], places: _Places) -> NDArray[np.int64]:
+    """The places of whole numbers, by a table of all that lie between the least and the greatest, if that is no longer."""
+    low, high = int(data.min()), int(data.max())
+    if high - low >= len(data):
+        return np.fromiter(map(places.__getitem__, data.tolist()), dtype=np.int64, count=len(data))
+    table = np.array([places[value] for value in range(low, high + 1)], dtype=np.int64)
+    return np.take(table, data - low)
+
+
+def _may_be_large(sums: NDArray[np.int64]) -> bool:
+    """Whether 64 bits may not hold the sum of all |sums|."""
+    return len(sums) > 0 and max(int(sums.max()), -int(sums.min())) * len(sums) >= WORDS

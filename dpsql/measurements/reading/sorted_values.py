@@ -1,0 +1,96 @@
+"""The values of each cell in order, shared by the looks at quantiles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.occupied_cells import NOWHERE, coded
+from dpsql.plan.cells import Cells, cell_of
+from dpsql.plan.operators.ranks import Ranks
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Distinct grid values in rising order, and how many rows have each; `upto` counts rows from some place on to before each."""
+
+    values: Integers
+    counts: Integers
+    upto: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.upto):
+            object.__setattr__(self, "upto", np.append(0, np.cumsum(self.counts, dtype=np.int64)))
+
+    def between(self, low: int, high: int) -> Ranked:
+        first, last = np.searchsorted(self.values, (low, high + 1))
+        return self.part(int(first), int(last))
+
+    def part(self, first: int, last: int) -> Ranked:
+        """The values at positions first <= i < last."""
+        return Ranked(self.values[first:last], self.counts[first:last], self.upto[first : last + 1])
+
+    @property
+    def total(self) -> int:
+        return int(self.upto[-1] - self.upto[0])
+
+
+def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
+    """The ranked values of every listed cell."""
+    if context.last.asked != (plan, cells):
+        context.last.found = _read(plan, cells, context)
+        context.last.asked = (plan, cells)
+    found: list[Ranked] = context.last.found
+    return found
+
+
+def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
+    sql = context.sql(plan)
+    if not plan.keys:
+        if tuple(cells) != ((),):
+            raise ValueError("without keys there is one cell")
+        return [ranked(*context.reader.arrays(sql))]
+    if len({cell_of(key) for key in cells}) != len(cells):
+        raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
+    *keys, values, counts = context.reader.columns(sql)
+    places = _places(keys, cells)
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(len(cells) + 1))
+    sorted_values, times = (np.asarray(np.ma.getdata(column)[order], dtype=np.int64) for column in (values, counts))
+    return [ranked(sorted_values[first:last], times[first:last]) for first, last in itertools.pairwise(ends)]
+
+
+def _places(keys: Sequence[np.ma.MaskedArray[Any, Any]], cells: Cells) -> Integers:
+    """The number of each row's cell in the list; NOWHERE where it is not listed."""
+    axes = [{cell_of((cell[at],)): cell[at] for cell in cells} for at in range(len(keys))]
+    flat = np.zeros(len(keys[0]), dtype=np.int64)
+    listed, inside = np.zeros(len(cells), dtype=np.int64), np.ones(len(flat), dtype=bool)
+    for at, (column, axis) in enumerate(zip(keys, axes, strict=True)):
+        codes, number = coded(column, list(axis.values())), {value: i for i, value in enumerate(axis)}
+        inside &= codes != NOWHERE
+        flat = flat * len(axis) + codes
+        listed = listed * len(axis) + np.array([number[cell_of((cell[at],))] for cell in cells], dtype=np.int64)
+    order = np.argsort(listed)
+    near = np.searchsorted(listed[order], flat)
+    inside &= near < len(cells)
+    near[~inside] = 0
+    return np.where(inside & (listed[order][near] == flat), order[near], NOWHERE) if cells else np.full(len(flat), NOWHERE)
+
+
+def ranked(values: ArrayLike, counts: ArrayLike) -> Ranked:
+    """Values in order; the counts of equal ones are added up."""
+    given, times = np.asarray(values, dtype=np.int64), np.asarray(counts, dtype=np.int64)
+    if np.all(times == 1):
+        return Ranked(*np.unique(given, return_counts=True))
+    order = np.argsort(given)
+    given, times = given[order], times[order]
+    first = np.flatnonzero(np.concatenate(([True], given[1:] != given[:-1])))
+    return Ranked(given[first], np.add.reduceat(times, first))

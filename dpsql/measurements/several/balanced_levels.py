@@ -1,0 +1,141 @@
+"""Choosing the level that balances what is cut off and the noise, and telling the sum held to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.several.levels import COARSEST, Held, are_bounded, is_free, told
+from dpsql.measurements.several.sets import Sums, read, released
+from dpsql.noise.choice import choice_cost, compared
+from dpsql.noise.integer import Noise
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.owner_sets import UNIT, Shares, pull, slack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance(OfOnePlan):
+    """The sums of all cells held to one of several levels, the level drawn so that what is cut off balances the noise.
+
+    With F_j as in `Race`, of all cells and of positive and negative weights together, and t_j the levels, level i is judged by
+
+        s_i = max(0, max over j > i of floor((F_j - F_i) / t_j)):
+
+    about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to
+    exp(-(s_i + handicaps[i]) / scale), an exponential mechanism whose public handicaps make high levels rarer, as these cost much
+    when they are drawn in vain. Then for each cell F of the positive weights less F of the negative ones, at that level, is told
+    with fresh noise `noises[i]`.
+
+    Cost of the level. When an entity leaves, F_j falls by at most pull(t_j) and rises by at most slack(t_j), for each part of
+    each cell (two parts in a cell where weights have two signs). So F_j - F_i falls by at most pull(t_j) + slack(t_i) and rises
+    by at most pull(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and rises by at most B, the largest of
+    these over t_j, rounded up: scores move apart by at most A + B, which is what `noise.choice` needs. For powers of two B is
+    half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT * (min(load, t_j) - min(load, t_i)), of which
+    none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one leaves, and does not rise. Levels are drawn
+    exactly so (`noise.choice.compared`).
+
+    Cost of the sums. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
+    their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
+    as the level is already told. An entity may move the sums of all cells, and their noise is independent: the costs add up.
+
+    Why one level for all cells: with a level for each, every choice would be bought with its part of the price, and be as
+    coarse as the noise of a cell. Chosen once, the scores of all cells add up, and so does what tells levels apart.
+
+    Source: choosing among Lipschitz extensions by how much is above them, Raskhodnikova and Smith, FOCS 2016, with a score of
+    smaller range in place of theirs.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    handicaps: tuple[int, ...]
+    scale: float
+    noises: tuple[Noise, ...]
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        chosen = Level(plan=self.plan, levels=self.levels, handicaps=self.handicaps, scale=self.scale, cells=self.cells)
+        return chosen.cost(certificate) + told(self.plan, self.levels, self.noises, self.cells)
+
+    def release(self, context: Context, certificate: Certificate) -> Held:
+        """See above for the scores, their proof, and the noise."""
+        cells = read(self.plan, self.levels, self.cells, context)
+        place = level_of(self, cells, context)
+        return released(cells, place, place, self.noises[place], context.noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level(OfOnePlan):
+    """The level that `Balance` would draw, and nothing else; its cost is the first part of that one's."""
+
+    plan: Shares
+    levels: tuple[int, ...]
+    handicaps: tuple[int, ...]
+    scale: float
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if not are_bounded(self.plan, self.levels, self.cells, certificate):
+            return FREE
+        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+            raise ValueError("every level has a handicap, and scores a scale")
+        parts = 2 if self.plan.signed else 1
+        return choice_cost(score_range(self.levels, len(self.plan.owners), parts * self.cells), self.scale, flip=False)
+
+    def release(self, context: Context, certificate: Certificate) -> Held:
+        return Held(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
+
+
+def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
+    """A + B of `Balance`, for so many parts of all cells together."""
+    falls, rises = [0], [0]
+    if owners == 1:
+        return max([0, *(-(-parts * UNIT * (high - low) // high) for low, high in combinations(levels, 2))])
+    for low, high in combinations(levels, 2):
+        falls.append(-(-parts * (pull(high, owners) + slack(low, owners)) // high))
+        rises.append(-(-parts * (pull(low, owners) + slack(high, owners)) // high))
+    return max(falls) + max(rises)
+
+
+def level_of(request: Balance | Level, cells: Sequence[tuple[Sums, ...]], context: Context) -> int:
+    """The place of the level that is drawn; see `Balance`."""
+    scores = Scores([part for parts in cells for part in parts], request.levels)
+    return compared(scores, request.handicaps, request.scale, context.noise)
+
+
+class Scores:
+    """The scores of `Balance`, compared without being worked out."""
+
+    def __init__(self, parts: Sequence[Sums], levels: Sequence[int]) -> None:
+        self._parts, self._levels = parts, levels
+
+    def at_least(self, i: int) -> int:
+        """A lower bound of s_i."""
+        return max(0, *((self._low(j) - self._high(i)) // self._levels[j] for j in range(i, len(self._levels))))
+
+    def at_most(self, i: int, limit: int) -> bool:
+        """Whether s_i <= limit.
+
+        Proof. With low <= F <= high, (F_j - F_i) / t_j lies between (low_j - high_i) / t_j and (high_j - low_i) / t_j, rounded
+        down. A j that passes the limit at the lower end decides, as do all j if none passes it at the upper end. Otherwise
+        a level of a doubtful pair that is not known is refined, the higher one first, as it is the easier; once both are known,
+        both ends are the same number.
+        """
+        while self.at_least(i) <= limit:
+            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high(j) - self._low(i)) // self._levels[j] > limit]
+            if not doubtful:
+                return True
+            place, part = next((place, part) for place in (doubtful[-1], i) for part in self._parts if not part.exact(place))
+            part.refine(place)
+        return False
+
+    def _low(self, j: int) -> int:
+        return sum(part.low[j] for part in self._parts)
+
+    def _high(self, j: int) -> int:
+        return sum(part.high[j] for part in self._parts)

@@ -1,0 +1,74 @@
+"""How many entities have how many rows that they share with one other each: the degrees of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.extensions.bounded_degrees import Arcs as Listed
+from dpsql.extensions.bounded_degrees import extended, projected
+from dpsql.extensions.owned import coded
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.noise.integer import WIDEST, Noise, added, spread_of
+from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
+
+Way: TypeAlias = Literal["projection", "flow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degrees(OfOnePlan):
+    """The number of entities of each degree 1 .. `most`, where degrees are brought down to `most` in one of two ways.
+
+    Told are c_i - c_(i-1) for 1 <= i <= most, with c_i = n - (number of entities with a degree > i) plus noise, each of c_0, ...,
+    c_most with its own. n stands in all of them and falls out, so the answer is the same whatever it is.
+
+    Cost. Let n be a number that grows by one with the entity (nobody need know it). Then the c_i move by at most
+    `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in `extensions.bounded_degrees`.
+    Differences are post-processing.
+
+    Source: edge addition and cumulative histograms, Day, Li and Lyu, SIGMOD 2016; flows, Raskhodnikova and Smith, FOCS 2016.
+    """
+
+    plan: Arcs
+    most: int
+    way: Way
+    noise: Noise
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if certificate.below.public:
+            return FREE
+        if set(certificate.below.owners) != {self.plan.tail, self.plan.head}:
+            raise ValueError("the ends of arcs are not the two entities that the rows belong to")
+        if not 1 <= self.most <= MOST_DEGREE or spread_of(self.noise) > WIDEST:
+            raise ValueError("degrees have a limit, and a noise that 64 bits hold")
+        moved = moves(self.most, mutual=self.plan.mutual)
+        return self.noise.cost(Sensitivity(l1=moved, l2=moved))
+
+    def release(self, context: Context, certificate: Certificate) -> Histogram:
+        """See `Degrees` for the numbers and their noise."""
+        arcs = read(self, context)
+        counts = projected(arcs, self.most) if self.way == "projection" else extended(arcs, self.most, context.solvers)
+        above = [0, *(-int(number) for number in np.cumsum(counts[::-1]))][::-1]  # c_0, ..., c_most with n = 0
+        noisy = added(above, self.noise, context.noise)
+        return Histogram(counts=tuple(noisy[i + 1] - noisy[i] for i in range(self.most)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """The noisy number of entities of degree 1, 2, ..."""
+
+    counts: tuple[int, ...]
+
+
+def read(request: Degrees, context: Context) -> Listed:
+    """The arcs in the order of their hashes; pairs with one hash in that of their names."""
+    tails, heads, order, sizes = context.reader.arrays(context.sql(request.plan))
+    ends, entities = coded([tails, heads])
+    first = np.lexsort((ends[:, 1], ends[:, 0], np.asarray(order)))
+    tail, head = (ends[first, at].astype(np.int64) for at in (0, 1))
+    return Listed(tail, head, np.asarray(sizes, dtype=np.int64)[first], entities, request.plan.mutual)

@@ -1,0 +1,131 @@
+"""Sums over rows that may belong to several entities each, held to a level that is found by who has to leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.extensions.removal_distance import Removals
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
+from dpsql.measurements.several.many_removals import ManyRemovals
+from dpsql.measurements.several.many_sets import EITHER, Listed
+from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read, released
+from dpsql.noise.choice import choice_cost, compared, least, one_sided
+from dpsql.noise.integer import Noise
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed(OfOnePlan):
+    """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
+
+    With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level told is the i with the
+    least Q_i + handicaps[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
+    permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
+    exp(-(Q_i + handicaps[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
+    is told with fresh noise `noises[i]`.
+
+    Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
+    move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves
+    half of it. However many cells there are, Q is one number.
+
+    Cost of the sums: `several.levels.told`.
+
+    Source: the sequence of removals, Chen and Zhou, SIGMOD 2013, drawn from in place of their search for an index.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    handicaps: tuple[int, ...]
+    scale: float
+    noises: tuple[Noise, ...]
+    flip: bool = True
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+            raise ValueError("every level has a handicap, and numbers of removals a scale")
+        return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + told(self.plan, self.levels, self.noises, self.cells)
+
+    def release(self, context: Context, certificate: Certificate) -> Held:
+        columns, removals = levels_of(self, context)
+        if self.flip:
+            place = least(removals, [handicap - one_sided(self.scale, context.noise) for handicap in self.handicaps])
+        else:
+            place = compared(removals, self.handicaps, self.scale, context.noise)
+        return sums_at(self, columns, place, context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recursive(OfOnePlan):
+    """The sums of all cells held to the first level that asks for no more removals than its place: the recursive mechanism.
+
+    With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last there is. Told is
+    i* + `shift` + noise, discrete Laplace of this `scale`, cut to the places there are; then for each cell the sum held to that
+    level, as in `Balance`, with fresh noise.
+
+    Cost of the level. Let D have an entity more than D'. *From D' to D:* with i the i* of D', Q_(i+1) <= UNIT R_(i+1) + NEAR
+    <= UNIT (R'_i + 1) + NEAR <= Q'_i + UNIT + NEAR <= c_(i+1), as R falls with the level, and by one at most when an entity
+    leaves. *From D to D':* with i the i* of D, Q'_(i+1) <= UNIT R_i + NEAR <= Q_i + NEAR <= c_(i+1). So i* moves by at most
+    one, and epsilon = 1 / scale. (The second line, for D alone, says that Q_i <= c_i holds from i* on, so that i* can be
+    searched for by halves.) Levels of geometric steps make the logarithm of the level what moves by a step.
+
+    Cost of the sums: `several.levels.told`.
+
+    Source: Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013, with
+    integers in place of reals. Its two sequences are the H and G of `extensions.removal_distance`.
+    """
+
+    plan: Shares
+    levels: tuple[int, ...]
+    scale: float
+    shift: int
+    noises: tuple[Noise, ...]
+    cells: int = 1
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+            return FREE
+        if not 0 < self.scale <= COARSEST:
+            raise ValueError("places have a scale")
+        return pure(1 / Fraction(self.scale)) + told(self.plan, self.levels, self.noises, self.cells)
+
+    def release(self, context: Context, certificate: Certificate) -> Held:
+        columns, removals = levels_of(self, context)
+        noisy = context.noise.laplace([first(removals)], self.scale)[0] + self.shift
+        return sums_at(self, columns, min(max(noisy, 0), len(self.levels) - 1), context)
+
+
+def levels_of(request: Removed | Recursive, context: Context) -> tuple[Columns | None, Removals]:
+    """The sets of a request's plan, where they can be held, and who has to leave."""
+    plan, columns = request.plan, columns_of(request.plan, context)
+    if columns is None:
+        cells = range(request.cells) if plan.cell is not None else (None,)
+        return None, ManyRemovals([Listed(plan, cell, context, EITHER) for cell in cells], request.levels)
+    return columns, Removals(in_cells(columns, plan, request.cells), request.levels, context.solvers)
+
+
+def sums_at(request: Removed | Recursive, columns: Columns | None, place: int, context: Context) -> Held:
+    """The sums held to the level in this place, with its noise."""
+    levels, plan = (request.levels[place],), request.plan
+    cells = (read(plan, levels, request.cells, context) if columns is None
+             else held(columns, plan, levels, request.cells, context.solvers))
+    return released(cells, 0, place, request.noises[place], context.noise)
+
+
+def first(removals: Removals) -> int:
+    """The first i with Q_i <= (UNIT + NEAR) i, or the last there is; by halves, as it holds from there on."""
+    low, high = 0, len(removals.levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if removals.at_most(middle, (UNIT + NEAR) * middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,66 @@
+"""Sums over joins with noise scaled to a smooth bound on what an entity changes there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.measurements.reading.context import Context
+from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.smooth_quantile import Smoothed
+from dpsql.noise.smooth import Student, told_size
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.decompose_join import Apart, Some, taken_apart
+from dpsql.plan.distance import smooth_bound
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.join_sum import JoinSum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothSum(OfOnePlan):
+    """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
+
+    Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
+    size of the noise is told as `noise.smooth` says. The certificate of the join itself needs no bound, as each relation in it
+    has one of its own, which is derived from the plan when it is taken apart.
+    """
+
+    plan: JoinSum
+    residual: bool
+    noise: Student
+    epsilon_size: Fraction
+
+    def cost(self, certificate: Certificate) -> Cost:
+        return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
+
+    def release(self, context: Context, certificate: Certificate) -> Smoothed:
+        """The join is taken apart as it was for its certificate; bounds are read from the parts."""
+        apart = taken_apart(self.plan.input, context.public)
+        counts = Counts(apart, context)
+        rows = smooth_bound(apart, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
+        sensitivity = rows * self.plan.summand.l1
+        (total,), = context.reader.rows(context.sql(self.plan))
+        return Smoothed(values=tuple(context.noise.student([total], self.noise.scale(sensitivity))),
+                        sizes=(told_size(sensitivity, self.noise.beta, self.epsilon_size, context.noise),))
+
+
+class Counts:
+    """What the bounds need to know of the private rows: how often values occur, in one relation and in several."""
+
+    def __init__(self, apart: Apart, context: Context) -> None:
+        self._apart, self._context = apart, context
+
+    def frequency(self, relation: int, variables: Some) -> int:
+        """The most rows of a relation with one combination of values."""
+        return self._most(self._apart.relations[relation].frequencies(variables))
+
+    def multiplicity(self, component: Some) -> int:
+        """The most combinations of rows of a component with one combination of values at its boundary."""
+        return self._most(self._apart.multiplicities(component))
+
+    def _most(self, plan: Tally) -> int:
+        _ = plan.fields  # checks its invariants
+        total, = plan.totals
+        (most,), = self._context.reader.rows(f'SELECT COALESCE(MAX(t0."{total}"), 0) FROM ({self._context.sql(plan)}) AS t0')
+        return int(most)

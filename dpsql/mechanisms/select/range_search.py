@@ -1,0 +1,80 @@
+"""Bounds of a column that nobody declared: the powers of two between which enough rows lie.
+
+A noisy histogram over the powers of two; the bounds are the ends of the outermost bins that stand out of the noise. Source:
+the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from fractions import Fraction
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise, Request
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
+from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count
+from dpsql.types import Interval, Type
+
+LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50
+FALSE_ALARM = 1e-3  # chance that some empty bin stands out
+BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
+
+
+def found_bounds(view: Node, column: str, rows: int, purse: Cost) -> Generator[Request, Any, Interval]:
+    """Bounds that hold nearly all values; 0 to 1 where no bin stands out."""
+    binned = Project(input=view, columns=(("bin", "power of two", bin_of(view.field(column).ref)),))
+    noise, threshold = _noise(rows, purse)
+    found: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)),
+                                    cells=tuple((number,) for number in BINS), noises=(noise,))
+    standing = [number for number, count in zip(BINS, found.totals[0][0], strict=True) if count > threshold]
+    if not standing:
+        return Interval(0, 1)
+    return Interval(ends(min(standing)).low, ends(max(standing)).high)
+
+
+def _noise(rows: int, purse: Cost) -> tuple[Noise, float]:
+    """The noise of a bin, and what no empty bin exceeds but with probability `FALSE_ALARM`."""
+    chance = FALSE_ALARM / len(BINS)
+    if purse.epsilon is not None:
+        scale = scale_of(Fraction(rows) / purse.epsilon)
+        return DiscreteLaplace(scale=scale), scale * math.log(1 / (2 * chance))
+    from scipy.special import ndtri
+
+    sigma = sigma_of(Fraction(rows) ** 2 / (2 * purse.rho))
+    return DiscreteGaussian(sigma=sigma), -sigma * float(ndtri(chance))
+
+
+def ends(number: int) -> Interval:
+    """The numbers of a bin."""
+    if number == 0:
+        return Interval(0, 0)
+    size = Interval(2.0 ** (LEAST + abs(number) - 1), 2.0 ** (LEAST + abs(number)))
+    return size if number > 0 else Interval(-size.high, -size.low)
+
+
+def bin_of(value: Expr) -> Expr:
+    """The number of the bin of a value: its sign, and the power of two below its size."""
+    x = value if value.type is Type.DOUBLE else Cast(input=value, target="DOUBLE", type=Type.DOUBLE)
+
+    def real(name: str, *args: Expr) -> Expr:
+        return Call(function=name, args=args, type=Type.DOUBLE)
+
+    def number(n: float) -> Expr:
+        return Literal(value=float(n), type=Type.DOUBLE)
+
+    size = real("abs", x)
+    power = real("floor", real("log2", size))
+    held = Case(branches=((predicate(">=", size, number(2.0**MOST)), number(MOST)),), otherwise=power, type=Type.DOUBLE)
+    place = real("+", held, number(1 - LEAST))
+    signed = Case(branches=((predicate(">=", x, number(2.0**LEAST)), place),
+                            (predicate("<=", x, number(-(2.0**LEAST))), real("negate", place)),
+                            (predicate("is not null", x), number(0))),
+                  otherwise=Literal(value=None, type=Type.DOUBLE), type=Type.DOUBLE)
+    return Cast(input=signed, target="INTEGER", type=Type.BIGINT)

@@ -1,0 +1,86 @@
+"""Keys whose values are not declared: which of them enough entities have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.measurements import Found, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
+from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.plan.node import Node
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.truncate import Truncate
+
+RULES = ("truncated_geometric", "gaussian_threshold")
+MOST_EPSILON = Fraction(20)  # of a step over all of an entity's rows: more makes delta small, and shows no more keys
+LEAST_DELTA = Fraction(1, 2**120)  # of one step; less is nothing to the coins that are thrown
+MOST_ENTITIES = 400_000  # beyond this a price is too small to select keys at all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChoice:
+    """A rule, and the number of entities from which a key is more likely shown than not."""
+
+    name: str
+    rule: KeyRule
+    half: float
+
+
+def key_choices(purse: Cost, groups: int) -> tuple[KeyChoice, ...]:
+    """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
+    if not purse.delta:
+        return ()
+    epsilon, delta = purse.as_epsilon / groups, purse.delta / groups
+    found = [KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
+                       half=_half_of_geometric(float(epsilon), float(delta)))]
+    if purse.epsilon is None:
+        rule = _gaussian(purse, groups)
+        found.append(KeyChoice(name="gaussian_threshold", rule=rule, half=rule.threshold))
+    return tuple(sorted((choice for choice in found if choice.half < MOST_ENTITIES), key=lambda choice: choice.half))
+
+
+def choices_for_rows(purse: Cost, rows: int) -> tuple[KeyChoice, ...]:
+    """The same where rows rest on several entities, each of which moves the counts of keys by so many rows together."""
+    if not purse.delta:
+        return ()
+    epsilon = min(purse.as_epsilon, MOST_EPSILON) / rows
+    delta = purse.delta / rows / Fraction(math.exp(float(epsilon) * (rows - 1)) * (1 + 1e-6))
+    found = KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
+                      half=_half_of_geometric(float(epsilon), float(delta)))
+    return (found,) if found.half < MOST_ENTITIES and delta > LEAST_DELTA else ()
+
+
+def _half_of_geometric(epsilon: float, delta: float) -> float:
+    """p[n] = delta (e^(n eps) - 1) / (e^eps - 1) up to one half; see `measurements.TruncatedGeometric`."""
+    return math.log1p(math.expm1(min(epsilon, 700)) / (2 * delta)) / epsilon
+
+
+def _gaussian(purse: Cost, groups: int) -> GaussianThreshold:
+    from scipy.special import erfcinv
+
+    sigma = sigma_of(Fraction(groups) / (2 * purse.rho))
+    threshold = math.ceil(2 + sigma * math.sqrt(2) * float(erfcinv(2 * float(purse.delta) / groups)))
+    while GaussianThreshold(sigma=sigma, threshold=threshold).cost(groups).delta > purse.delta:
+        threshold += 1
+    return GaussianThreshold(sigma=sigma, threshold=threshold)
+
+
+def found_keys(view: Node, owner: str | None, columns: Sequence[str], groups: int,
+               rule: KeyRule) -> Generator[Request, Any, Found]:
+    """The keys that may be shown. Each entity tells of `groups` keys at most, chosen by a keyed hash.
+
+    Without an owner, it is rows that are counted, and all that an entity moves tell.
+    """
+    names = (*columns, *([owner] if owner is not None else []))
+    told: Node = Project(input=view, columns=tuple((name, view.names[name], view.field(name).ref) for name in names))
+    if owner is not None:
+        told = Truncate(input=Distinct(input=told), rows=groups, owner=owner, order=tuple(columns))
+    found: Found = yield Keys(plan=Tally(input=told, keys=tuple(columns), summands=(Count(),)), rule=rule)
+    return found

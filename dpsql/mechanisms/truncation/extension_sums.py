@@ -1,0 +1,86 @@
+"""What mechanisms have in common that ask for sums held to a level in every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import Error, Estimate
+from dpsql.measurements import WIDEST, Held, Noise, Request, spread_of
+from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
+from dpsql.plan.node import Node
+from dpsql.plan.operators.owner_sets import UNIT, Shares
+from dpsql.plan.operators.project import Project
+from dpsql.types import Type
+
+CELL = "cell"
+
+
+def refusal(task: Task, bound: str) -> No | None:
+    """Why the mechanism of a bound does not answer a task, if it does not."""
+    if not isinstance(task, Shared):
+        return No(because="it limits what an entity adds to sums")
+    return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
+
+
+def shares(task: Shared, setting: Setting) -> Shares:
+    """The sets of entities of every cell, in one relation."""
+    if not setting.keys:
+        return Shares(input=task.input, owners=task.owners, summand=task.summand)
+    return Shares(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
+
+
+def numbered(task: Shared, setting: Setting) -> Node:
+    """The rows with the place of their cell in the setting; rows of other cells have a number beyond."""
+    kept = dict.fromkeys((*task.owners, *task.summand.columns))
+    columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
+    return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
+
+
+def _place(below: Node, setting: Setting) -> Expr:
+    """The number of the first cell whose values the keys have; NULL is a value here. One key after another decides."""
+
+    def decided(places: Sequence[int], depth: int) -> Expr:
+        if depth == len(setting.keys):
+            return whole(places[0])
+        key = below.field(setting.keys[depth]).ref
+        groups: dict[Value, list[int]] = {}
+        for place in places:
+            groups.setdefault(setting.cells[place][depth], []).append(place)
+        branches = tuple((predicate("is not distinct from", key, Literal(value=value, type=key.type)),
+                          decided(group, depth + 1)) for value, group in groups.items())
+        return Case(branches=branches, otherwise=whole(len(setting.cells)), type=Type.BIGINT)
+
+    return decided(range(len(setting.cells)), 0)
+
+
+def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
+             one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
+    """One task after another; nothing is asked where there are no cells."""
+    found: list[Estimates] = []
+    for task, purse in tasks:
+        assert isinstance(task, Shared)
+        told = (yield from one(task, purse, setting)) if setting.cells else estimate(task, Held(totals=(), levels=()), ())
+        found.append((told,))
+    return found
+
+
+def estimate(task: Shared, released: Held, deviations: Sequence[float]) -> Estimate:
+    """The sums of the cells, and what their errors are taken for."""
+    return Estimate(values=np.array(released.totals) / UNIT, linear=False,
+                    slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})
+
+
+def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
+    """The levels whose noise may be asked for, at least one: with a tiny price the ladder ends early."""
+    ladder = tuple(levels)
+    return tuple(level for level in ladder if spread_of(noise(level)) <= WIDEST) or ladder[:1]
+
+
+def parts(task: Shared) -> int:
+    """Positive and negative values are held apart."""
+    return 2 if Shares(input=task.input, owners=task.owners, summand=task.summand).signed else 1

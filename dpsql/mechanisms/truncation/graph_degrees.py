@@ -1,0 +1,113 @@
+"""How many entities have how many rows with others: degrees of a graph whose nodes are protected.
+
+No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.bounded_degrees`).
+`projection` adds rows in a fixed order while there is room (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of
+rows. `flow` keeps as many as can be, as evenly as can be (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its
+maximum flows take a minute for a million. Both are told with the same noise, in cumulative counts. These do not fall, so they
+are made to rise (isotonic regression): that takes most of the noise off degrees that few entities have
+(`tests/bench/degrees.py`).
+
+The limit is `max_rows`. Left open, it is drawn by how many entities are above it, as in `measurements.Balance`; TOLD is how
+much the noise of a limit weighs against that, so that the expected error in all counts together is nearly least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import Error, Estimate
+from dpsql.measurements import Degrees as Asked
+from dpsql.measurements import Held, Histogram, Level, Noise, Request, Way, score_range
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.mechanism import Degrees, No, Script, Setting, Task, Verdict, Yes
+from dpsql.plan.cells import cell_of
+from dpsql.plan.operators.arcs import Arcs, moves
+from dpsql.plan.operators.owner_sets import UNIT, Shares
+from dpsql.plan.operators.summands import Count
+
+TOLD = 100
+LEVELS: tuple[int, ...] = tuple(2**j for j in range(11))
+
+Reals = NDArray[np.float64]
+
+
+class DegreeCounts:
+    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.Degrees`."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+
+    @property
+    def name(self) -> str:
+        return self._way
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Degrees):
+            return No(because="it counts entities by how many rows they have with others")
+        if task.bound != self.name:
+            return No(because=f"bound = '{self.name}' asks for it")
+        noise = _noise(task, purse)
+        return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
+                   f"degree up to {task.most}, less where few entities have it")
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        """All tasks of a statement rest on one release, for all of their prices together."""
+        given = [task for task, _ in tasks if isinstance(task, Degrees)]
+        if not setting.cells:
+            return [(Estimate(values=np.zeros(0)),) for _ in given]
+        noise = _noise(given[0], reduce(add, (purse for _, purse in tasks)))
+        released: Histogram = yield Asked(plan=given[0].arcs, most=given[0].most, way=self._way, noise=noise)
+        counts = risen(released.counts)
+        return [(_estimate(task, setting, counts, math.sqrt(noise.variance)),) for task in given]
+
+
+def _noise(task: Degrees, purse: Cost) -> Noise:
+    return bought(moves(task.most, mutual=task.arcs.mutual), purse)
+
+
+def risen(counts: Sequence[int]) -> Reals:
+    """The counts whose sums are nearest to those of the noisy ones and do not fall."""
+    from scipy.optimize import isotonic_regression
+
+    return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
+
+
+def _estimate(task: Degrees, setting: Setting, counts: Reals, spread: float) -> Estimate:
+    """What the entities of all degrees add to each cell. Its error is that of sums that were not made to rise.
+
+    With a_i added for degree i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
+    """
+    place = {cell_of(cell): i for i, cell in enumerate(setting.cells)}
+    values, steps = np.zeros(len(setting.cells)), np.zeros(len(setting.cells))
+    last = dict.fromkeys(range(len(setting.cells)), (-1, 0.0))  # for each cell, the last degree in it and what it added
+    for degree, (cell, adds) in enumerate(task.table):
+        at = None if cell is None else place.get(cell_of(cell))
+        if at is None:
+            continue
+        values[at] += adds * counts[degree]
+        before, added = last[at]
+        steps[at] += (added - adds) ** 2 if before == degree - 1 else added**2 + adds**2
+        last[at] = degree, adds
+    for at, (_, added) in last.items():
+        steps[at] += added**2
+    return Estimate(values=values, linear=False, slopes={(task.at, 0): (Error(kind="approximate", scale=1.0),
+                                                                       spread * np.sqrt(steps))})
+
+
+def learned_degree(arcs: Arcs, purse: Cost, told: Cost) -> Generator[Request, Any, int]:
+    """A limit of degrees that weighs what is cut off against the noise that `told` buys."""
+    epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # an exponential mechanism: see `Balance`
+    weight = UNIT * TOLD / math.sqrt(told.as_epsilon)
+    plan = Shares(input=arcs.input, owners=(arcs.tail, arcs.head), summand=Count())
+    released: Held = yield Level(plan=plan, levels=LEVELS, scale=scale_of(score_range(LEVELS, 2, 1) / epsilon),
+                                 handicaps=tuple(round(weight * math.log(level)) for level in LEVELS))
+    return LEVELS[released.levels[0][0] or 0]

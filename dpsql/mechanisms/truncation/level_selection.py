@@ -1,0 +1,88 @@
+"""What mechanisms have in common that choose one level for all cells, then tell the sums held to it with fresh noise."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import Estimate
+from dpsql.measurements import Balance, Held, Noise, Recursive, Removed, Request
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
+from dpsql.plan.operators.owner_sets import UNIT, slack
+
+LOWER = 8  # octaves below what one row can add
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(abc.ABC):
+    """The sums of so many cells at one price.
+
+    of_epsilon, of_rho   the share of the price that goes to choosing the level
+    cut                  what is cut off and the noise together, as a standard error, in standard errors of the noise
+    """
+
+    of_epsilon: ClassVar[Fraction]
+    of_rho: ClassVar[Fraction]
+    cut: ClassVar[float]
+
+    task: Shared
+    price: Cost
+    cells: int
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Powers of two, from a small part of what one row can add: lower ones would only make the right one rarer."""
+        end = max(1, self.task.most.bit_length())
+        return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
+
+    @property
+    def choice(self) -> Fraction:
+        return self.of_epsilon if self.price.epsilon is not None else self.of_rho
+
+    def noise(self, level: int) -> Noise:
+        moved = UNIT * level + parts(self.task) * slack(level, len(self.task.owners))
+        return bought(moved, self.price.part((1 - self.choice) / self.cells))
+
+    def deviation(self, level: int) -> float:
+        """About the standard error of a sum held to this level, if it is the level that is drawn."""
+        return self.cut * math.sqrt(self.noise(level).variance) / UNIT
+
+    def told_as(self, place: int) -> float:
+        """The error that goes with an answer. The lowest level is drawn where too few entities show for the price, and then
+        nothing is known of what is cut off.
+        """
+        return self.deviation(self.levels[place]) if place or len(self.levels) == 1 else math.inf
+
+    @abc.abstractmethod
+    def request(self, setting: Setting) -> Balance | Removed | Recursive:
+        """What is asked of the kernel."""
+
+
+class Choosing:
+    """A mechanism that chooses a level as its `told` says."""
+
+    name: ClassVar[str]
+    told: ClassVar[type[Told]]
+
+    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+        because = refusal(task, self.name)
+        if because is not None:
+            return because
+        assert isinstance(task, Shared)
+        error = self.told(task=task, price=purse, cells=max(1, cells)).deviation(1)
+        return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        return answered(tasks, setting, self._one)
+
+    def _one(self, task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        told = self.told(task=task, price=purse, cells=len(setting.cells))
+        released: Held = yield told.request(setting)
+        return estimate(task, released, [told.told_as(level or 0) for level, *_ in released.levels])

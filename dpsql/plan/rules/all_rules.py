@@ -1,0 +1,27 @@
+"""Every rewrite rule, in the order in which a statement meets them.
+
+To add one: a file with a function that is a verb phrase and bears `@rule`, one line here, and its call where the statement is
+at that point: the first three while FROM and WHERE are bound (`sql.binding`), the others when rows are limited
+(`planning.bounded_view`, `planning.frequency_limits`).
+"""
+
+from __future__ import annotations
+
+from dpsql.plan.rules.keep_first import keep_first
+from dpsql.plan.rules.keep_marks import keep_marks
+from dpsql.plan.rules.limit_keys import limit_keys
+from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
+from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.plan.rules.push_filters import push_filters
+
+RULES = (
+    push_equalities,  # equalities of WHERE link tables
+    keep_marks,       # WHERE x IN (list) keeps the rows of one mark
+    keep_first,       # WHERE row_number <= n limits the rows of each key
+    prune_columns,    # columns that nothing reads are dropped
+    push_filters,     # conditions are asked before rows are limited
+    limit_rows,       # the rows of each entity are limited where a table is read
+    keep_rows,        # or of what is asked about
+    limit_keys,       # the rows of each value of a key are limited where rows meet
+)

@@ -1,0 +1,57 @@
+"""Which mechanism answers a task, and how the price is shared out: from public facts only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.mechanisms.all_mechanisms import MECHANISMS
+from dpsql.mechanisms.mechanism import Mechanism, Ordered, Task, Verdict, Yes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The mechanism of a task, what it may spend, and what every mechanism said of the task."""
+
+    task: Task
+    purse: Cost
+    mechanism: Mechanism
+    verdicts: Mapping[str, Verdict]
+
+    @property
+    def yes(self) -> Yes:
+        verdict = self.verdicts[self.mechanism.name]
+        assert isinstance(verdict, Yes)
+        return verdict
+
+
+def choose(task: Task, purse: Cost, cells: int, named: Sequence[str]) -> Choice | None:
+    """The mechanism with the least error; one that was named goes before. None where none can do the task."""
+    verdicts = {mechanism.name: mechanism.judge(task, purse, cells) for mechanism in MECHANISMS}
+    errors = {name: verdict.error for name, verdict in verdicts.items() if isinstance(verdict, Yes)}
+    preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
+    if not preferred:
+        return None
+    best = min(preferred, key=errors.__getitem__)
+    return Choice(task=task, purse=purse, verdicts=verdicts, mechanism=next(m for m in MECHANISMS if m.name == best))
+
+
+def shares(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
+    """Shares of a price that minimise the weighted sum of variances, each falling as 1 / epsilon^2 or as 1 / rho.
+
+    The minimum of sum w_i / e_i^2 over sum e_i = 1 has e_i proportional to w_i^(1/3); of sum w_i / r_i to w_i^(1/2).
+    Rounded down, so that they add up to one at most.
+    """
+    powers = [weight ** (1 / 3 if pure else 1 / 2) for weight in weights]
+    if len(powers) == 1:
+        return [Fraction(1)]
+    total = sum(powers)
+    return [Fraction(math.floor(power / total * 2**40 * (1 - 1e-12)), 2**40) for power in powers]
+
+
+def weight_of(task: Task, uses: int) -> float:
+    """How much a task matters: how many aggregates rest on it, or how many choices one after another it needs."""
+    return float(len(task.part.fractions) if isinstance(task, Ordered) else uses)

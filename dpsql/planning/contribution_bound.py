@@ -1,0 +1,160 @@
+"""Which way limits what an entity adds to a statement's sums, and why; or why the one that was named cannot be used here.
+
+Public facts decide: whom rows belong to, the limits that are declared, the options, the aggregates. Where rows belong to one
+entity each and nothing limits them, totals that are scaled down to a learned limit err less than rows that are left out, and
+less than bands, levels and races (`tests/bench/tpch.py`); so rows are limited only for what is no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.errors import OptionError
+from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
+from dpsql.plan.node import Stability
+from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.decompose import DEGREES
+from dpsql.planning.options import Options
+
+PLAIN = ("count", "sum", "avg")
+SUMS = ("count", *DEGREES)
+TOTALS = ("clip", "reservoir", "bands")
+MOST_CELLS = 1000  # where every cell is worked out by itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A bound, and the reason for it."""
+
+    bound: Bound
+    because: str
+
+
+PUBLIC = Decided(bound=BY_NAME["rows"], because="public rows need no limit")
+
+
+def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> Decided:
+    """The bound of the sums over a private view. Raises OptionError, located, where the one that was named cannot be used."""
+    if options.bound == "auto":
+        found = _automatic(question, options, known, searched)
+    else:
+        found = Decided(bound=BY_NAME[options.bound], because="asked for")
+        _check_ownership(found.bound, options, known)
+    check_options(found.bound, options)
+    if found.bound.each and options.bound != "auto":
+        _check_aggregates(found.bound, question.aggregates)
+    elif found.bound.name == "clip":
+        _check_clip(question, known, searched)
+    if found.bound.name in TOTALS and _of_one(question, known):
+        raise OptionError("where each group is one entity, there is no total of an entity to limit", code="bound",
+                          subject="bound", span=question.keys[0].span, try_="bound = 'rows'")
+    if found.bound.each and searched and known.rows is None:
+        column = question.view.field(searched[0]).name
+        raise OptionError(f"a search for the bounds of {column} needs a limit of rows", code="no-bounds", subject=column,
+                          span=next(call.span for call in question.aggregates if searched[0] in call.columns),
+                          try_=f"bounds = [low, high] for the column in the policy, or LEAST(GREATEST({column}, 0), 1000)")
+    hidden = [key for key in question.keys if key.domain is None]
+    if hidden and known.owner is not None and found.bound.mechanism is not None and found.bound.name != "bands":
+        raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and the values of {hidden[0].name} are "
+                          "not declared", code="bound", subject="bound", span=hidden[0].span,
+                          try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
+    if found.bound.mechanism is not None and cells > MOST_CELLS:
+        raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and there are {cells}, more than "
+                          f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,
+                          try_="fewer or coarser keys")
+    if found.bound.name == "bands" and question.keys and options.max_groups is None and known.rows is None:
+        raise _fail(options, "bound", "bound = 'bands' with groups needs to know of how many of them one entity tells",
+                    "bound = 'bands', max_groups = 4")
+    return found
+
+
+def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> Decided:
+    if options.clip is not None and known.owners:
+        name = "clip" if known.owner is not None else "extension"
+        return Decided(bound=BY_NAME[name], because="clip is the limit")
+    if known.rows is not None:
+        return Decided(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
+    if known.owner is None:
+        return Decided(bound=BY_NAME["balance"], because="a row belongs to several entities, so that no row can be left out for "
+                       "one of them alone; of the ways to hold them to a level it errs least")
+    others = _others(question, known)
+    if others or searched:
+        what = told(others[0]) if others else "a search for bounds"
+        return Decided(bound=BY_NAME["rows"], because=f"{what} needs a limit of rows")
+    if not any(call.function in SUMS for call in question.aggregates):
+        return Decided(bound=BY_NAME["rows"], because="each entity counts once")
+    if _of_one(question, known):
+        return Decided(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
+    return Decided(bound=BY_NAME["clip"], because="nothing limits an entity's rows here, and totals that are scaled down lose "
+                   "less than rows that are left out")
+
+
+def _others(question: Question, known: Stability) -> list[AggregateCall]:
+    """The aggregates that need a limit of rows: all but sums, and the number of entities."""
+    return [call for call in question.aggregates if call.function not in SUMS and not (
+        call.function == "count_distinct" and call.columns == (known.owner,) and not question.keys)]
+
+
+def _of_one(question: Question, known: Stability) -> bool:
+    """Whether each group is one entity."""
+    return known.owner in [key.column for key in question.keys]
+
+
+def told(call: AggregateCall) -> str:
+    return call.text or call.function.upper()
+
+
+def _fail(options: Options, name: str, reason: str, try_: str) -> OptionError:
+    return OptionError(reason, code="bound", subject=name, span=options.span.get(name), try_=try_)
+
+
+def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
+    if bound.degrees:
+        raise _fail(options, "bound", f"bound = '{bound.name}' is for the degrees of a graph, whose rows belong to two entities "
+                    "each", "SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM ... GROUP BY a) GROUP BY degree")
+    if known.owner is not None and not bound.one:
+        raise _fail(options, "bound", f"bound = '{bound.name}' is for rows that belong to several entities each, and these "
+                    "belong to one", _ways(one=True))
+    if known.owner is None and known.owners and not bound.several and known.rows is None:
+        raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to one entity each, and these belong to "
+                    f"{len(known.owners)}", _ways(one=False))
+    if not known.owners and bound.name not in ("rows", "frequency") and not bound.apart:
+        raise _fail(options, "bound", f"bound = '{bound.name}' needs to know whom a row belongs to, and these rows mix entities",
+                    "bound = 'rows'")
+
+
+def _ways(*, one: bool) -> str:
+    """What to write instead."""
+    return " or ".join(f"bound = '{bound.name}'" + "".join(f", {name} = ..." for name in bound.needs)
+                       for bound in BOUNDS if (bound.one if one else bound.several))
+
+
+def check_options(bound: Bound, options: Options) -> None:
+    """Raises OptionError where an option is missing, or means nothing to the bound."""
+    for name in bound.needs:
+        if getattr(options, name) is None:
+            raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")
+    for name, other in (("clip", "clip"), ("max_frequency", "frequency")):
+        if getattr(options, name) is not None and name not in (*bound.needs, *bound.takes):
+            raise _fail(options, name, f"{name} means nothing to bound = '{bound.name}'", f"bound = '{other}'")
+
+
+def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall]) -> None:
+    """Such a bound is of one number for each row."""
+    for call in calls:
+        if call.function not in PLAIN:
+            fine = list(dict.fromkeys(told(other) for other in calls if other.function in PLAIN))
+            also = f"; it bounds {', '.join(fine)}" if fine else ""
+            raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for COUNT, SUM and AVG{also}",
+                              code="bound", subject=told(call), span=call.span,
+                              try_="a statement of its own for it" if fine else "bound = 'rows'")
+
+
+def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -> None:
+    """Totals of entities are clipped; what is no sum needs a limit of rows beside it."""
+    others = _others(question, known)
+    if known.rows is None and (searched or others):
+        what = "the search for bounds" if searched else told(others[0])
+        raise OptionError(f"clip bounds sums, and {what} needs a limit of rows", code="clip", subject="bound",
+                          span=None if searched else others[0].span, try_="max_rows = 10, or rows_per_entity in the policy")

@@ -1,0 +1,104 @@
+"""Statements about the degrees of a graph: what each degree means to them, and which way tells how many entities have it.
+
+The outer query reads nothing private but degrees, and these are numbers from 1 to a limit. So it is run over these numbers,
+each once, as over a public table; then each of its aggregates is a sum over degrees of how many entities have one, times what
+one of them adds (`measurements.Degrees`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.catalog.model import Domain
+from dpsql.errors import OptionError, Unsupported
+from dpsql.mechanisms.mechanism import Degrees
+from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
+from dpsql.mechanisms.truncation.graph_degrees import LEVELS
+from dpsql.plan.cells import Cells, cell_of, sort_key
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.operators.arcs import MOST_DEGREE
+from dpsql.plan.operators.summands import GridSum
+from dpsql.plan.parts import Part, Sums
+from dpsql.plan.question import Key, Question
+from dpsql.plan.rules.recognise_degrees import DEGREE, Graph
+from dpsql.plan.rules.substitute import awaits
+from dpsql.planning.contribution_bound import Decided, check_options
+from dpsql.planning.options import Options
+from dpsql.sql.binding.binding_context import PublicTables
+
+WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Degreed:
+    """A graph, and the rows that the statement's view would have for the degrees up to a limit; `given` by the statement."""
+
+    graph: Graph
+    most: int
+    given: bool
+    rows: Mapping[int, Mapping[str, Value]]
+
+    def at_most(self, most: int) -> Degreed:
+        return replace(self, most=most, rows={degree: row for degree, row in self.rows.items() if degree <= most})
+
+    def cells(self, keys: Sequence[Key]) -> Cells:
+        """The groups that these degrees are in."""
+        found = {cell_of(cell): cell for cell in (tuple(row[key.column] for key in keys) for row in self.rows.values())}
+        return tuple(sorted(found.values(), key=sort_key)) if keys else ((),)
+
+    def asked(self, question: Question) -> Question:
+        """The question with the groups of its keys."""
+        keys = []
+        for key in question.keys:
+            values = {row[key.column] for row in self.rows.values()}
+            keys.append(replace(key, nullable=None in values, domain=Domain(tuple(sorted(
+                (value for value in values if value is not None), key=lambda value: sort_key((value,)))))))
+        return replace(question, view=self.graph.view, keys=tuple(keys))
+
+    def task(self, at: int, part: Part, keys: Sequence[str], bound: str) -> Degrees:
+        """A count or a sum over groups as one over degrees."""
+        assert isinstance(part, Sums)
+        table = []
+        for degree in range(1, self.most + 1):
+            row = self.rows.get(degree)
+            cell = None if row is None else tuple(row[key] for key in keys)
+            table.append((cell, 0.0 if row is None else _adds(part, row)))
+        return Degrees(at=at, arcs=self.graph.arcs, bound=bound, most=self.most, table=tuple(table))
+
+
+def _adds(part: Sums, row: Mapping[str, Value]) -> float:
+    """What a row adds, in the unit of the part."""
+    summand = part.summand
+    value: Value = row[summand.columns[0]] if summand.columns else 1
+    if value is None or (summand.when is not None and row[summand.when] is not True):
+        return 0.0
+    return float(value) / float(summand.grid.step) if isinstance(summand, GridSum) else 1.0  # type: ignore[arg-type]
+
+
+def degreed(question: Question, graph: Graph, options: Options, public: PublicTables) -> Degreed:
+    """What each degree means to a question. Raises OptionError or Unsupported where it cannot be told."""
+    if options.max_rows is not None and options.max_rows > MOST_DEGREE:
+        raise OptionError(f"degrees are told up to {MOST_DEGREE}", code="bound", subject="max_rows",
+                          span=options.span.get("max_rows"), try_=f"max_rows = {MOST_DEGREE}")
+    awaited = next(iter(awaits(graph.view).values()), None)
+    if awaited is not None:
+        raise Unsupported("degrees cannot be compared with a value that is still to be released", code="degrees",
+                          span=awaited.span, try_="a constant in place of the subquery, or the comparison in HAVING")
+    most = options.max_rows or LEVELS[-1]
+    bounded = graph.at_most(most)
+    over = bounded.over(most)
+    names = [field.id for field in over.fields]
+    rows = {int(row[names.index(DEGREE)]): dict(zip(names, row, strict=True)) for row in public.public_rows(over)}  # type: ignore[arg-type]
+    if question.keys and not rows:
+        raise Unsupported(f"no degree from 1 to {most} meets these conditions", code="no-groups", span=question.keys[0].span)
+    return Degreed(graph=bounded, most=most, given=options.max_rows is not None, rows=rows)
+
+
+def way_of(options: Options) -> Decided:
+    """The way in which degrees are brought down to the limit."""
+    because = "each row belongs to two entities and is counted by one of them: these are the degrees of a graph"
+    asked = options.bound != "auto"
+    found = Decided(bound=BY_NAME[options.bound if asked else WAYS[0]], because=f"asked for; {because}" if asked else because)
+    check_options(found.bound, options)
+    return found

@@ -1,0 +1,304 @@
+"""EXPLAIN PRIVACY: what a statement would do and cost, as data and as text. Nothing is spent and no private row is read."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dpsql.accounting.reports import amount
+from dpsql.catalog.price import short
+from dpsql.estimates import Estimate
+from dpsql.mechanisms.additive.additive_noise import estimates
+from dpsql.mechanisms.additive.gaussian import Gaussian
+from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
+from dpsql.plan.question import Question
+from dpsql.planning.bounded_view import for_subquery
+from dpsql.planning.choose import Choice
+from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.program import Program, cells_declared, expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An operator of the plan: how deep it stands, what it does, how far one entity can move it, and why."""
+
+    depth: int
+    label: str
+    stability: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise; `about` tells more."""
+
+    what: str
+    aggregates: tuple[str, ...]
+    price: str
+    mechanism: str
+    noise: str
+    against: dict[str, str]
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The expected standard error of an aggregate; None where it depends on private rows."""
+
+    aggregate: str
+    error: float | None
+    named: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy, and `stored`
+    that the same was answered before, so that it costs nothing this time."""
+
+    entity: str
+    steps: tuple[Step, ...]
+    rewrites: tuple[str, ...]
+    stages: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+    expected: tuple[Expected, ...]
+    groups: str
+    cost: str
+    left: tuple[str, ...]
+    bound: str = ""
+    first: tuple[First, ...] = ()
+    first_line: str = ""
+    stored: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"price   {self.first_line}"] if self.first_line else []
+        lines += [line for found in self.first for line in found.lines()]
+        cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored else self.cost
+        return "\n".join([*lines, *self._lines(), f"cost    {cost}", *(f"left    {line}" for line in self.left)])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def _lines(self) -> list[str]:
+        lines = [f"plan (one {self.entity} moves)"]
+        width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
+        lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
+        lines += [f"bound   {self.bound}"] if self.bound else []
+        for title, items in (("rewrites", self.rewrites), ("stages", self.stages)):
+            if items:
+                lines += [title, *(f"  {item}" for item in items)]
+        if self.measurements:
+            lines.append("measured")
+        for part in self.measurements:
+            lines.append(f"  {part.what}  for {', '.join(part.aggregates)}")
+            lines += [f"    {line}" for line in part.about]
+            lines.append(f"    {part.mechanism} at {part.price}: {part.noise}")
+            for why in dict.fromkeys(part.against.values()):
+                lines.append(f"    not {', '.join(name for name, other in part.against.items() if other == why)}: {why}")
+        lines.append("expected standard errors")
+        lines += [f"  {item.aggregate}: " + ("depends on the data" if item.error is None else f"{item.error:.6g}") +
+                  (f"  ({item.named})" if item.named else "") for item in self.expected]
+        return [*lines, f"groups  {self.groups}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """A scalar subquery, whose value is released before the rest and is public from then on: its text and its share."""
+
+    text: str
+    price: str
+    explanation: Explanation
+
+    def lines(self) -> list[str]:
+        return [f"first   {self.text} is released, for {self.price}", *(f"  {line}" for line in self.explanation._lines())]
+
+
+def explained(program: Program, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
+    """The explanation of a program."""
+    first = tuple(First(text=scalar.awaited.text, price=amount(below.purse), explanation=explained(
+        below, public, entity=entity, left=())) for scalar, below in program.first)
+    if program.known.public:
+        return replace(explained_public(program.question, program.view, public, entity=entity), first=first, left=tuple(left),
+                       cost=str(program.options.price))
+    known = stabilities(program.view, public)
+    choices = expected(program, public)
+    return Explanation(
+        first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), bound=_bound(program, entity),
+        rewrites=tuple(_rewrites(program, entity, public)), stages=tuple(_stages(program)),
+        measurements=tuple(_measurements(program, choices)),
+        expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
+        cost="nothing: only declared groups are shown" if program.idle and not first else str(program.options.price))
+
+
+def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
+    """The explanation of a statement that reads public tables only."""
+    return Explanation(
+        entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
+        expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
+        groups="those that the public tables have" if question.keys else "one", left=(),
+        cost="nothing: only public tables are read")
+
+
+def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> list[Step]:
+    here = known[id(node)]
+    moved = "public" if here.public else "no limit" if here.rows is None else f"{here.rows} row{'s' if here.rows > 1 else ''}"
+    owned = "" if here.public else _owned(here, entity)
+    found = [Step(depth=depth, label=node.label(), stability=moved + owned, because=here.because)]
+    for below in node.inputs:
+        found += steps(below, known, depth + 1, entity)
+    return found
+
+
+def _owned(here: Stability, entity: str) -> str:
+    if not here.owners:
+        return ", without an owner"
+    return f", owned by one {entity} each" if here.owner is not None else f", owned by {len(here.owners)} of {entity} each"
+
+
+def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
+    found: list[str] = []
+    unknown = with_limits(program.question, program.options, public)[1] if program.unknown else []
+
+    tables = {place.relation.table.name for place in unknown if isinstance(place.relation, Scan) and not place.keys}
+
+    def most(node: Truncate | TruncateKeys) -> str:
+        if isinstance(node, Truncate):
+            learned = isinstance(node.input, Scan) and node.input.table.name in tables
+        else:
+            learned = any(place.relation == node.input and place.keys == node.keys for place in unknown)
+        return "a number of rows that is learned first" if learned else f"{node.rows} row{'s' if node.rows > 1 else ''}"
+
+    def visit(node: Node, above: str) -> None:
+        if isinstance(node, Truncate):
+            what = f"of {node.input.table.name} (declared)" if isinstance(node.input, Scan) else "of the view (max_rows)"
+            if isinstance(node.input, Scan) and node.input.table.rows != node.rows:
+                what = f"of {node.input.table.name}"
+            found.append(f"truncate: at most {most(node)} {what} are kept of each {entity}, chosen by a keyed hash")
+        if isinstance(node, TruncateKeys) and node.first:
+            kept = node.label().removeprefix("Keep ")
+            found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
+        elif isinstance(node, TruncateKeys):
+            key = " and ".join(node.input.names[key] for key in node.keys)
+            found.append(f"truncate: at most {most(node)} are kept of each {key}, chosen by a keyed hash, because any number of "
+                         f"rows may have one {key} and meet by it in: {above}")
+        if isinstance(node, Join) and for_subquery(node):
+            keys = " and ".join(dict.fromkeys(node.right.names[theirs] for _, theirs in node.equated)) or "nothing"
+            found.append(f"decorrelate: a subquery that is linked to the row around it is a left join with groups by {keys}")
+        for below in node.inputs:
+            visit(below, node.label())
+
+    visit(program.view, "the view")
+    found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
+    return found
+
+
+def _bound(program: Program, entity: str) -> str:
+    """How sums are limited, to what, and why so."""
+    if not any(isinstance(part, Sums) for part in program.decomposition.parts):
+        return ""
+    bound, clip = program.bound, program.options.clip
+    limit = f" ({short(clip)})" if clip is not None else " (which is learned)" if program.learn is not None else ""
+    return f"{bound.name}: what each {entity} adds {bound.does}{limit}; {program.decided.because}"
+
+
+def _shared(program: Program) -> list[list[str]]:
+    texts = {call.id: call.text or call.function for call in program.question.aggregates}
+    return [[texts[name] for name, uses in program.decomposition.uses.items() if i in uses]
+            for i in range(len(program.decomposition.parts))]
+
+
+def _stages(program: Program) -> list[str]:
+    one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
+    how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
+    words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
+             "keys": "groups that enough entities have are selected"}
+    drawn = f", or where that shows none, of rows, drawn at {amount(program.reserve)} more" if (
+        program.learn in ("rows", "totals") and program.decomposition.parts) else ""
+    return [f"{words[name]} at {amount(cost)}{drawn if name == 'limits' else ''}" for name, cost in program.stages.items()]
+
+
+def _what(program: Program, i: int) -> str:
+    part, names = program.decomposition.parts[i], dict(program.view.names)
+    match part:
+        case Sums():
+            return f"sums of {part.summand.label(names)}"
+        case Distincts():
+            return f"distinct {'entities' if part.entities else 'values of ' + names[part.column]}"
+        case Quantiles():
+            fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
+            return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
+
+
+def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:
+    found, shared = [], _shared(program)
+    for i, choice in enumerate(choices):
+        assert choice is not None
+        noise = choice.yes.noise
+        if program.learn is not None:
+            noise = f"{noise}, times the limit that is learned"
+        against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
+                   if isinstance(verdict, Yes) else verdict.because
+                   for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
+        found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.purse),
+                                 mechanism=choice.mechanism.name, noise=noise, against=against))
+    return found
+
+
+def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expected]:
+    given = {i: made for i, choice in enumerate(choices) if choice is not None and (made := _without_data(choice)) is not None}
+    found = []
+    for call in program.question.aggregates:
+        estimate = _recipe(program.decomposition, call.id, given)
+        error = None
+        if estimate is not None and estimate.linear and program.learn is None and not program.searched:
+            error = float(estimate.deviations[0])
+        named = ""
+        if call.function == "count_distinct":
+            part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
+            named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
+        found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
+    return found
+
+
+def _recipe(parts: Decomposition, name: str, given: dict[int, Estimates]) -> Estimate | None:
+    return parts.recipes[name](given) if all(i in given for i in parts.uses[name]) else None
+
+
+def _without_data(choice: Choice) -> Estimates | None:
+    """Estimates of one cell with the right noise and no value; None where the noise depends on the data."""
+    if not isinstance(choice.task, Linear) or not isinstance(choice.mechanism, Laplace | Gaussian):
+        return None
+    noise = choice.mechanism.noise(choice.task, choice.purse)
+    return estimates(choice.task.at, [[0]] * choice.task.summand.components, noise)
+
+
+def _groups(program: Program) -> str:
+    if not program.question.keys:
+        return "one"
+    declared = cells_declared(program.question)
+    if program.degrees is not None:
+        most = str(program.degrees.most) if program.degrees.given else "the limit that is learned"
+        return f"those of the degrees from 1 to {most}"
+    if program.rule is None:
+        return f"{declared}, all that the policy declares; those without rows are shown too"
+    names = ", ".join(key.name for key in program.hidden)
+    times = f", each with the {declared} declared groups" if declared > 1 else ""
+    if program.known.owner is None:
+        least = "" if program.learn is not None else f" of about {program.rule.half:.0f} rows or more"
+        return f"{names}{least} ({program.rule.name}; all rows that one entity moves tell){times}"
+    return (f"{names} of about {program.rule.half:.0f} entities or more ({program.rule.name}; each entity tells of at most "
+            f"{program.groups}){times}")

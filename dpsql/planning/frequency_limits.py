@@ -1,0 +1,81 @@
+"""Limits on the rows of each entity and of each value of a key, where rows of many entities meet or are mixed.
+
+A limit is given by the statement or by the policy. With `bound = 'frequency'` the others are learned privately, one after the
+other, before anything else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.plan.certificate import stability
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.question import Question
+from dpsql.plan.rules.limit_keys import Meeting, limit_keys
+from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.plan.rules.push_filters import push_filters
+from dpsql.planning.options import Options
+
+FREQUENCY = "frequency"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """A limit that nobody gives, so that it is learned: on the rows of each entity, or of each value of `keys`, of a relation.
+
+    Limits below it are enforced in the relation. `mutual` says that the rows it meets are limited alike, so that each row that is
+    left out would have met as many.
+    """
+
+    relation: Node
+    keys: tuple[str, ...]
+    of: str
+    mutual: bool = False
+
+
+def unknown_limits(question: Question, options: Options, public: PublicFacts) -> int:
+    """How many limits must be learned before the rows that are asked about are bounded by limits of keys."""
+    here = stability(limit_rows(prune_columns(question.view)), public)
+    return len(with_limits(question, options, public)[1]) if not here.public and mixed(here, options) else 0
+
+
+def with_limits(question: Question, options: Options, public: PublicFacts,
+                learned: Sequence[int] = ()) -> tuple[Node, list[Unknown]]:
+    """The rows that are asked about, with limits on the rows of each entity and of each value of keys that rows meet by.
+
+    Also the limits that the statement and the policy do not give, in an order in which they can be learned: each rests on
+    those before it. `learned` are the first of them; the others are 1.
+    """
+    unknown: list[Unknown] = []
+    rows: dict[str, int] = {}
+
+    def ask(of: Unknown) -> int:
+        unknown.append(of)
+        return learned[len(unknown) - 1] if len(unknown) <= len(learned) else 1
+
+    def of_entity(scan: Scan) -> int | None:
+        if options.max_rows is not None or scan.table.rows is not None or options.bound != FREQUENCY:
+            return options.max_rows
+        if scan.table.name not in rows:
+            rows[scan.table.name] = ask(Unknown(relation=scan, keys=(), of=f"each entity in {scan.table.name}"))
+        return rows[scan.table.name]
+
+    def of_key(meeting: Meeting) -> int | None:
+        given = [meeting.declared, options.max_frequency if options.bound == FREQUENCY else None]
+        known = [most for most in given if most is not None]
+        if known or options.bound != FREQUENCY:
+            return min(known, default=None)
+        if stability(meeting.side, public).rows is None:
+            return None  # it cannot be learned, and there is no bound anyway
+        return ask(Unknown(relation=meeting.side, keys=meeting.keys, of=f"each {meeting.label} in {meeting.at}",
+                           mutual=meeting.mutual))
+
+    return limit_keys(limit_rows(push_filters(prune_columns(question.view)), of_entity), public, of_key), unknown
+
+
+def mixed(here: Stability, options: Options) -> bool:
+    """Whether rows of many entities meet or are mixed, so that it is keys that are limited."""
+    return here.rows is None and here.owner is None and (not here.owners or options.bound == FREQUENCY)

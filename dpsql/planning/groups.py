@@ -1,0 +1,30 @@
+"""The groups of a question: all combinations of the values of its keys, for each of its grouping sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from dpsql.plan.cells import Cells
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.question import Question
+
+
+def cells_over(values: Sequence[Sequence[Value]], question: Question) -> Cells:
+    """All combinations of values of the keys of a question; for each of its grouping sets in turn, if it has some."""
+    found: list[tuple[Value, ...]] = []
+    for kept in kept_keys(question):
+        level = levels_of(question, kept)
+        found += [(*key, *level) for key in product(*(own if i in kept else (None,) for i, own in enumerate(values)))]
+    return tuple(found)
+
+
+def kept_keys(question: Question) -> tuple[tuple[int, ...], ...]:
+    """The grouping sets, as positions of the keys that are not summed out."""
+    return (tuple(range(len(question.keys))),) if question.sets is None else question.sets
+
+
+def levels_of(question: Question, kept: Sequence[int]) -> tuple[int, ...]:
+    """What GROUPING says in one grouping set."""
+    here = {question.keys[i].column for i in kept}
+    return tuple(sum((key not in here) << i for i, key in enumerate(reversed(level.keys))) for level in question.levels)

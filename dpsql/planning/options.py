@@ -1,0 +1,151 @@
+"""What a statement may choose for itself: its price, and how it is answered."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from dpsql.catalog.price import Price, exact, price
+from dpsql.errors import OptionError
+from dpsql.mechanisms.named_bounds import BY_NAME
+from dpsql.sql.text.statement import Option
+from dpsql.types import Span
+
+NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
+         "strategy", "consistency")
+FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
+         "clip": "clip = 100"}
+MOST_ROWS, MOST_GROUPS = 10**6, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The choices of one statement.
+
+    price        what it may cost; None where neither the statement nor its connection says
+    confidence   of the intervals
+    mechanisms   names of mechanisms that must be used for the tasks they can do; none: the best is chosen
+    bound        how an entity's part in sums is limited: a name of `mechanisms.named_bounds`, or auto
+    max_rows     the most rows of one entity that are kept
+    max_frequency  the most rows of one value of a key that are kept, where rows of many entities meet by it
+    clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
+    max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
+    strategy     how a workload is measured; None: a single statement is answered by itself wherever it can be
+    consistency  how the numbers of a workload are made to look like counts: none, non_negative or integer
+    span         where in the text each option stands
+    """
+
+    price: Price | None
+    confidence: Fraction = Fraction(19, 20)
+    mechanisms: tuple[str, ...] = ()
+    bound: str = "auto"
+    max_rows: int | None = None
+    max_frequency: int | None = None
+    clip: Fraction | None = None
+    max_groups: int | None = None
+    strategy: str | None = None
+    consistency: str = "none"
+    span: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+    def inside(self, *, outer_public: bool) -> Options:
+        """The choices for scalar subqueries. What is said of limits and bounds is said of the outermost query; where that reads
+        no private rows, of its subqueries."""
+        if outer_public:
+            return self
+        return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None,
+                       strategy=None)
+
+
+def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
+                 strategies: Sequence[str] = ()) -> Options:
+    """The options of a statement over the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
+    plans of workloads.
+
+    Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
+    """
+    values: dict[str, Option] = {}
+    for option in given:
+        if option.name not in NAMES:
+            close = difflib.get_close_matches(option.name, NAMES, n=1)
+            raise OptionError(f"there is no option {option.name}", code="unknown-option", span=option.span, subject=option.name,
+                              try_=close[0] if close else "one of " + ", ".join(NAMES))
+        if option.name in values:
+            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
+        values[option.name] = option
+    return _Values(values, tuple(known), tuple(strategies)).read(default, confidence)
+
+
+class _Values:
+    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...]) -> None:
+        self._values, self._known, self._strategies = values, known, strategies
+
+    def read(self, default: Price | None, confidence: Fraction) -> Options:
+        return Options(
+            price=self._price(default), mechanisms=self._mechanisms(), bound=self._name("bound", ("auto", *BY_NAME)) or "auto",
+            strategy=self._name("strategy", ("auto", *self._strategies)),
+            consistency=self._name("consistency", ("none", "non_negative", "integer")) or "none",
+            confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
+            max_rows=self._count("max_rows", MOST_ROWS),
+            max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
+            clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15)),
+            span={name: option.span for name, option in self._values.items() if option.span is not None})
+
+    def _fail(self, name: str, reason: str, try_: str = "") -> OptionError:
+        return OptionError(reason, span=self._values[name].span, subject=name, try_=try_)
+
+    def _value(self, name: str) -> object:
+        return self._values[name].value if name in self._values else None
+
+    def _price(self, default: Price | None) -> Price | None:
+        try:
+            found = price(**{name: self._value(name) for name in ("epsilon", "delta", "rho")})
+        except OptionError as fault:
+            place = self._values.get(fault.subject)
+            fault.span, fault.try_ = place.span if place is not None else None, fault.try_ or FORMS.get(fault.subject, "")
+            raise
+        return found if found is not None else default
+
+    def _fraction(self, name: str, least: Fraction, most: Fraction) -> Fraction | None:
+        if name not in self._values:
+            return None
+        try:
+            return exact(self._value(name), name, least=least, most=most)
+        except OptionError as fault:
+            fault.span, fault.try_ = self._values[name].span, fault.try_ or FORMS[name]
+            raise
+
+    def _count(self, name: str, most: int) -> int | None:
+        value = self._value(name)
+        if name not in self._values:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self._fail(name, f"{name} must be a whole number from 1 to {most}", f"{name} = 10")
+        return value
+
+    def _name(self, name: str, names: Sequence[str]) -> str | None:
+        """The value of an option that is one of some names; None where it is not given."""
+        if name not in self._values:
+            return None
+        value = self._value(name)
+        if not isinstance(value, str):
+            raise self._fail(name, f"{name} must be a text, not {type(value).__name__}", "one of " + ", ".join(
+                f"'{known}'" for known in names))
+        if value not in names:
+            close = difflib.get_close_matches(value, names, n=1)
+            raise self._fail(name, f"there is no {name} {value!r}", f"'{close[0]}'" if close else
+                             "one of " + ", ".join(f"'{known}'" for known in names))
+        return str(value)
+
+    def _mechanisms(self) -> tuple[str, ...]:
+        value = self._value("mechanism")
+        if value is None or value == "auto":
+            return ()
+        names = tuple(name.strip() for name in str(value).split(",")) if isinstance(value, str) else ()
+        for name in names or ("",):
+            if name not in self._known:
+                close = difflib.get_close_matches(name, self._known, n=1)
+                raise self._fail("mechanism", f"there is no mechanism {name!r}", f"'{close[0]}'" if close else
+                                 "one of " + ", ".join(f"'{known}'" for known in self._known))
+        return names

@@ -1,0 +1,470 @@
+"""What will be done for a question, as far as it can be told before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+
+from dpsql.accounting.allotment import purses
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.catalog.model import Budget
+from dpsql.catalog.price import Price, misfit
+from dpsql.errors import OptionError, Unsupported
+from dpsql.mechanisms.all_mechanisms import MECHANISMS
+from dpsql.mechanisms.mechanism import Linear, No, Ordered, Setting, Shared, Task
+from dpsql.mechanisms.named_bounds import Bound
+from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
+from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.quantizer import MOST_STEPS
+from dpsql.plan.operators.summands import Count
+from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
+from dpsql.plan.question import Key, Question, Scalar
+from dpsql.plan.rules.decompose import decompose
+from dpsql.plan.rules.limit_rows import keep_rows
+from dpsql.plan.rules.recognise_degrees import degrees_of
+from dpsql.plan.rules.substitute import settle
+from dpsql.planning.choose import Choice, choose, shares, weight_of
+from dpsql.planning.contribution_bound import PUBLIC, Decided, decided, told
+from dpsql.planning.degree_questions import Degreed, degreed, way_of
+from dpsql.planning.frequency_limits import unknown_limits
+from dpsql.planning.options import Options
+from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
+from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.types import Interval, Span, Type
+
+LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
+RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
+FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
+USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
+MOST_CELLS = 1_000_000
+USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """The decisions of a statement, made from its text, the policy and public tables.
+
+    view      the rows that are asked about, with declared limits enforced and `max_rows` too
+    known     the stability of the view
+    decided   the way in which what an entity adds to sums is limited, and the reason for it
+    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first
+    unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
+    searched  columns whose bounds are searched for, with the span of an aggregate that needs them
+    hidden    keys whose values are not declared, and the rule that selects them
+    purse     what this question spends, and the part of each stage
+    degrees   the graph, where the statement is about degrees
+    whole     what the statement spends
+    drawn     whether the reserve was taken, for a limit that had to be drawn
+    first     its scalar subqueries, in the order in which they are released
+    """
+
+    question: Question
+    options: Options
+    view: Node
+    known: Stability
+    purse: Cost
+    decided: Decided
+    learn: str | None
+    searched: tuple[str, ...]
+    hidden: tuple[Key, ...]
+    rule: KeyChoice | None
+    groups: int
+    decomposition: Decomposition
+    unknown: int = 0
+    degrees: Degreed | None = None
+    whole: Cost = FREE
+    drawn: bool = False
+    first: tuple[tuple[Scalar, Program], ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(key.column for key in self.question.keys)
+
+    @property
+    def owner(self) -> str:
+        assert self.known.owner is not None
+        return self.known.owner
+
+    @property
+    def bound(self) -> Bound:
+        return self.decided.bound
+
+    @property
+    def order(self) -> int:
+        """The norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
+        return 1 if self.purse.epsilon is not None else 2
+
+    @property
+    def learn_share(self) -> Fraction:
+        """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them."""
+        if self.learn == "frequencies":
+            return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
+        return LEARN_SHARE if self.learn is not None else Fraction(0)
+
+    @property
+    def stages(self) -> dict[str, Cost]:
+        """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
+        found: dict[str, Cost] = {}
+        if self.learn is not None:
+            found["limits"] = self.purse.part(self.learn_share)
+        if self.searched:
+            found["bounds"] = self.purse.part(BOUNDS_SHARE)
+        if self.hidden:
+            share = KEYS_SHARE if self.decomposition.parts else 1 - self.learn_share
+            found["keys"] = self.purse.part(Fraction(share), delta=self.purse.delta / self.delta_takers)
+        return found
+
+    @property
+    def parts_purse(self) -> Cost:
+        """What is left for the parts together."""
+        return self.purse.part(self._left * (1 - self.drawn * RESERVE_SHARE))
+
+    @property
+    def reserve(self) -> Cost:
+        """What may be taken of it for limits that must be drawn."""
+        return self.purse.part(self._left * RESERVE_SHARE)
+
+    @property
+    def _left(self) -> Fraction:
+        taken = self.learn_share + (BOUNDS_SHARE if self.searched else 0) + (
+            KEYS_SHARE if self.hidden else 0)
+        return 1 - Fraction(taken)
+
+    @property
+    def may_fail(self) -> int:
+        """How many stages or tasks take a part of the delta of failures."""
+        smooth = sum(isinstance(part, Quantiles) for part in self.decomposition.parts) if (
+            "smooth_sensitivity" in self.options.mechanisms) else 0
+        return smooth + bool(self.hidden)
+
+    @property
+    def delta_takers(self) -> int:
+        return max(1, self.may_fail)
+
+    @property
+    def idle(self) -> bool:
+        """Whether this question asks nothing private: it shows declared groups and no aggregate, or public tables."""
+        return not self.decomposition.parts and not self.hidden
+
+    @property
+    def cost(self) -> Cost:
+        """What is charged: exactly the price, the delta of failures only where something may fail."""
+        uses_delta = bool(self.hidden) or "smooth_sensitivity" in self.options.mechanisms
+        return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
+
+
+def compile_question(question: Question, options: Options, budget: Budget, public: PublicTables, view: Node,
+                     known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
+    """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered.
+
+    `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
+    """
+    inside = options.inside(outer_public=known.public)
+    program = replace(_outline(question, options, view, known, public), first=tuple(
+        (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+    _check_clip(program)
+    price = priced(options.price, budget, options.span)
+    return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
+
+
+def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
+    """What does not depend on the price: parts, and what must be learned."""
+    if question.together:
+        span = next((call.span for call in question.aggregates if call.over is not None), None)
+        raise Unsupported("this is answered as a workload only, not beside subqueries that are released first", code="workload",
+                          span=span, try_="the aggregate without OVER, in a statement of its own")
+    if known.public:
+        return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
+                       searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
+                           parts=(), weights=(), recipes={}, uses={}))
+    graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
+    if graph is not None:
+        return _of_degrees(question, options, known, degreed(question, graph, options, public))
+    searched = _searched(question)
+    check_cells(question)
+    found = decided(question, options, known, searched, cells_declared(question))
+    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
+    hidden = tuple(key for key in question.keys if key.domain is None)
+    unknown = unknown_limits(question, options, public)
+    return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
+                   decided=found, searched=searched, hidden=hidden, unknown=unknown,
+                   learn="frequencies" if unknown else _learn(known, parts, question, options, found),
+                   groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
+
+
+def _of_degrees(question: Question, options: Options, known: Stability, degrees: Degreed) -> Program:
+    """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
+    asked, found = degrees.asked(question), way_of(options)
+    check_cells(asked)
+    return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, groups=1,
+                   searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
+                   decomposition=parts_of(asked, None, {}, found.bound))
+
+
+def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound) -> Decomposition:
+    """The parts that a bound can limit."""
+    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=bound.name == "clip")
+
+
+def with_values(program: Program, values: Mapping[str, Value]) -> Program:
+    """The program with released values where they were awaited. Facts become narrower, so what was decided can still be done,
+    and grids may become finer."""
+    if not values:
+        return program
+    question, view = settle(program.question, values), settle(program.view, values)
+    parts = program.decomposition if program.known.public else parts_of(
+        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound)
+    return replace(program, question=question, view=view, decomposition=parts)
+
+
+def _searched(question: Question) -> tuple[str, ...]:
+    """Columns that need bounds, have none, and may be searched."""
+    found = []
+    for call in question.aggregates:
+        if call.columns and call.function not in ("count", "count_distinct"):
+            known = question.view.field(call.columns[0]).facts
+            if known.type.numeric and not known.declared.finite and known.search and call.columns[0] not in found:
+                found.append(call.columns[0])
+    return tuple(found)
+
+
+def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: Decided) -> str | None:
+    """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
+    if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
+        return "totals" if options.clip is None else None
+    counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
+    limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
+    return "rows" if limits_rows and known.rows is None and not counted else None
+
+
+def _check_clip(program: Program) -> None:
+    """A clip is one number, so it must have one meaning."""
+    summed = [below.question for below in (program, *(found for _, found in program.first))
+              if below.options.clip is not None and any(isinstance(part, Sums) for part in below.decomposition.parts)]
+    units: dict[str, None] = {}
+    for call in (call for question in summed for call in question.aggregates):
+        units |= dict.fromkeys(["rows", told(call)] if call.function == "avg" and program.bound.each else
+                               [told(call) if call.function == "sum" else "rows"])
+    if len(units) > 1:
+        raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
+                          try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
+
+
+def cells_declared(question: Question) -> int:
+    """How many cells the keys with declared values have."""
+    return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
+
+
+def check_cells(question: Question, most: int = MOST_CELLS) -> None:
+    """Raise Unsupported, located, where the keys have more groups than these, or none."""
+    cells = cells_declared(question)
+    if cells > most:
+        raise Unsupported(f"the declared values of the keys make {cells} groups, more than {most}", code="too-many-groups",
+                          span=question.keys[-1].span, try_="fewer or coarser keys")
+    if cells == 0:
+        raise Unsupported("a key has no values", code="no-groups", span=question.keys[0].span)
+
+
+def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
+    """The price, if the budget can hold it. `span` tells where the statement states it."""
+    if price is None:
+        raise OptionError("no price is given", code="no-price",
+                          try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "
+                          "[budgets.<name>.per_statement] in the policy")
+    if (wrong := misfit(price, budget.total)) is not None:
+        name, reason, instead = wrong
+        raise OptionError(f"the budget {budget.name} {reason}", code="price", subject=name, span=span.get(name), try_=instead)
+    return price
+
+
+# -- which account the price is held in
+
+
+def _with_account(program: Program, price: Price, public: PublicFacts) -> Program:
+    """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
+    tried = [_with_rule(_shared_out(program, given)) for given in purses(price)]
+    return min(tried, key=lambda candidate: (len(_unused(candidate)), sum(
+        expected_size(below, public) for below in (candidate, *(found for _, found in candidate.first)))))
+
+
+def _shared_out(program: Program, whole: Cost) -> Program:
+    """The program with a price that is shared among its questions.
+
+    Each gets as many shares as it measures things, so that all things that are measured are about equally sure.
+    """
+    if not program.first:
+        return replace(program, purse=whole, whole=whole)
+    programs = [program, *(below for _, below in program.first)]
+    shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
+    takers = max(1, sum(below.may_fail for below in programs))
+    outer, *inner = (replace(below, purse=whole.part(Fraction(share, sum(shares_)), delta=whole.delta * below.may_fail / takers))
+                     for below, share in zip(programs, shares_, strict=True))
+    return replace(outer, whole=whole, first=tuple(
+        (scalar, below) for (scalar, _), below in zip(program.first, inner, strict=True)))
+
+
+def _with_rule(program: Program) -> Program:
+    """The program with the rule that selects its undeclared keys, if it has any."""
+    if not program.hidden:
+        return program
+    name, span = program.hidden[0].name, program.hidden[0].span
+    between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
+    if program.known.rows is None and program.known.owner is None:
+        raise Unsupported(f"the values of {name} are not declared, and rows here belong to several entities each, so that one of "
+                          "them could tell of any number of groups", code="no-owner", span=span, subject=name,
+                          try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
+                          "max_frequency = 10)")
+    for key in program.hidden:
+        if key.column in (program.known.owner, *program.known.owners):
+            raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
+                              span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
+                              f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
+    if not program.purse.delta:
+        raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
+                          "delta", code="no-delta", span=span, subject=name,
+                          try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
+    found = rules_of(program, program.known)
+    named = [choice for choice in found if choice.name in program.options.mechanisms]
+    if not found:
+        raise Unsupported("the price is too small to select groups", code="price", span=span, try_="a larger epsilon or delta")
+    return replace(program, rule=(named or list(found))[0])
+
+
+def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
+    """The rules that may select undeclared keys of such rows, the best one first; none where the price is too small."""
+    price = program.stages["keys"]
+    return key_choices(price, program.groups) if known.owner is not None else choices_for_rows(price, known.rows or 1)
+
+
+def expected_size(program: Program, public: PublicFacts) -> float:
+    """The weighted mean of the logarithms of expected errors, to compare accounts with."""
+    choices, weights = expected(program, public), program.decomposition.weights
+    sizes = [weight * math.log(max(choice.yes.error, 1e-9)) for choice, weight in zip(choices, weights, strict=True)
+             if choice is not None and math.isfinite(choice.yes.error)]
+    return sum(sizes) + (math.log(program.rule.half) if program.rule is not None else 0.0)
+
+
+def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
+    """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one."""
+    if program.learn == "degrees" and program.degrees is not None:
+        program = replace(program, degrees=program.degrees.at_most(1))
+    view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
+    learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
+    return assign(program, tasks_of(program, program.decomposition, view, public, learned), cells_declared(program.question))
+
+
+def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
+    """The tasks of all parts, over the view with its limits; `learned` are limits of totals."""
+    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts)]
+
+
+def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
+    bound, options = program.bound, program.options
+    if program.degrees is not None:
+        return program.degrees.task(at, part, program.keys, bound.name)
+    if bound.mechanism is not None:
+        rows = program.known.rows
+        groups = [number for number in (rows, options.max_groups) if number is not None]
+        return shared_task(at, part, view, program.known.owners, bound.name, rows or USUAL_MOST_ROWS, clip=options.clip,
+                           groups=min(groups, default=None))
+    limit: Clipping | Reservoir | None = None
+    if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
+        size = learned
+        if size is None:
+            assert options.clip is not None
+            size = clip_of(part.summand, options.clip)
+        if bound.name == "clip":
+            limit = Clipping(owner=program.owner, order=program.order, bound=size)
+        else:
+            if size > MOST_STEPS:
+                raise OptionError("clip is too large for the grid that values are summed on", code="bound", subject="clip",
+                                  span=options.span.get("clip"), try_="bound = 'reservoir', clip = 1000, or coarser values")
+            limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
+    return task_of(at, part, view, program.keys, public, limit=limit)
+
+
+def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
+    """Share out what is left for the parts, and choose the mechanism of each."""
+    purse_ = program.parts_purse
+    weights = [weight_of(task, uses) for task, uses in zip(tasks, program.decomposition.weights, strict=True)]
+    found = []
+    for task, share in zip(tasks, shares(weights, pure=purse_.epsilon is not None), strict=True):
+        smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms
+        part = purse_.part(share, delta=program.purse.delta / program.delta_takers if smooth else Fraction(0))
+        found.append(choose(task, part, cells, program.options.mechanisms))
+    return found
+
+
+def _check_mechanisms(program: Program) -> Program:
+    """A mechanism that was named must have something to do."""
+    unused = _unused(program)
+    if unused:
+        name, reason = next(iter(unused.items()))
+        raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
+                          span=program.options.span.get("mechanism"), try_="the statement without it: the best one is chosen")
+    return program
+
+
+def _check_choices(program: Program, public: PublicFacts) -> Program:
+    """Every part needs a mechanism that can do it at this price."""
+    for below in (program, *(found for _, found in program.first)):
+        if not all(choice is not None and _may_be_asked(choice, below, public) for choice in expected(below, public)):
+            raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
+    return program
+
+
+def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
+    """Whether what a mechanism of a bound asks first has a cost: with a tiny price its noise is wider than can be drawn."""
+    if not isinstance(choice.task, Shared):
+        return True
+    cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
+    request = next(choice.mechanism.run([(choice.task, choice.purse)], Setting(keys=program.keys, cells=cells)))
+    plan, = request.plans  # mechanisms of bounds ask about one
+    try:
+        request.cost(certify(plan, public) if isinstance(plan, Tally) else Certificate(
+            below=stability(plan.inputs[0], public), summands=()))
+    except ValueError:
+        return False
+    return True
+
+
+def _unused(program: Program) -> dict[str, str]:
+    """The mechanisms that were named and can do nothing in any question of the statement, each with a reason."""
+    found = _unused_in(program)
+    others = [_unused_in(below) for _, below in program.first]
+    return {name: reason for name, reason in found.items() if all(name in other for other in others)}
+
+
+def _unused_in(program: Program) -> dict[str, str]:
+    cells = cells_declared(program.question) + bool(program.hidden)
+    shapes = [_shape_of(i, part, program) for i, part in enumerate(program.decomposition.parts)]
+    found = {}
+    for name in program.options.mechanisms:
+        if name in RULES:
+            if program.rule is None or program.rule.name != name:
+                found[name] = "it selects groups that are not declared, at a price that suits it, and there are none"
+            continue
+        mechanism = next(known for known in MECHANISMS if known.name == name)
+        verdicts = [mechanism.judge(task, program.purse, cells) for task in shapes]
+        reasons = [verdict.because for verdict in verdicts if isinstance(verdict, No)]
+        if len(reasons) == len(verdicts):
+            found[name] = reasons[-1] if reasons else "nothing is measured"
+    return found
+
+
+def _shape_of(at: int, part: Part, program: Program) -> Task:
+    """A task of this part's kind, for asking mechanisms whether they could do it."""
+    if program.degrees is not None:
+        return program.degrees.at_most(1).task(at, part, program.keys, program.bound.name)
+    if program.bound.mechanism is not None:
+        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
+    if isinstance(part, Quantiles):
+        return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
+    summand = part.summand if isinstance(part, Sums) else Count()
+    return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))

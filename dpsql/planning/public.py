@@ -1,0 +1,43 @@
+"""Statements over public tables only: answered exactly, and free."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+
+import numpy as np
+
+from dpsql.errors import Unsupported
+from dpsql.estimates import Estimate, constant
+from dpsql.plan.cells import Cells, sort_key
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Node
+from dpsql.plan.operators.statistics import Statistics
+from dpsql.plan.question import Question
+from dpsql.planning.groups import kept_keys, levels_of
+from dpsql.sql.binding.binding_context import PublicTables
+
+
+def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:
+    """The groups that a public view has, and its aggregates over them."""
+    for call in question.aggregates:
+        if call.over is not None:
+            raise Unsupported("an aggregate over groups is answered of private tables only", code="window-here", span=call.span,
+                              try_="the aggregate without OVER")
+    keys, cells, rows = tuple(key.column for key in question.keys), list[tuple[Value, ...]](), list[tuple[Value, ...]]()
+    for kept in kept_keys(question):
+        here = public.public_rows(Statistics(input=view, keys=tuple(keys[i] for i in kept), calls=question.aggregates))
+        here.sort(key=lambda row, size=len(kept): sort_key(row[:size]))  # type: ignore[misc]
+        for row in here:
+            own = dict(zip(kept, row, strict=False))
+            cells.append((*(own.get(i) for i in range(len(keys))), *levels_of(question, kept)))
+            rows.append(row[len(kept):])
+    columns = {call.id: constant(np.array([_number(row[i]) for row in rows], dtype=np.float64))
+               for i, call in enumerate(question.aggregates)}
+    return tuple(cells), columns
+
+
+def _number(value: object) -> float:
+    if isinstance(value, dt.date):
+        return value.toordinal()
+    return float(value) if isinstance(value, int | float) else math.nan

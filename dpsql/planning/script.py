@@ -1,0 +1,274 @@
+"""All that a statement asks of the kernel, in order: limits, bounds, keys, parts. What it learns shapes what it asks next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from typing import Any
+
+from dpsql.accounting.reports import amount
+from dpsql.answers.answer import Single, single
+from dpsql.estimates import Estimate
+from dpsql.measurements import Request
+from dpsql.mechanisms.mechanism import Estimates, Setting
+from dpsql.mechanisms.select.range_search import found_bounds
+from dpsql.mechanisms.select.undeclared_keys import found_keys
+from dpsql.mechanisms.truncation.frequencies import learned_frequency
+from dpsql.mechanisms.truncation.graph_degrees import learned_degree
+from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.plan.cells import Cells, sort_key
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.operators.contributions import MOST
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.parts import Decomposition, Quantiles, Sums
+from dpsql.plan.question import Scalar
+from dpsql.plan.rules.limit_rows import keep_rows
+from dpsql.planning.choose import Choice
+from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
+from dpsql.planning.public import exact
+from dpsql.planning.tasks import base_of, contributions
+from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.sql.binding.domains import Scratch
+from dpsql.types import Interval
+
+MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
+MANY_PLACES = 2**12  # of the grid of a quantile, whose logarithm is less than ten
+UNCOVERED = "; intervals do not cover what is cut off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The noisy results of a question: for each cell its key, for each aggregate its estimates over the cells; and the values of
+    its scalar subqueries, which came before."""
+
+    cells: Cells
+    aggregates: Mapping[str, Estimate]
+    choices: Sequence[Choice] = ()
+    notes: tuple[str, ...] = ()
+    singles: Mapping[str, Single] = field(default_factory=dict)
+
+
+def script(program: Program, public: PublicTables, scratch: Scratch) -> Generator[Request, Any, Released]:
+    """The requests of a statement, those of its scalar subqueries first; returns what was released."""
+    singles: dict[str, Single] = {}
+    notes: list[str] = []
+    for place, (scalar, below) in enumerate(program.first):
+        released = yield from _asked(with_values(below, values_of(singles)), public)
+        estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
+        found = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
+        singles[scalar.awaited.id] = found
+        notes += [*released.notes, told(scalar, found, below)]
+    released = yield from _asked(with_values(program, values_of(singles)), public)
+    return replace(released, notes=(*notes, *released.notes), singles=singles)
+
+
+def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
+    return {name: found.value for name, found in singles.items()}
+
+
+def told(scalar: Scalar, found: Single, program: Program) -> str:
+    """The note of a value that was released for the question around it."""
+    value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
+    sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
+    return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.purse)}"
+
+
+def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Released]:
+    """The requests of one question."""
+    if program.known.public:
+        cells, aggregates = exact(program.question, program.view, public)
+        return Released(cells=cells, aggregates=aggregates)
+    if program.idle:
+        return Released(cells=declared_cells(program), aggregates={})
+    notes: list[str] = []
+    program = yield from _with_degrees(program, notes)
+    program, view = yield from _limited(program, public, notes)
+    parts = yield from _with_bounds(program, view, public, notes)
+    cells = yield from _cells(program, view, public, notes)
+    choices = yield from _chosen(program, parts, view, public, len(cells), notes)
+    if program.bound.mechanism is not None:
+        cut = "" if program.bound.apart else UNCOVERED
+        notes.append(f"what each entity adds {program.bound.does}{cut}")
+    estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
+    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)),
+                    aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
+
+
+def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
+    """Of quantiles that are looked for among far more places than values need.
+
+    What lies between two values that many rows have is as likely to be chosen as there are places, so that the choice is off by
+    up to the logarithm of their number, in units of its scale; and how rows spread around it does not show that.
+    """
+    fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
+    for column in fine:
+        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
+               "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
+
+
+def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
+    """The program with a limit of degrees, if it is about a graph; learned where none is given."""
+    degrees, how = program.degrees, ""
+    if degrees is None:
+        return program
+    if program.learn == "degrees":
+        most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_purse)
+        degrees, how = degrees.at_most(most), ", a limit that was learned privately"
+    notes.append(f"degrees are brought down to {degrees.most}{how}; entities without any are not counted")
+    return replace(program, degrees=degrees)
+
+
+def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, tuple[Program, Node]]:
+    """The view with a limit on the rows of each entity; learned where none is known. The program, with what that took."""
+    if program.learn == "frequencies":
+        return program, (yield from _with_frequencies(program, public, notes))
+    if program.learn != "rows":
+        return program, program.view
+    sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
+    rows = yield from learned(sizes, 1, program.stages["limits"], deviation)
+    if rows is None and program.decomposition.parts:
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+    rows = min(rows or 1, MOST_ROWS)
+    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{UNCOVERED}")
+    return program, keep_rows(program.view, rows, program.owner)
+
+
+def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
+    """The view with limits on the rows of each entity and of each value of a key; one after the other is learned."""
+    found: list[int] = []
+    price, noise_of = program.stages["limits"].part(Fraction(1, program.unknown)), _deviation(program, cells_declared(
+        program.question))
+
+    def deviation(limit: float, times: int) -> float:
+        """With this limit, so many times, and the least ones for what is not yet learned."""
+        view, _ = with_limits(program.question, program.options, public, [*found, *[math.ceil(limit)] * times])
+        return noise_of(stability(view, public).rows or 0)
+
+    while True:
+        view, unknown = with_limits(program.question, program.options, public, found)
+        if len(unknown) == len(found):
+            return view
+        place = unknown[len(found)]
+        known = stability(place.relation, public)
+        if place.keys:
+            noise = partial(deviation, times=program.unknown - len(found))  # limits of keys will be alike
+            lost = _alike if place.mutual else _one
+            limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, noise, lost)
+        else:
+            assert known.owner is not None
+            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))) or 1
+        found.append(limit)
+        notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
+
+
+def _alike(limit: float) -> float:
+    """A row that is left out would have met as many rows as are kept of its value on the other side."""
+    return limit
+
+
+def _one(limit: float) -> float:
+    return 1.0
+
+
+def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:
+    """The parts of the question, with bounds found for the columns that have none."""
+    if not program.searched:
+        return program.decomposition
+    found: dict[str, Interval] = {}
+    known: Stability = stability(view, public)
+    for column in program.searched:
+        share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
+        found[column] = yield from found_bounds(view, column, known.rows or 1, share)
+        notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
+    return parts_of(program.question, known.owner, found, program.bound)
+
+
+def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Cells]:
+    """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
+    keys = program.question.keys
+    if program.degrees is not None:
+        return program.degrees.cells(keys)
+    if not program.hidden:
+        return declared_cells(program)
+    hidden, owner = [key.column for key in program.hidden], program.known.owner
+    rules = rules_of(program, stability(view, public)) if owner is None else ()
+    if owner is None and not rules:
+        notes.append("one entity may move so many rows here that the price is too small to show any group")
+        return ()
+    rule = rules[0] if rules else program.rule
+    assert rule is not None
+    found = yield from found_keys(view, owner, hidden, program.groups, rule.rule)
+    notes.append(f"groups of about {rule.half:.0f} entities or more are shown; each told of {program.groups} at most"
+                 if owner is not None else f"groups of about {rule.half:.0f} rows or more are shown")
+    declared = [[None] if key.domain is None else key.values for key in keys]
+    cells = []
+    for values in found.keys:
+        given = dict(zip(hidden, values, strict=True))
+        cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
+                  for combination in product(*declared)]
+    return tuple(sorted(cells, key=sort_key))
+
+
+def declared_cells(program: Program) -> Cells:
+    """Every combination of declared values."""
+    return tuple(product(*(key.values for key in program.question.keys)))
+
+
+def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
+            notes: list[str]) -> Generator[Request, Any, list[Choice]]:
+    """The mechanism of every part, with totals limited where the statement wants that."""
+    limits: Mapping[int, int] = {}
+    if program.learn == "totals":
+        program, limits = yield from _totals(program, parts, view, cells, notes)
+    choices = assign(program, tasks_of(program, parts, view, public, limits), cells)
+    assert all(choice is not None for choice in choices)
+    return [choice for choice in choices if choice is not None]
+
+
+def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int]]]:
+    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took.
+
+    Where no limit shows, a limit of rows stands in for it, with every row at its bound.
+    """
+    sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
+    measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
+    different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
+    price = program.stages["limits"].part(Fraction(1, len(different)))
+    limits: dict[GridSum | Count, int] = {}
+    for summand in different:
+        sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
+        limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
+        if limit is not None:
+            limits[summand] = limit
+    if len(limits) < len(different):
+        sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
+        rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
+    for summand, limit in limits.items():
+        size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
+        notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
+                     f"was learned privately{UNCOVERED}")
+    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+
+
+def _deviation(program: Program, cells: int) -> Deviation:
+    """How the noise of a part grows with the limit that is learned for it."""
+    return deviation_of(program.parts_purse.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
+
+
+def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
+    """Each mechanism answers all of its tasks at once."""
+    found: dict[int, Estimates] = {}
+    for mechanism in dict.fromkeys(choice.mechanism for choice in choices):
+        mine = [choice for choice in choices if choice.mechanism is mechanism]
+        estimates = yield from mechanism.run([(choice.task, choice.purse) for choice in mine], setting)
+        found |= {choice.task.at: estimate for choice, estimate in zip(mine, estimates, strict=True)}
+    return found

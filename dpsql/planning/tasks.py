@@ -1,0 +1,108 @@
+"""Parts of a statement as tasks that mechanisms answer: over which relation, with which sensitivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.mechanisms.mechanism import Linear, Ordered, Shared, Task
+from dpsql.plan.certificate import certify, stability
+from dpsql.plan.expr.nodes import Ref
+from dpsql.plan.node import Node, PublicFacts
+from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.contributions import MOST, Contributions
+from dpsql.plan.operators.distinct import Distinct
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.owner_sets import LARGEST
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.parts import Distincts, Part, Quantiles, Sums
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clipping:
+    """What each entity adds over all cells is scaled down to an `order`-norm of `bound`."""
+
+    owner: str
+    order: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservoir:
+    """Of each entity so many cells are kept, by a keyed hash, and what it adds to each is clamped to `bound`.
+
+    Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
+    """
+
+    owner: str
+    groups: int
+    bound: int
+
+
+def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *,
+            limit: Clipping | Reservoir | None = None) -> Task:
+    """A part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows."""
+    match part:
+        case Quantiles():
+            rows = stability(view, public).rows
+            assert rows is not None
+            return Ordered(at=at, input=view, part=part, rows=rows)
+        case Distincts():
+            return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
+        case Sums(summand=summand) if isinstance(limit, Clipping):
+            totals = tuple(f"e0_{j}" for j in range(summand.components))
+            clipped = Clip(input=contributions(view, limit.owner, keys, summand), owner=limit.owner, columns=totals,
+                           order=limit.order, bound=limit.bound)
+            return _linear(at, clipped, keys, Clipped(clipped=totals), public)
+        case Sums(summand=summand) if isinstance(limit, Reservoir):
+            given: Node = contributions(view, limit.owner, keys, summand)
+            if keys:
+                given = Truncate(input=given, rows=limit.groups, owner=limit.owner, order=keys)
+            clamp = Quantizer(low=-limit.bound, high=limit.bound, step=Fraction(1), from_low=False)
+            return _linear(at, given, keys, GridSum(column="e0_0", grid=clamp), public)
+        case Sums():
+            return _linear(at, view, keys, part.summand, public)
+
+
+def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:
+    certificate = certify(Tally(input=input_, keys=keys, summands=(summand,)), public)
+    return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
+
+
+def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound: str, most_rows: int, *,
+                clip: Fraction | None = None, groups: int | None = None) -> Shared:
+    """A count or a sum that is left to the mechanism of a bound."""
+    assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
+    level = min(LARGEST, clip_of(part.summand, clip)) if clip is not None else None
+    return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, level=level, groups=groups,
+                  most=level or min(LARGEST, most_rows * part.summand.l1))
+
+
+def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
+    """The values of a column in each cell, each once."""
+    kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
+    names = dict.fromkeys((*keys, part.column))
+    return Distinct(input=Project(input=kept, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))
+
+
+def contributions(view: Node, owner: str, keys: tuple[str, ...], summand: Summand) -> Contributions:
+    """What each entity adds to each cell. (The cells of an entity are those that its rows are in, declared or not.)"""
+    return Contributions(input=view, owner=owner, keys=keys, summands=(summand,))
+
+
+def clip_of(summand: Summand, limit: Fraction) -> int:
+    """A limit in the unit of the aggregate as an integer of the summand: rows for counts and moments, values for sums."""
+    size = limit / summand.grid.step if isinstance(summand, GridSum) else Fraction(base_of(summand)) * limit
+    return max(1, min(MOST, math.ceil(size)))
+
+
+def base_of(summand: Summand) -> int:
+    """The integers that one row adds to counts and moments."""
+    return summand.total if isinstance(summand, Moments) else 1

@@ -1,0 +1,174 @@
+"""Aggregates as they are written: from sqlglot's tree to function, arguments and condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.nodes import Case, Expr, Literal
+from dpsql.plan.question import Over
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.trees import has_aggregate, is_aggregate
+from dpsql.types import Span, Type
+
+NAMES: dict[type[exp.Expr], str] = {
+    exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregated:
+    """An aggregate as it is written: function, arguments and FILTER over the rows below. See `question.AggregateCall`."""
+
+    id: str
+    function: str
+    args: tuple[Expr, ...]
+    when: Expr | None
+    fraction: Fraction | None
+    discrete: bool
+    type: Type
+    span: Span | None
+    over: Over | None = None
+
+    def same(self, other: Aggregated) -> bool:
+        return (self.function, self.args, self.when, self.fraction, self.discrete, self.over) == (
+            other.function, other.args, other.when, other.fraction, other.discrete, other.over)
+
+
+class Reader:
+    """Reads one aggregate of the text; `rows` binds what stands inside it. `exact` aggregates are computed for each entity."""
+
+    def __init__(self, rows: Binder, identifier: str, *, exact: bool) -> None:
+        self._rows, self._id, self._exact = rows, identifier, exact
+
+    def read(self, node: exp.Expr) -> Aggregated:
+        """Raises SqlError or Unsupported, located."""
+        span, when = span_of(node), None
+        if isinstance(node, exp.Filter):
+            inner = node.this
+            if isinstance(inner, exp.Filter) or not is_aggregate(inner):
+                raise SqlError("FILTER stands after an aggregate", code="filter", span=span, try_="COUNT(*) FILTER (WHERE ...)")
+            node, when = inner, self._rows.condition(node.expression.this, "FILTER")
+        below = [*node.this.iter_expressions(), node.expression] if isinstance(node, exp.WithinGroup) else node.iter_expressions()
+        nested = next((part for part in below if has_aggregate(part)), None)
+        if nested is not None:
+            raise SqlError("an aggregate inside an aggregate is not answered", code="aggregate-here", span=span_of(nested),
+                           try_="a subquery that computes the inner one for each entity")
+        match node:
+            case exp.WithinGroup():
+                return self._within_group(node, when, span)
+            case exp.Count():
+                return self._count(node, when, span)
+            case exp.CountIf():
+                return self._make("count", (_one_where(self._rows.condition(node.this, "COUNT_IF")),), when, span, Type.BIGINT)
+            case exp.Median():
+                return self._quantile(node.this, Fraction(1, 2), False, when, span)
+            case exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile():
+                place = node.args.get("quantile") or node.args.get("expression")
+                if place is None:
+                    raise SqlError(f"{_written(node)} needs a place between 0 and 1", code="quantile", span=span,
+                                   try_="quantile_cont(x, 0.5), or percentile_cont(0.5) WITHIN GROUP (ORDER BY x)")
+                return self._quantile(node.this, self._fraction(place), not isinstance(node, exp.PercentileCont), when, span)
+        return self._of_column(node, when, span)
+
+    def _of_column(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
+        """SUM, AVG, MIN, MAX, VAR and STDDEV."""
+        name = NAMES.get(type(node), "avg")  # MEAN has no class of its own
+        given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+        if len(given) != 1:
+            raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
+        if isinstance(given[0], exp.Distinct):
+            raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered", code="distinct-aggregate", span=span,
+                              try_=f"{name.upper()}(x), or COUNT(DISTINCT x)")
+        expr = self._argument(given[0], name.upper(), span)
+        if name in ("min", "max"):
+            if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
+                raise Unsupported(f"{name.upper()} of {expr.type.value} is not answered", code="type", span=span,
+                                  try_=f"{name.upper()}(CAST(x AS DATE))" if expr.type is Type.TIMESTAMP else
+                                  "COUNT(*) with GROUP BY, which shows which values occur")
+            return self._make(name, (expr,), when, span, expr.type)
+        if not expr.type.numeric:
+            hint = {Type.BOOLEAN: "COUNT(*) FILTER (WHERE x)", Type.VARCHAR: "COUNT(x), or CAST(x AS DOUBLE) inside"}.get(
+                expr.type, "MIN or MAX, or year(x)")
+            raise SqlError(f"{name.upper()} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span,
+                           try_=hint)
+        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+
+    def _make(self, function: str, args: tuple[Expr, ...], when: Expr | None, span: Span | None, kind: Type,
+              fraction: Fraction | None = None, *, discrete: bool = False) -> Aggregated:
+        return Aggregated(id=self._id, function=function, args=args, when=when, fraction=fraction, discrete=discrete, type=kind,
+                          span=span)
+
+    def _argument(self, node: exp.Expr | None, name: str, span: Span | None) -> Expr:
+        if node is None or isinstance(node, exp.Star):
+            raise SqlError(f"{name} needs an argument", code="type", span=span, try_=f"{name}(x)")
+        expr = self._rows.bind(node)
+        return Literal(value=None, type=Type.BIGINT, span=expr.span) if typing.is_null(expr) else expr
+
+    def _count(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
+        argument = node.this
+        if isinstance(argument, exp.Distinct):
+            given = argument.expressions
+            if len(given) != 1 or isinstance(given[0], exp.Star):
+                raise Unsupported("COUNT(DISTINCT ...) takes one expression", code="distinct-aggregate", span=span,
+                                  try_="SELECT DISTINCT a, b in a subquery, and COUNT(*) outside")
+            return self._make("count_distinct", (self._rows.bind(given[0]),), when, span, Type.BIGINT)
+        if argument is None or isinstance(argument, exp.Star):
+            return self._make("count", (), when, span, Type.BIGINT)
+        expr = self._rows.bind(argument)
+        if isinstance(expr, Literal) and expr.value is not None:  # COUNT(1)
+            return self._make("count", (), when, span, Type.BIGINT)
+        return self._make("count", (expr,), when, span, Type.BIGINT)
+
+    def _within_group(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
+        inner, order = node.this, node.expression
+        form = "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"
+        if not isinstance(inner, exp.PercentileCont | exp.PercentileDisc) or not isinstance(order, exp.Order) or (
+                len(order.expressions) != 1 or inner.args.get("expression") is not None):
+            raise Unsupported("only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column",
+                              code="quantile", span=span, try_=form)
+        ordered, discrete = order.expressions[0], isinstance(inner, exp.PercentileDisc)
+        fraction = self._fraction(inner.this)
+        if ordered.args.get("desc"):
+            if discrete:
+                raise Unsupported("percentile_disc with DESC is not answered", code="quantile", span=span,
+                                  try_="1 - p, in ascending order")
+            fraction = 1 - fraction
+        return self._quantile(ordered.this, fraction, discrete, when, span)
+
+    def _fraction(self, node: exp.Expr) -> Fraction:
+        span = span_of(node)
+        if isinstance(node, exp.Array):
+            raise Unsupported("a list of quantiles is not answered", code="quantile", span=span,
+                              try_="one column for each quantile; quantiles of one column are chosen together anyway")
+        value = self._rows.bind(node)
+        if not isinstance(value, Literal) or isinstance(value.value, bool) or not isinstance(value.value, int | float) or (
+                not 0 <= value.value <= 1):
+            raise SqlError("the place of a quantile is a constant between 0 and 1", code="quantile", span=span, try_="0.5")
+        return Fraction(str(value.value)).limit_denominator(10**6)
+
+    def _quantile(self, node: exp.Expr, fraction: Fraction, discrete: bool, when: Expr | None, span: Span | None) -> Aggregated:
+        expr = self._argument(node, "a quantile", span)
+        if not expr.type.numeric and not (discrete and expr.type is Type.DATE):
+            raise Unsupported(f"quantiles of {expr.type.value} are not answered", code="type", span=expr.span or span,
+                              try_="quantile_disc(x, 0.5)" if expr.type is Type.DATE else "a number")
+        kind = expr.type if discrete else Type.DOUBLE
+        return self._make("quantile", (expr,), when, span, kind, fraction, discrete=discrete)
+
+
+def _one_where(condition: Expr) -> Expr:
+    """1 where a condition is true, else NULL."""
+    return Case(branches=((condition, Literal(value=1, type=Type.BIGINT)),), otherwise=Literal(value=None, type=Type.BIGINT),
+                type=Type.BIGINT, span=condition.span)
+
+
+def _written(node: exp.Expr) -> str:
+    """The usual name of a function of quantiles."""
+    names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc"}
+    return names.get(type(node), "quantile")

@@ -1,0 +1,46 @@
+"""A statement as a question: what it asks, with the scalar subqueries that are released first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog
+from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.question import Question
+from dpsql.sql.binding.binding_context import Known, Names, PublicTables, World
+from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.binding.relations import Inside
+from dpsql.sql.text import border
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Query
+
+
+def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value]) -> Question:
+    """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
+    try:
+        border.check(query.tree, query.text)
+        return _bound(query.tree, World(catalog=catalog, public=Known(public), scratch=scratch, parameters=parameters,
+                                        queries=Inside(), text=query.text))
+    except Error as fault:
+        if fault.span is None:
+            fault.span = span_of(query.tree)
+        fault.located(query.text)
+        raise
+    except RecursionError:
+        pass
+    raise SqlError("the statement is nested too deeply", code="too-deep", span=span_of(query.tree)).located(query.text)
+
+
+def _bound(tree: exp.Expr, world: World) -> Question:
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    if not isinstance(tree, exp.Select):
+        raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
+                          try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
+    names = Names().with_(tree.args.get("with_"))
+    question, _ = world.question(tree, names, world.sources(tree, names))
+    return replace(question, scalars=world.scalars.needed(question))

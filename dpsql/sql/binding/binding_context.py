@@ -1,0 +1,175 @@
+"""What binding a query looks at beside its text, and what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Value
+from dpsql.plan.node import Field, Node, PublicFacts, Stability
+from dpsql.plan.question import Question, Scalar
+from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.plan.rules.substitute import awaits
+from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.binding.scope import Fresh, Origin, Scope
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import PARAMETER
+from dpsql.types import Span
+
+
+class PublicTables(PublicFacts, Protocol):
+    """What binding may look up: facts and rows of public relations."""
+
+    def public_rows(self, relation: Node) -> list[tuple[Value, ...]]: ...
+
+
+class Known:
+    """Public tables, of which nothing is looked up that rests on a value still to be released."""
+
+    def __init__(self, public: PublicTables) -> None:
+        self._public = public
+
+    def public_rows(self, relation: Node) -> list[tuple[Value, ...]]:
+        self._check(relation)
+        return self._public.public_rows(relation)
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        self._check(relation)
+        return self._public.fanout(relation, columns)
+
+    @staticmethod
+    def _check(relation: Node) -> None:
+        for awaited in awaits(relation).values():
+            raise Unsupported("which rows of a public table are meant here rests on a value that is still to be released",
+                              code="scalar-subquery", span=awaited.span,
+                              try_="the comparison in the WHERE of the outermost query")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A bound query: its node and the columns that the text around it may use."""
+
+    node: Node
+    columns: tuple[tuple[str, Field], ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The CTEs that are visible, innermost first: each is bound anew wherever it is named."""
+
+    ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
+
+    def with_(self, clause: exp.Expr | None) -> Names:
+        """With the CTEs of a WITH clause. Raises SqlError where two have one name."""
+        names, seen = self, set[str]()
+        for cte in clause.expressions if clause is not None else ():
+            alias = str(cte.args["alias"].this.this).lower()
+            if alias in seen:
+                raise SqlError(f"{alias} is named twice in WITH", code="alias", span=span_of(cte.args["alias"]), subject=alias,
+                               try_=f"{alias}2")
+            seen.add(alias)
+            names = Names(ctes={**names.ctes, alias: (cte, names)})
+        return names
+
+
+class Queries(Protocol):
+    """How queries inside a query are bound; `relations` has the answer, and everything it is made of asks it here."""
+
+    def relation(self, tree: exp.Expr, world: World, names: Names) -> Relation:
+        """A subquery or CTE."""
+        ...
+
+    def question(self, select: exp.Select, world: World, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        """A SELECT of aggregates that are released, with its FROM; and what is known of its first column."""
+        ...
+
+    def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
+        """The FROM of a SELECT."""
+        ...
+
+
+class Scalars:
+    """The scalar subqueries of a statement, in the order in which they are released. One that is written twice is one."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[exp.Expr, Names, Scalar]] = []
+
+    def find(self, tree: exp.Expr, names: Names) -> Scalar | None:
+        wanted = _without_case(tree)
+        return next((known for other, visible, known in self._found if other == wanted and visible == names), None)
+
+    def add(self, tree: exp.Expr, names: Names, scalar: Scalar) -> None:
+        self._found.append((_without_case(tree), names, scalar))
+
+    def needed(self, question: Question) -> tuple[Scalar, ...]:
+        """Those that the question waits for, and those that they wait for."""
+        wanted, kept = _awaited_by(question), list[Scalar]()
+        for _, _, scalar in reversed(self._found):
+            if scalar.awaited.id in wanted:
+                kept.append(scalar)
+                wanted |= _awaited_by(scalar.question)
+        return tuple(reversed(kept))
+
+
+def _without_case(tree: exp.Expr) -> exp.Expr:
+    """A tree with all names in small letters, as names do not depend on case. (Those of parameters do.)"""
+    def lowered(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Identifier) or str(node.this).startswith(PARAMETER):
+            return node
+        return exp.Identifier(this=str(node.this).lower(), quoted=True)
+
+    return tree.transform(lowered)
+
+
+def _awaited_by(question: Question) -> set[str]:
+    return set(awaits((prune_columns(question.view), question.outputs, question.having, question.ordering)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """All that binding looks at beside the text."""
+
+    catalog: Catalog
+    public: PublicTables
+    scratch: Scratch
+    parameters: Mapping[str, Value]
+    queries: Queries
+    text: str = ""
+    fresh: Fresh = field(default_factory=Fresh)
+    scalars: Scalars = field(default_factory=Scalars)
+
+    def written(self, span: Span | None) -> str:
+        """A stretch of the text, as a name."""
+        return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
+
+    def relation(self, tree: exp.Expr, names: Names) -> Relation:
+        return self.queries.relation(tree, self, names)
+
+    def question(self, select: exp.Select, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        return self.queries.question(select, self, names, scope)
+
+    def sources(self, select: exp.Expr, names: Names) -> Scope:
+        return self.queries.sources(select, self, names)
+
+    def stability(self, node: Node) -> Stability:
+        """What is known of a relation once declared limits are enforced."""
+        return stability(limit_rows(push_equalities(node)), self.public)
+
+    def owners(self, node: Node) -> tuple[str, ...]:
+        return self.stability(node).owners
+
+    def names_owner(self, origin: Origin | None) -> bool:
+        """Whether a column is, in its table, the column that names the row's entity."""
+        table = self.catalog.table(origin.table) if origin is not None else None
+        return (table is not None and origin is not None and table.owner is not None and not table.owner.steps
+                and table.owner.column == origin.column)

@@ -1,0 +1,45 @@
+"""CAST: which types may be named, and which conversions there are."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.nodes import Cast, Expr, Literal
+from dpsql.sql.binding import typing
+from dpsql.sql.text.syntax import TYPES
+from dpsql.types import Span, Type
+
+
+def cast(expr: Expr, target: str, span: Span | None) -> Expr:
+    """An expression as another SQL type. Raises SqlError where no value could be converted."""
+    carrier = Type.DOUBLE if target.startswith("DECIMAL") or target == "FLOAT" else (
+        Type.BIGINT if "INT" in target else Type[target])
+    if typing.is_null(expr):
+        return Literal(value=None, type=carrier, span=span)
+    if isinstance(expr, Literal) and isinstance(expr.value, str) and carrier in (Type.DATE, Type.TIMESTAMP):
+        return typing.to(expr, carrier, span)
+    if expr.type is not carrier and Type.VARCHAR not in (expr.type, carrier) and expr.type.temporal != carrier.temporal:
+        raise SqlError(f"{expr.type.value} cannot be turned into {target}", code="cast", span=span,
+                       try_="year(x), or another part of the time" if expr.type.temporal else "CAST(x AS VARCHAR)")
+    return Cast(input=expr, target=target, type=carrier, span=span)
+
+
+def sql_type(node: exp.Expr, span: Span | None) -> str:
+    """The name of the type that a cast asks for."""
+    name = node.this.name if hasattr(node.this, "name") else str(node.this)
+    if name == "DECIMAL":
+        digits = [part.this.name for part in node.expressions] or ["18", "3"]
+        if all(re.fullmatch("[0-9]{1,9}", number) for number in digits):
+            width, scale = (int(digits[0]), int(digits[1]) if len(digits) > 1 else 0)
+            if 1 <= width <= 38 and 0 <= scale <= min(width, 9):
+                return f"DECIMAL({width},{scale})"
+        raise Unsupported("a DECIMAL has up to 38 digits, up to 9 of them after the point", code="cast", span=span,
+                          try_="DECIMAL(18, 3)")
+    if name in TYPES:
+        return TYPES[name]
+    name = {"INT128": "HUGEINT", "UINT128": "UHUGEINT"}.get(name, name)
+    raise Unsupported(f"casts to {name} are not answered", code="cast", span=span,
+                      try_="one of " + ", ".join(sorted(set(TYPES.values()))))

@@ -1,0 +1,400 @@
+"""Scalar expressions: from sqlglot's tree to ours, one clause for each piece of syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.functions import UNITS
+from dpsql.plan.expr.nodes import Expr, Literal, Value
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.casts import cast, sql_type
+from dpsql.sql.binding.typing import Env
+from dpsql.sql.text.border import parameter_of
+from dpsql.sql.text.literals import constant, whole_number
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.refusals import NAMES, OTHERS
+from dpsql.sql.text.spelling import closest
+from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
+from dpsql.sql.text.trees import is_aggregate, operands
+from dpsql.types import INT64, Span, Type
+
+MOST_NESTING = 100
+
+CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing programs
+
+
+class Host(Protocol):
+    """What an expression may refer to where it stands."""
+
+    @property
+    def env(self) -> Env:
+        """Facts of the columns that bound expressions read."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Value]: ...
+
+    def column(self, name: str, table: str | None, span: Span | None) -> Expr: ...
+
+    def aggregate(self, node: exp.Expr) -> Expr: ...
+
+    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
+        """subject IN (query)"""
+        ...
+
+    def exists(self, query: exp.Expr, span: Span | None) -> Expr: ...
+
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        """(query) as a value"""
+        ...
+
+    def window(self, node: exp.Expr) -> Expr:
+        """A function with OVER"""
+        ...
+
+    def level(self, node: exp.Expr) -> Expr:
+        """GROUPING(keys)"""
+        ...
+
+    def bins(self, node: exp.Expr) -> Expr:
+        """bin_floor(column)"""
+        ...
+
+    def compiles(self, pattern: str) -> bool:
+        """Whether a regular expression is one."""
+        ...
+
+
+class Binder:
+    """Binds expressions for one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._depth = 0
+
+    def condition(self, node: exp.Expr, what: str) -> Expr:
+        """An expression that must be a truth value."""
+        expr = self.bind(node)
+        if typing.is_null(expr):
+            return Literal(value=None, type=Type.BOOLEAN, span=expr.span)
+        if expr.type is not Type.BOOLEAN:
+            raise SqlError(f"{what} needs a condition, and this is {expr.type.value}", code="type", span=span_of(node),
+                           try_="a comparison")
+        return expr
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """The expression a node stands for. Raises SqlError or Unsupported, located."""
+        if self._depth >= MOST_NESTING:
+            raise SqlError("this expression is nested too deeply", code="too-deep", span=span_of(node),
+                           try_="a subquery that computes a part of it")
+        self._depth += 1
+        try:
+            return self._bind(node, span_of(node))
+        finally:
+            self._depth -= 1
+
+    def _bind(self, node: exp.Expr, span: Span | None) -> Expr:
+        parameter = parameter_of(node)
+        if parameter is not None:
+            return self._parameter(parameter, span)
+        if is_aggregate(node):
+            return self._host.aggregate(node)
+        clause = _CLAUSES.get(type(node))
+        if clause is not None:
+            return clause(self, node, span)
+        if type(node) in SIMPLE:
+            name, keys = SIMPLE[type(node)]
+            return self._call(name, [node.args[key] for key in keys if node.args.get(key) is not None], span)
+        raise Unsupported("this is not answered here", code="not-accepted", span=span, subject=type(node).__name__)
+
+    def _call(self, name: str, nodes: Sequence[exp.Expr], span: Span | None) -> Expr:
+        return self._apply(name, [self.bind(node) for node in nodes], span)
+
+    def _apply(self, name: str, args: list[Expr], span: Span | None) -> Expr:
+        return typing.call(name, args, self._host.env, span)
+
+    def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
+        """Conditions joined by AND or OR, as a tree that is not deep."""
+        if len(parts) == 1:
+            return parts[0]
+        middle = len(parts) // 2
+        left, right = self.all_of(name, parts[:middle]), self.all_of(name, parts[middle:])
+        return self._apply(name, [left, right], left.span.join(right.span) if left.span is not None else right.span)
+
+    def _parameter(self, name: str, span: Span | None) -> Expr:
+        if name not in self._host.parameters:
+            shown = "?" if name.startswith("?") else f"${name}"
+            raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=shown,
+                           try_="values beside the statement: a list for ?, a dict for names")
+        return constant(self._host.parameters[name], span)
+
+    # -- constants and names
+
+    def _column(self, node: exp.Expr, span: Span | None) -> Expr:
+        if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
+            raise Unsupported("rows are never shown", code="star", span=span, try_="COUNT(*), or the names of columns")
+        table = node.args.get("table")
+        if table is not None:
+            return self._host.column(str(node.this.this), str(table.this), span)
+        name = str(node.this.this)
+        try:
+            return self._host.column(name, None, span)
+        except SqlError as fault:
+            if fault.code == "unknown-column" and (node.this.args.get("quoted") or name[:1] in CURLY):
+                text = name.strip(CURLY).replace("'", "''")
+                fault.try_ = f"'{text}' for a text" + (f", or {fault.try_}" if fault.try_ else "")
+            raise
+
+    def _literal(self, node: exp.Expr, span: Span | None) -> Expr:
+        text = str(node.this)
+        if node.args.get("is_string"):
+            return Literal(value=text, type=Type.VARCHAR, span=span)
+        number = whole_number(text)
+        if number is not None and number <= INT64.high:
+            return Literal(value=number, type=Type.BIGINT, span=span)
+        try:
+            return Literal(value=float(text), type=Type.DOUBLE, span=span)
+        except ValueError:
+            pass
+        raise SqlError("this is not a number", code="syntax", span=span)
+
+    def _boolean(self, node: exp.Expr, span: Span | None) -> Expr:
+        return Literal(value=bool(node.this), type=Type.BOOLEAN, span=span)
+
+    def _null(self, node: exp.Expr, span: Span | None) -> Expr:
+        return Literal(value=None, type=Type.VARCHAR, span=span)
+
+    def _paren(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self.bind(node.this)
+
+    # -- operators with a form of their own
+
+    def _negate(self, node: exp.Expr, span: Span | None) -> Expr:
+        expr = self.bind(node.this)
+        constant = _opposite(expr)
+        return self._apply("negate", [expr], span) if constant is None else replace(constant, span=span)
+
+    def _is(self, node: exp.Expr, span: Span | None) -> Expr:
+        right = node.expression
+        if isinstance(right, exp.Null):
+            return self._apply("is null", [self.bind(node.this)], span)
+        if not isinstance(right, exp.Boolean):
+            raise SqlError("IS is followed by NULL, TRUE, FALSE or [NOT] DISTINCT FROM", code="syntax", span=span, try_="x = y")
+        return self._apply("is not distinct from", [self.condition(node.this, "IS"), self.bind(right)], span)
+
+    def _not(self, node: exp.Expr, span: Span | None) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return self._apply("is not null", [self.bind(inner.this)], span)
+        return self._apply("not", [self.condition(inner, "NOT")], span)
+
+    def _and_or(self, node: exp.Expr, span: Span | None) -> Expr:
+        name = "and" if isinstance(node, exp.And) else "or"
+        return self.all_of(name, [self.condition(part, name.upper()) for part in operands(node, type(node))])
+
+    def _between(self, node: exp.Expr, span: Span | None) -> Expr:
+        subject = self.bind(node.this)
+        low = self._apply(">=", [subject, self.bind(node.args["low"])], span)
+        return self._apply("and", [low, self._apply("<=", [subject, self.bind(node.args["high"])], span)], span)
+
+    def _in(self, node: exp.Expr, span: Span | None) -> Expr:
+        subject = self.bind(node.this)
+        query = node.args.get("query")
+        if query is not None:
+            return self._host.listed(subject, query, span)
+        values = [self.bind(value) for value in node.expressions]
+        for value in values:
+            if not isinstance(value, Literal):
+                raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
+                                  try_="x = a OR x = b")
+        return typing.membership(subject, values, self._host.env, span)
+
+    def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.exists(node.this, span)
+
+    def _like(self, node: exp.Expr, span: Span | None) -> Expr:
+        name = "ilike" if isinstance(node, exp.ILike) else "like"
+        match = self._call(name, [node.this, node.expression], span)
+        return self._apply("not", [match], span) if node.args.get("negate") else match
+
+    def _regexp(self, node: exp.Expr, span: Span | None) -> Expr:
+        name = "regexp_full_match" if isinstance(node, exp.RegexpFullMatch) else "regexp_matches"
+        pattern = self.bind(node.expression)
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self._host.compiles(pattern.value):
+            raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
+        return self._apply(name, [self.bind(node.this), pattern], span)
+
+    def _add(self, node: exp.Expr, span: Span | None) -> Expr:
+        left, right = node.this, node.expression
+        minus = isinstance(node, exp.Sub)
+        if isinstance(right, exp.Interval):
+            return self._shift(self.bind(left), right, -1 if minus else 1, span)
+        if isinstance(left, exp.Interval) and not minus:
+            return self._shift(self.bind(right), left, 1, span)
+        a, b = self.bind(left), self.bind(right)
+        if minus and a.type is Type.DATE and b.type is Type.DATE:
+            return self._apply("days_between", [a, b], span)
+        if a.type is Type.BIGINT and b.type is Type.DATE and not minus:
+            a, b = b, a
+        if a.type is Type.DATE and b.type is Type.BIGINT:
+            days = _opposite(b) if minus else b
+            if days is None:
+                raise Unsupported("only a constant number of days can be taken from a date", code="type", span=span,
+                                  try_="a constant, or date_diff('day', a, b)")
+            return self._apply("add_to_date", [a, days], span)
+        return self._apply("-" if minus else "+", [a, b], span)
+
+    def _shift(self, moment: Expr, interval: exp.Expr, sign: int, span: Span | None) -> Expr:
+        unit = str(interval.args["unit"].this).lower().rstrip("s") if interval.args.get("unit") is not None else ""
+        steps = self.bind(interval.this)
+        if isinstance(steps, Literal) and isinstance(steps.value, str):
+            steps = typing.convert(steps, Type.BIGINT) or steps
+        if unit not in ("day", "week", "month", "year") or not isinstance(steps, Literal) or not isinstance(steps.value, int):
+            raise Unsupported("intervals are a whole number of days, weeks, months or years", code="interval",
+                              span=span_of(interval), try_="INTERVAL 3 DAY")
+        if not moment.type.temporal:
+            raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span)
+        number = Literal(value=sign * steps.value, type=Type.BIGINT, span=span_of(interval))
+        return self._apply(f"add_{unit}s", [moment, number], span_of(interval))
+
+    def _case(self, node: exp.Expr, span: Span | None) -> Expr:
+        subject = self.bind(node.this) if node.this is not None else None
+        branches = []
+        for part in node.args["ifs"]:
+            if subject is None:
+                when = self.condition(part.this, "WHEN")
+            else:
+                when = self._apply("=", [subject, self.bind(part.this)], span_of(part.this))
+            branches.append((when, self.bind(part.args["true"])))
+        otherwise = node.args.get("default")
+        return typing.case(branches, self.bind(otherwise) if otherwise is not None else None, span)
+
+    def _if(self, node: exp.Expr, span: Span | None) -> Expr:
+        otherwise = node.args.get("false")
+        return typing.case([(self.condition(node.this, "IF"), self.bind(node.args["true"]))],
+                           self.bind(otherwise) if otherwise is not None else None, span)
+
+    def _cast(self, node: exp.Expr, span: Span | None) -> Expr:
+        return cast(self.bind(node.this), sql_type(node.args["to"], span), span)
+
+    def _variadic(self, node: exp.Expr, span: Span | None) -> Expr:
+        names: dict[type[exp.Expr], str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
+        name = names[type(node)]
+        args = [self.bind(part) for part in (node.this, *node.expressions)]
+        return args[0] if len(args) == 1 else self._apply(name, args, span)
+
+    def _double_pipe(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._call("||", [node.this, node.expression], span)
+
+    def _concat(self, node: exp.Expr, span: Span | None) -> Expr:
+        """concat(a, b, ...) leaves NULL out, where a || b is NULL."""
+        empty = Literal(value="", type=Type.VARCHAR)
+        result: Expr | None = None
+        for part in node.expressions:
+            text = self._apply("coalesce", [typing.as_text(self.bind(part)), empty], span_of(part))
+            result = text if result is None else self._apply("||", [result, text], span)
+        return result if result is not None else empty
+
+    def _trim(self, node: exp.Expr, span: Span | None) -> Expr:
+        side = str(node.args.get("position") or "BOTH").upper()
+        return self._call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), [node.this], span)
+
+    def _log(self, node: exp.Expr, span: Span | None) -> Expr:
+        if node.expression is None:
+            return self._call("log10", [node.this], span)
+        base = self.bind(node.this)
+        if isinstance(base, Literal) and base.value in (2, 10):
+            return self._call(f"log{base.value:g}", [node.expression], span)
+        return self._apply("/", [self._call("ln", [node.expression], span), self._apply("ln", [base], span)], span)
+
+    # -- time
+
+    def _extract(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._part(str(node.this.this), self.bind(node.expression), span)
+
+    def _part(self, part: str, moment: Expr, span: Span | None) -> Expr:
+        name = PARTS.get(part.upper())
+        if name is None:
+            raise Unsupported(f"the part {part.lower()} of a time is not answered", code="time-part", span=span,
+                              try_="one of " + ", ".join(sorted(set(PARTS.values()))))
+        return self._apply(name, [moment], span)
+
+    def _truncate(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._apply(f"date_trunc_{self._unit(node, span)}", [self.bind(node.this)], span)
+
+    def _difference(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._call(f"date_diff_{self._unit(node, span)}", [node.expression, node.this], span)
+
+    def _unit(self, node: exp.Expr, span: Span | None) -> str:
+        unit = node.args.get("unit")
+        name = str(unit.this).lower() if unit is not None else "day"
+        if name not in UNITS:
+            raise Unsupported(f"the unit {name} is not answered", code="time-part", span=span, try_="one of " + ", ".join(UNITS))
+        return name
+
+    def _named(self, node: exp.Expr, span: Span | None) -> Expr:
+        name = str(node.this).lower()
+        known = NAMED.get(name)
+        if known is None:
+            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.66) or OTHERS))
+            raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
+        if known == "bin_floor":
+            return self._host.bins(node)
+        if known == "date_part":
+            return self._date_part(node, span)
+        return self._call(known, node.expressions, span)
+
+    def _date_part(self, node: exp.Expr, span: Span | None) -> Expr:
+        part = self.bind(node.expressions[0]) if len(node.expressions) == 2 else None
+        if not isinstance(part, Literal) or not isinstance(part.value, str):
+            raise SqlError("date_part takes the name of a part and a time", code="time-part", span=span,
+                           try_="date_part('year', d)")
+        return self._part(part.value, self.bind(node.expressions[1]), span)
+
+    def _window(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.window(node)
+
+    def _level(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.level(node)
+
+    def _without_over(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise SqlError("this function needs OVER", code="window-function", span=span,
+                       try_="ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)")
+
+    def _subquery(self, node: exp.Expr, span: Span | None) -> Expr:
+        return self._host.scalar(node, span)
+
+    def _array(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
+
+    def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
+        raise Unsupported("several values in brackets are not answered", code="tuple", span=span, try_="a = 1 AND b = 2")
+
+
+_CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] = {
+    exp.And: Binder._and_or, exp.Or: Binder._and_or, exp.Tuple: Binder._tuple, exp.Array: Binder._array,
+    exp.DPipe: Binder._double_pipe,
+    exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
+    exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
+    exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
+    exp.RegexpLike: Binder._regexp, exp.RegexpFullMatch: Binder._regexp,
+    exp.Add: Binder._add, exp.Sub: Binder._add, exp.Case: Binder._case, exp.If: Binder._if, exp.Cast: Binder._cast,
+    exp.TryCast: Binder._cast, exp.Coalesce: Binder._variadic, exp.Greatest: Binder._variadic, exp.Least: Binder._variadic,
+    exp.Concat: Binder._concat, exp.Trim: Binder._trim, exp.Log: Binder._log, exp.Extract: Binder._extract,
+    exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
+    exp.Grouping: Binder._level, exp.GroupingId: Binder._level,
+    exp.Window: Binder._window, **dict.fromkeys(WINDOWED, Binder._without_over),
+    exp.Anonymous: Binder._named, exp.Subquery: Binder._subquery, exp.Select: Binder._subquery,
+}
+
+
+def _opposite(expr: Expr) -> Literal | None:
+    """A constant number with the other sign; None for anything else."""
+    if isinstance(expr, Literal) and isinstance(expr.value, int | float) and not isinstance(expr.value, bool):
+        return replace(expr, value=-expr.value)
+    return None

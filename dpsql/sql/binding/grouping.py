@@ -1,0 +1,265 @@
+"""GROUP BY and aggregates: what the SELECT lists of grouped queries share, inside a query and outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.functions import SAFE_INTEGERS
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
+from dpsql.plan.operators.lookup import LISTED
+from dpsql.plan.question import Level
+from dpsql.sql.binding.aggregates import Aggregated, Reader
+from dpsql.sql.binding.expressions import Binder, Host
+from dpsql.sql.binding.grouping_sets import sets_of
+from dpsql.sql.binding.running_totals import inner_of_over, read_over
+from dpsql.sql.binding.scope import Fresh
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
+from dpsql.types import ANY_NUMBER, Interval, Span, Type
+
+MOST_GROUPING = 50  # so that their bits stay a whole number
+RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKey:
+    """An expression of GROUP BY, and the identifier of the column that will carry it."""
+
+    id: str
+    name: str
+    expr: Expr
+
+
+class Grouping:
+    """The host of expressions over groups: it knows keys, collects aggregates, and passes everything else on to the rows below.
+
+    Aliases of the SELECT list are names too, where no column has the name (in the list itself), where no key has it (in
+    HAVING), or before all columns (in ORDER BY).
+    """
+
+    def __init__(self, body: Host, fresh: Fresh, *, exact: bool = False, around: Collection[str] = ()) -> None:
+        """`exact` aggregates are computed for each entity, inside a query; the others are released with noise. `around` are
+        columns of the query around, which are the same for all rows here."""
+        self._body, self._fresh, self._exact, self._around = body, fresh, exact, frozenset(around)
+        self._rows = Binder(body)
+        self._aliases: dict[str, Expr] = {}
+        self._known: dict[str, Facts] = {}
+        self._clause = "SELECT"
+        self.keys: list[GroupKey] = []
+        self.sets: list[tuple[int, ...]] | None = None
+        self.levels: list[Level] = []
+        self.aggregates: list[Aggregated] = []
+        self.binder = Binder(self)
+
+    # -- host
+
+    @property
+    def env(self) -> Mapping[str, Facts]:
+        return {**self._body.env, **self._known}
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        return self._body.parameters
+
+    def column(self, name: str, table: str | None, span: Span | None) -> Expr:
+        alias = self._aliases.get(name.lower()) if table is None else None
+        if alias is None:
+            return self._body.column(name, table, span)
+        if self._clause == "ORDER BY":
+            return replace(alias, span=span)
+        try:
+            found = self._body.column(name, table, span)
+        except Error:
+            return replace(alias, span=span)
+        known = self._clause == "SELECT" or any(key.expr == found for key in self.keys)
+        return found if known else replace(alias, span=span)
+
+    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
+        return self._body.listed(subject, query, span)
+
+    def exists(self, query: exp.Expr, span: Span | None) -> Expr:
+        return self._body.exists(query, span)
+
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        return self._body.scalar(query, span)
+
+    def window(self, node: exp.Expr) -> Expr:
+        """An aggregate over groups; its inner aggregate is one of rows."""
+        if self._exact:
+            raise not_here(node)
+        if self.sets is not None:
+            raise Unsupported("an aggregate over groups of several grouping sets is not answered", code="window-here",
+                              span=span_of(node), try_="one statement for each grouping set")
+        read = Reader(self._rows, self._fresh.column(), exact=False).read(inner_of_over(node))
+        if read.function not in ("count", "sum"):
+            raise not_here(node)
+        over = read_over(node, self._key_of, self._rows.bind, len(self.keys))
+        return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
+
+    def level(self, node: exp.Expr) -> Expr:
+        """GROUPING(keys), in the column that tells it."""
+        keys = tuple(self._key_of(part)[0] for part in node.expressions)
+        if len(keys) > MOST_GROUPING:
+            raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
+        found = next((level for level in self.levels if level.keys == keys), None)
+        if found is None:
+            found = Level(id=self._fresh.column(), keys=keys)
+            self.levels.append(found)
+            ends = Interval(0, 2 ** len(keys) - 1)
+            self._known[found.id] = Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends, whole=True)
+        return Ref(column=found.id, type=Type.BIGINT, span=span_of(node))
+
+    def _key_of(self, node: exp.Expr) -> tuple[str, Type]:
+        """The column and type of the key that an expression is. Raises SqlError where it is none."""
+        expr = self._rows.bind(node)
+        found = next((key for key in self.keys if key.expr == expr), None)
+        if found is None:
+            raise SqlError("this is no key of GROUP BY", code="group-by", span=span_of(node), try_="one of " + ", ".join(
+                key.name or "the keys" for key in self.keys) if self.keys else "GROUP BY ...")
+        return found.id, found.expr.type
+
+    def bins(self, node: exp.Expr) -> Expr:
+        return self._body.bins(node)
+
+    def compiles(self, pattern: str) -> bool:
+        return self._body.compiles(pattern)
+
+    def aggregate(self, node: exp.Expr) -> Expr:
+        """Read an aggregate."""
+        return self._known_as(Reader(self._rows, self._fresh.column(), exact=self._exact).read(node))
+
+    def _known_as(self, read: Aggregated) -> Expr:
+        """The column of an aggregate; one that was read before is the same one."""
+        known = next((found for found in self.aggregates if found.same(read)), None)
+        if known is None:
+            self.aggregates.append(read)
+            self._known[read.id] = (exact_facts if self._exact else released_facts)(read, self._body.env)
+            known = read
+        return Ref(column=known.id, type=known.type, span=read.span)
+
+    # -- clauses
+
+    def read_keys(self, select: exp.Expr, *, all_items: bool = False) -> None:
+        """The keys of the GROUP BY of a SELECT: columns, expressions, positions, aliases or ALL (also meant by `all_items`); in
+        CUBE, ROLLUP or GROUPING SETS, where the groups are released."""
+        group = select.args.get("group")
+        if all_items or (group is not None and group.args.get("all")):
+            for item in select.expressions:
+                if not has_aggregate(item):
+                    self.add_key(item_name(item), self._rows.bind(inner_of(item)))
+            return
+        parts = group.expressions if group is not None else []
+        sets = sets_of(parts)
+        if sets is not None and self._exact:
+            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
+                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
+        if sets is None:
+            for part in parts:
+                self._read_key(part, select)
+            return
+        self.sets = []
+        for keys in sets:
+            found = [self._read_key(part, select) for part in keys]
+            self.sets.append(tuple(sorted({self.keys.index(key) for key in found})))
+
+    def _read_key(self, part: exp.Expr, select: exp.Expr) -> GroupKey:
+        if isinstance(part, exp.Tuple) or (isinstance(part, exp.Paren) and isinstance(part.this, exp.Tuple)):
+            raise Unsupported("GROUP BY takes a list of keys without brackets", code="group-by", span=span_of(part),
+                              try_="GROUP BY a, b")
+        item = self._item(part, select.expressions)
+        return self.add_key(item_name(item), self._rows.bind(inner_of(item)))
+
+    def read_items(self, select: exp.Expr) -> list[Expr]:
+        """The SELECT list. What it names may be used by what follows."""
+        found = []
+        for item in select.expressions:
+            inner = inner_of(item)
+            if is_star(inner):
+                raise SqlError("* cannot stand beside GROUP BY", code="group-by", span=span_of(inner),
+                               try_="the names of the keys")
+            expr = self.output(self.binder.bind(inner), span_of(inner))
+            if isinstance(item, exp.Alias):
+                self._aliases.setdefault(item_name(item).lower(), expr)
+            found.append(expr)
+        return found
+
+    def read_having(self, select: exp.Expr) -> Expr | None:
+        clause = select.args.get("having")
+        if clause is None:
+            return None
+        self._clause = "HAVING"
+        return self.output(self.binder.condition(clause.this, "HAVING"), span_of(clause))
+
+    def read_term(self, node: exp.Expr) -> Expr:
+        """A term of ORDER BY."""
+        self._clause = "ORDER BY"
+        return self.output(self.binder.bind(node), span_of(node))
+
+    def _item(self, part: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
+        """What a term of GROUP BY means: a position in the SELECT list, or itself."""
+        item = items[position_of(part, items)] if isinstance(part, exp.Literal) and not part.args.get("is_string") else part
+        if has_aggregate(item):
+            raise SqlError("an aggregate cannot be a key", code="group-by", span=span_of(part),
+                           try_="a subquery that computes it for each entity")
+        return item
+
+    def add_key(self, name: str, expr: Expr) -> GroupKey:
+        """A key; one that is there already is the same one."""
+        known = next((key for key in self.keys if key.expr == expr), None)
+        if known is None:
+            known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
+            self.keys.append(known)
+            told = facts(expr, self._body.env)
+            if self.sets is not None:  # NULL where it is summed out
+                told = replace(told, nullable=True)
+                if isinstance(expr, Ref):
+                    self._known[expr.column] = told
+            self._known[known.id] = told
+        return known
+
+    # -- expressions over groups
+
+    def output(self, expr: Expr, span: Span | None) -> Expr:
+        """An expression with its keys replaced by their columns. Raises SqlError where a column is neither key nor aggregated."""
+        known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | {
+            level.id for level in self.levels} | self._around
+
+        def change(part: Expr) -> Expr | None:
+            found = next((key for key in self.keys if key.expr == part and not isinstance(part, Literal)), None)
+            return Ref(column=found.id, type=part.type, span=part.span) if found is not None else None
+
+        result = rewrite(expr, change)
+        for part in walk(result):
+            if isinstance(part, Ref) and part.column not in known:
+                raise self._ungrouped(part, span)
+        return result
+
+    def _ungrouped(self, part: Ref, span: Span | None) -> SqlError | Unsupported:
+        node = getattr(self._body, "node", None)
+        name = str(node.names.get(part.column, "a column")) if node is not None else "a column"
+        if name == LISTED or part.column in getattr(self._body, "joined", ()):
+            return Unsupported("a subquery over groups is not answered", code="group-by", span=part.span or span,
+                               try_="the same test in WHERE, or as a key of GROUP BY")
+        return SqlError(f"{name} is neither a key of GROUP BY nor inside an aggregate", code="group-by", span=part.span or span,
+                        subject=name, try_=f"GROUP BY {name}, or an aggregate such as COUNT({name})")
+
+
+def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
+    """What is known of an exact aggregate where expressions use it; no more than `GroupBy` says of it."""
+    return facts(found.args[0], env) if found.function in ("min", "max") else released_facts(found, env)
+
+
+def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
+    """What is known of a noisy aggregate where expressions use it."""
+    if found.function in ("count", "count_distinct"):
+        return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
+    among = found.function in ("min", "max", "avg", "quantile")  # it lies among the values
+    declared = facts(found.args[0], env).declared if among else ANY_NUMBER
+    if found.type is Type.BIGINT:
+        return Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, declared=declared, whole=True)
+    return Facts(type=found.type, declared=declared)

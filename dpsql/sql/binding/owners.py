@@ -1,0 +1,160 @@
+"""Which equalities say that two rows belong to one entity.
+
+The stability of a join or a lookup rests on an equality of owners that is printed. Where the text implies it, by a key that
+names the entity or by a foreign key, it is added here; a mistake could change the meaning of a query, not its privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from dpsql.catalog.model import Catalog, ForeignKey, Table
+from dpsql.plan.expr.nodes import Call, Ref, all_of
+from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join, Merged
+from dpsql.sql.binding.binding_context import World
+from dpsql.sql.binding.scope import Origin
+from dpsql.types import Type
+
+
+def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
+    """The join with the equality of the owners in its condition, where the other equalities there imply it; of a full join, with
+    the column that names the owner on either side.
+    """
+    owners = world.owners(join.left), world.owners(join.right)
+    pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
+    if len(owners[0]) == len(owners[1]) == 1 and same_owner(pairs, world):
+        join = _equated(join, owners[0][0], owners[1][0])
+    elif not join.keep_left and not join.keep_right:
+        for ours, theirs in _same_owners(join, pairs, origins, world):
+            join = _equated(join, ours, theirs)
+    if not (join.keep_left and join.keep_right):
+        return join
+    known = {(made.left, made.right) for made in join.merged}
+    made = [Merged(id=world.fresh.column(), name=join.left.names[a], left=a, right=b) for a, b in dict.fromkeys(join.equated)
+            if a in owners[0] and b in owners[1] and (a, b) not in known]
+    return replace(join, merged=(*join.merged, *made))
+
+
+def _equated(join: Join, ours: str, theirs: str) -> Join:
+    kinds = join.left.env[ours].type, join.right.env[theirs].type
+    if (ours, theirs) in join.equated or kinds[0] is not kinds[1]:
+        return join
+    equal = Call(function="=", type=Type.BOOLEAN, args=(Ref(column=ours, type=kinds[0]), Ref(column=theirs, type=kinds[1])))
+    condition = all_of([join.condition, equal])
+    return join if condition is None else replace(join, condition=condition)
+
+
+def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Mapping[str, Origin],
+                 world: World) -> Iterator[tuple[str, str]]:
+    """The owners left and right that are one where the pairs of columns agree, for rows that may have several."""
+    places: dict[Origin, set[str]] = {}
+    for side in (join.left, join.right):
+        for column in set(side.env) & set(origins):
+            places.setdefault(origins[column], set()).update(_equal_to(column, side) & set(world.owners(side)))
+    readings = dict.fromkeys((a.scan, a.table, b.scan, b.table) for a, b in pairs)
+    for left, first, right, second in readings:
+        linked = [{origin.column: i for i, pair in enumerate(pairs) for origin in pair if origin.scan == scan}
+                  for scan in (left, right)]
+        ways = [_named_by(world.catalog.table(name), columns) for name, columns in zip((first, second), linked, strict=True)]
+        for here, ours in ways[0].items():
+            for there, theirs in ways[1].items():
+                if ours & theirs:
+                    found = (Origin(scan=left, table=first, column=here), Origin(scan=right, table=second, column=there))
+                    yield from product(*(sorted(places.get(origin, ())) for origin in found))
+
+
+def _equal_to(column: str, node: Node) -> set[str]:
+    """The columns that are equal to this one, as the inner joins below say."""
+    links: list[tuple[str, str]] = []
+    below: list[Node] = [node]
+    while below:
+        part = below.pop()
+        if isinstance(part, Join) and not part.keep_left and not part.keep_right:
+            links += part.equated
+        below += part.inputs if isinstance(part, Join | Filter) else ()
+    found, reached = set[str](), {column}
+    while reached - found:
+        found |= reached
+        reached = found | {b for pair in links for a, b in (pair, pair[::-1]) if a in found}
+    return found
+
+
+def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[Hashable]]:
+    """For each owner of a table, under the name of its column, what names it among columns that are in pairs, by their numbers:
+    the name itself, a key of the row, or a foreign key to the row that it is found by."""
+    found: dict[str, set[Hashable]] = {}
+    for i, way in enumerate(table.owners if table is not None else ()):
+        assert table is not None
+        names = found.setdefault(owner_column(table, i), set())
+        if not way.steps and way.column in linked:
+            names.add((way.kind, linked[way.column]))
+        names |= {(table.name, frozenset((column, linked[column]) for column in key), way)
+                  for key in table.unique if key <= set(linked)}
+        for step in way.steps[:1]:
+            if set(step.columns) <= set(linked):
+                key = frozenset((there, linked[here]) for here, there in zip(step.columns, step.references, strict=True))
+                names.add((step.table, key, replace(way, steps=way.steps[1:])))
+    return found
+
+
+def owner_column(table: Table, place: int) -> str:
+    """The name of an owner's column in origins: a column of the table, or a name that none has."""
+    way = table.owners[place]
+    return way.column if way.in_row and way.column in table.columns else f"owner {place}"
+
+
+def same_owner(pairs: Sequence[tuple[Origin, Origin]], world: World) -> bool:
+    """Whether rows that agree on these pairs of columns belong to one entity.
+
+    Both columns name the entity of their row; or they make up a foreign key, and child and parent hang on the same entity; or
+    they make up foreign keys to one parent.
+    """
+    if any(world.names_owner(a) and world.names_owner(b) and _kind(a, world) == _kind(b, world) for a, b in pairs):
+        return True
+    return any(_parent_of(left, world.catalog) & _parent_of(right, world.catalog) for left, right in _readings(pairs))
+
+
+def _kind(origin: Origin, world: World) -> int | None:
+    table = world.catalog.table(origin.table)
+    return table.owner.kind if table is not None and table.owner is not None else None
+
+
+def parent_keys(table: Table, catalog: Catalog) -> Iterator[tuple[ForeignKey, Table]]:
+    """The foreign keys of a table to a parent that has one owner, and that they name uniquely."""
+    for key in table.foreign_keys:
+        target = catalog.table(key.table)
+        if target is not None and target.owner is not None and any(unique <= set(key.references) for unique in target.unique):
+            yield key, target
+
+
+Rows = tuple[str, dict[str, int]]  # a table, and for some of its columns the number of the pair that each is in
+
+
+def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Rows]]:
+    """The pairs by the two readings of tables that they link."""
+    linked: dict[tuple[int, int], tuple[Rows, Rows]] = {}
+    for i, (a, b) in enumerate(pairs):
+        left, right = linked.setdefault((a.scan, b.scan), ((a.table, {}), (b.table, {})))
+        left[1][a.column] = i
+        right[1][b.column] = i
+    yield from linked.values()
+
+
+def _parent_of(rows: Rows, catalog: Catalog) -> set[tuple[str, frozenset[tuple[str, int]]]]:
+    """The rows that are named by columns that are in pairs: the row itself, by a key, and parents, by foreign keys."""
+    name, linked = rows
+    table = catalog.table(name)
+    if table is None or table.owner is None:
+        return set()
+    found = {(table.name, frozenset((column, linked[column]) for column in unique))
+             for unique in table.unique if unique <= set(linked)}
+    for key, target in parent_keys(table, catalog):
+        if set(key.columns) <= set(linked):
+            numbers = {there: linked[here] for here, there in zip(key.columns, key.references, strict=True)}
+            found |= {(target.name, frozenset((column, numbers[column]) for column in unique))
+                      for unique in target.unique if unique <= set(numbers)}
+    return found

@@ -1,0 +1,125 @@
+"""A subquery as a value: (SELECT AVG(income) FROM people).
+
+One that reads private rows is a question of its own, released before the question that it stands in: until then an `Awaited`
+stands for its value. One that reads public tables only is a constant. One that names columns of the query around it is a value
+for each of its rows, see `linked`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.intervals import outward
+from dpsql.plan.expr.nodes import Awaited, Expr, Literal, Value
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.statistics import Statistics
+from dpsql.plan.question import Question, Scalar
+from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.plan.rules.substitute import awaits
+from dpsql.sql.binding import correlated
+from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.scope import LooksOutside
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
+from dpsql.types import Span, Type
+
+if TYPE_CHECKING:
+    from dpsql.sql.binding.select_binder import Body
+
+
+def scalar(body: Body, query: exp.Expr, span: Span | None) -> Expr:
+    """The value of a subquery where it stands."""
+    select, names = query, body.names.with_(query.args.get("with_"))
+    while isinstance(select, exp.Subquery):
+        select = select.this
+        names = names.with_(select.args.get("with_"))
+    if not isinstance(select, exp.Select):
+        return _only_row(query, body.world, body.names, span)
+    if len(select.expressions) != 1:
+        raise _columns(len(select.expressions), span)
+    grouped, added_up = select.args.get("group") is not None, select.args.get("having") is not None or has_aggregate(
+        select.expressions[0])
+    with body.world.fresh.query(span_of(select)):
+        if added_up and not grouped:
+            return _total(body, select, names, span)
+        if grouped or is_star(inner_of(select.expressions[0])):
+            _check_public(select, body.world, names, span)
+            return _only_row(query, body.world, body.names, span)
+        found = correlated.found(body, select, names, span)
+    return found if found is not None else _only_row(query, body.world, body.names, span)
+
+
+# -- aggregates without GROUP BY
+
+
+def _total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Expr:
+    world = body.world
+    known = world.scalars.find(select, names)
+    if known is not None:
+        return known.awaited
+    scope = replace(world.sources(select, names), outer=replace(body.scope, node=body.node))
+    try:
+        question, shown = world.question(select, names, scope)
+    except LooksOutside:
+        return correlated.total(body, select, names, span)
+    if world.stability(question.view).public and not awaits(question):
+        return Literal(value=_evaluated(question, world), type=shown.type, span=span)
+    scalar = Scalar(awaited=_awaited(shown, world, span), question=question, span=span)
+    world.scalars.add(select, names, scalar)
+    return scalar.awaited
+
+
+def _awaited(shown: Facts, world: World, span: Span | None) -> Awaited:
+    """What stands for the value. It will be held in its declared range, so that range is a proof too."""
+    whole = shown.type is Type.BIGINT and shown.declared.finite
+    return Awaited(id=world.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
+                   declared=shown.declared, text=world.written(span), span=span)
+
+
+def _evaluated(question: Question, world: World) -> Value:
+    """The value of a question about public tables."""
+    calls = question.aggregates
+    (row,) = world.public.public_rows(Statistics(input=prune_columns(question.view), keys=(), calls=calls))
+    columns = {call.id: (call.type, [value]) for call, value in zip(calls, row, strict=False)}
+    shown = [question.outputs[0].expr, *([question.having] if question.having is not None else [])]
+    ((value, *kept),) = world.scratch.evaluate(shown, columns)
+    chosen = question.limit != 0 and question.offset == 0 and kept in ([], [True])
+    return value if chosen else None
+
+
+# -- rows
+
+
+def _only_row(query: exp.Expr, world: World, names: Names, span: Span | None) -> Expr:
+    """The one row of public tables that a subquery has."""
+    relation = world.relation(query, names)
+    if len(relation.columns) != 1:
+        raise _columns(len(relation.columns), span)
+    if not world.stability(relation.node).public:
+        raise _rows(span)
+    if world.public.fanout(relation.node, ()) > 1:
+        raise SqlError("this subquery has several rows, and its value is one", code="scalar-subquery", span=span,
+                       try_="MAX(x) or another aggregate, or IN (SELECT ...)")
+    name, column = relation.columns[0]
+    rows = world.public.public_rows(Project(input=relation.node, columns=((world.fresh.column(), name, column.ref),)))
+    return Literal(value=rows[0][0] if rows else None, type=column.facts.type, span=span)
+
+
+def _check_public(select: exp.Select, world: World, names: Names, span: Span | None) -> None:
+    if not world.stability(world.sources(select, names).node).public:
+        raise _rows(span)
+
+
+def _rows(span: Span | None) -> Unsupported:
+    return Unsupported("a subquery as a value must have one row in every database", code="scalar-subquery", span=span,
+                       try_="an aggregate without GROUP BY: (SELECT AVG(x) FROM t)")
+
+
+def _columns(count: int, span: Span | None) -> SqlError:
+    return SqlError(f"a subquery as a value has one column, and this one has {count}", code="scalar-subquery", span=span,
+                    try_="a subquery for each of them")

@@ -1,0 +1,141 @@
+"""Names: which column a name in the text stands for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dpsql.errors import SqlError
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field, Node
+from dpsql.sql.text.spelling import closest, one_of
+from dpsql.types import Span
+
+MOST_QUERIES, MOST_NESTING = 200, 25
+
+
+class LooksOutside(Exception):
+    """A subquery that is bound by itself names a column of the query around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The declared column that a column is an unchanged copy of, and which reading of the table it comes from."""
+
+    scan: int
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A relation under a name: the columns that the text may use, in order, and where they come from."""
+
+    alias: str
+    columns: tuple[tuple[str, Field], ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """All sources of one FROM.
+
+    merged  columns that USING made one with another: the identifier of the column that stands in its place, None where that
+            one is already shown. Named with their table, they are still themselves.
+    outer   the scope around a subquery of an expression
+    """
+
+    node: Node
+    sources: tuple[Source, ...]
+    merged: Mapping[str, str | None] = field(default_factory=dict)
+    outer: Scope | None = None
+
+    @property
+    def env(self) -> Mapping[str, Facts]:
+        return self.node.env
+
+    @property
+    def origins(self) -> dict[str, Origin]:
+        return {column: origin for source in self.sources for column, origin in source.origins.items()}
+
+    def columns(self) -> Iterator[tuple[str, str, Field]]:
+        """(alias, name, field) of every column that is visible without its table."""
+        for source in self.sources:
+            for name, found in source.columns:
+                shown = self.merged.get(found.id, found.id)
+                if shown is not None:
+                    yield source.alias, name, self.node.field(shown)
+
+    def find(self, name: str, table: str | None) -> list[Field]:
+        """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        if table is None:
+            return [found for _, column, found in self.columns() if column.lower() == name.lower()]
+        return [found for source in self.sources if source.alias.lower() == table.lower()
+                for column, found in source.columns if column.lower() == name.lower()]
+
+    def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
+        """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""
+        matches = self.find(name, table)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            owners = list(dict.fromkeys(source.alias for source in self.sources for column, _ in source.columns
+                                        if column.lower() == name.lower()))
+            raise SqlError(f"{name} could be a column of {' or '.join(owners)}", code="ambiguous-column", span=span,
+                           subject=name, try_=f"{owners[0]}.{name}")
+        if table is not None and not self.is_source(table):
+            known = [source.alias for source in self.sources]
+            raise SqlError(f"there is no table {table} in FROM", code="unknown-table", span=span, subject=table,
+                           try_=closest(table, known) or one_of(known))
+        known = [column for source in self.sources for column, _ in source.columns
+                 if table is None or source.alias.lower() == table.lower()]
+        raise SqlError(f"there is no column {name}" + (f" in {table}" if table else ""), code="unknown-column", span=span,
+                       subject=name, try_=closest(name, known) or one_of(known))
+
+    def is_source(self, name: str) -> bool:
+        return any(source.alias.lower() == name.lower() for source in self.sources)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of columns as a query around them sees them: a repeated one gets a number, as in DuckDB."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        fresh = next(option for option in itertools.chain([name], numbered) if option.lower() not in taken)
+        taken.add(fresh.lower())
+        found.append(fresh)
+    return found
+
+
+class Fresh:
+    """Plan-wide identifiers of columns, and counts of what a statement holds."""
+
+    def __init__(self) -> None:
+        self._columns, self._scans = itertools.count(), itertools.count()
+        self._queries = self._depth = 0
+
+    def column(self) -> str:
+        return f"c{next(self._columns)}"
+
+    def scan(self) -> int:
+        return next(self._scans)
+
+    @contextlib.contextmanager
+    def query(self, span: Span | None) -> Iterator[None]:
+        """Around each query inside the statement. Raises SqlError for too many, as CTEs that name each other twice double with
+        each step, and for too deep a nest."""
+        self._queries += 1
+        if self._queries > MOST_QUERIES:
+            raise SqlError(f"the statement holds more than {MOST_QUERIES} queries, counting a CTE wherever it is named",
+                           code="too-large", span=span, try_="several statements")
+        if self._depth >= MOST_NESTING:
+            raise SqlError(f"queries are nested deeper than {MOST_NESTING}", code="too-deep", span=span,
+                           try_="several statements")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1

@@ -1,0 +1,208 @@
+"""FROM and WHERE of one SELECT while it is bound: what its expressions may refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.errors import Error, SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
+from dpsql.plan.node import Node, rebuild
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
+from dpsql.plan.rules.keep_marks import keep_marks
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql.binding import membership, scalars, typing
+from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.binding.owners import say_owners
+from dpsql.sql.binding.scope import LooksOutside, Scope
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.trees import aliases_of, has_aggregate, not_here, operands
+from dpsql.types import Span, Type
+
+if TYPE_CHECKING:
+    from dpsql.sql.binding.windows import Windows
+
+
+class Body:
+    """The host of the expressions of one SELECT.
+
+    Looking something up in a list, or a value of a subquery, adds a column to the relation, so `node` grows while expressions
+    are bound.
+    """
+
+    def __init__(self, world: World, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None, *,
+                 alone: bool = False) -> None:
+        """`aliases` are the named items of the SELECT list: names too, where no column has the name. With `alone`,
+        `scope.LooksOutside` is raised for the columns of the query around."""
+        self.world, self.scope, self.names, self._aliases, self._alone = world, scope, names, dict(aliases or {}), alone
+        self.node = scope.node
+        self.windows: Windows | None = None  # where window functions are answered
+        self.joined: set[str] = set()  # columns that a linked subquery brought
+        self.binder = Binder(self)
+        self._bound: dict[str, Expr] = {}
+        self._marks: dict[tuple[Expr | None, exp.Expr, bool], Expr] = {}
+        self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
+        self._values: dict[exp.Expr, Expr] = {}
+
+    @property
+    def env(self) -> Mapping[str, Facts]:
+        around = self.scope.outer.env if self.scope.outer is not None else {}
+        added = self.windows.env if self.windows is not None else {}
+        return {**around, **self.node.env, **added} if around or added else self.node.env
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        return self.world.parameters
+
+    def column(self, name: str, table: str | None, span: Span | None) -> Expr:
+        """The column a name stands for, here or else in the query around. Raises SqlError or Unsupported."""
+        if table is None and self.scope.is_source(name) and not self.scope.find(name, None):
+            raise Unsupported(f"{name} is a table, and rows are never shown", code="table-as-column", span=span, subject=name,
+                              try_=f"a column of {name}")
+        if table is None and name.lower() in self._aliases and not self.scope.find(name, None):
+            return self._alias(name, span)
+        outer = self.scope.outer
+        around = outer is not None and not self.scope.find(name, table) and bool(outer.find(name, table))
+        if around and self._alone:
+            raise LooksOutside
+        scope = outer if outer is not None and around else self.scope
+        fault: Error
+        try:
+            return replace(scope.resolve(name, table, span).ref, span=span)
+        except SqlError as caught:
+            fault = self._hidden(name, table, span) or self._elsewhere(name, table, span) or caught
+        raise fault
+
+    def _alias(self, name: str, span: Span | None) -> Expr:
+        known = self._bound.get(name.lower())
+        if known is not None:
+            return replace(known, span=span)
+        item = self._aliases[name.lower()]
+        if has_aggregate(item):
+            raise SqlError(f"{name} is an aggregate, known only after rows are grouped", code="aggregate-here", span=span,
+                           subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
+        del self._aliases[name.lower()]  # so that an alias cannot be made of itself
+        try:
+            self._bound[name.lower()] = self.binder.bind(item)
+            return replace(self._bound[name.lower()], span=span)
+        finally:
+            self._aliases[name.lower()] = item
+
+    def _hidden(self, name: str, table: str | None, span: Span | None) -> Unsupported | None:
+        """A better answer where the database has the column but the policy does not declare it."""
+        if self.scope.find(name, table):
+            return None
+        for source in self.scope.sources:
+            for reading in {origin.table for origin in source.origins.values()}:
+                hidden = self.world.catalog.hidden.get(reading, frozenset())
+                if (table is None or table.lower() == source.alias.lower()) and any(
+                        column.lower() == name.lower() for column in hidden):
+                    return Unsupported(f"column {name} of {reading} is not declared in the policy, so it is private and unusable",
+                                       code="undeclared-column", span=span, subject=f"{reading}.{name}",
+                                       try_=f"another column, or ask the owner to add it under [tables.{reading}.columns]")
+        return None
+
+    def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:
+        """A better answer where another table has the column."""
+        if table is not None or self.scope.find(name, None):
+            return None
+        found = next((other.name for other in self.world.catalog.tables.values()
+                      if any(column.lower() == name.lower() for column in other.columns)), None)
+        if found is None:
+            return None
+        return SqlError(f"there is no column {name} in FROM; {found} has one", code="unknown-column", span=span, subject=name,
+                        try_=f"FROM ... JOIN {found} ...")
+
+    def where(self, clause: exp.Expr | None) -> list[Expr]:
+        """Keep the rows of a condition; returns the parts of it that name columns of the query around.
+
+        Equalities that link tables become conditions of their joins at once, before subqueries in the condition are bound:
+        whether a subquery may be asked rests on whose rows are joined.
+        """
+        links: list[Expr] = []
+        parts = operands(clause.this, exp.And) if clause is not None else []
+        self._kept |= {id(query) for part in parts for query in membership.kept_lists(part)}
+        for subqueries in (False, True):
+            chosen = [self.binder.condition(part, "WHERE") for part in parts
+                      if (part.find(exp.Query) is not None) is subqueries]
+            own = [part for part in chosen if columns(part) <= set(self.node.env)]
+            links += [part for part in chosen if part not in own]
+            if own:
+                self.node = self._linked(Filter(input=self.node, condition=self.binder.all_of("and", own)))
+        return links
+
+    def _linked(self, node: Node) -> Node:
+        origins = self.scope.origins
+        return rebuild(keep_marks(push_equalities(node)), lambda below: say_owners(below, origins, self.world) if isinstance(
+            below, Join) else below)
+
+    def aggregate(self, node: exp.Expr) -> Expr:
+        raise SqlError("an aggregate is not allowed here", code="aggregate-here", span=span_of(node),
+                       try_="HAVING, or a subquery that computes it for each entity")
+
+    def compiles(self, pattern: str) -> bool:
+        return self.world.scratch.compiles(pattern)
+
+    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
+        """subject IN (query); the same test written twice is one."""
+        key = subject, query, id(query) in self._kept
+        if key not in self._marks:
+            self._marks[key] = membership.listed(self, subject, query, span, kept=key[2])
+        return replace(self._marks[key], span=span)
+
+    def exists(self, query: exp.Expr, span: Span | None) -> Expr:
+        """EXISTS (query); the same test written twice is one."""
+        if (None, query, False) not in self._marks:
+            select = membership.plain_select(query, span)
+            names = self.names.with_(select.args.get("with_"))
+            scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
+            self._marks[None, query, False] = membership.exists(self, Body(self.world, scope, names), select, span)
+        return replace(self._marks[None, query, False], span=span)
+
+    def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
+        """(query) as a value; the same one written twice is one."""
+        if query not in self._values:
+            self._values[query] = scalars.scalar(self, query, span)
+        return replace(self._values[query], span=span)
+
+    def inside(self, select: exp.Select, names: Names) -> Body:
+        """The body of a subquery, whose names may also be those of this one."""
+        scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
+        return Body(self.world, scope, names, aliases_of(select))
+
+    def window(self, node: exp.Expr) -> Expr:
+        if self.windows is None:
+            raise not_here(node)
+        return self.windows.read(node)
+
+    def level(self, node: exp.Expr) -> Expr:
+        raise SqlError("GROUPING tells of groups", code="group-by", span=span_of(node),
+                       try_="SELECT GROUPING(a) ... GROUP BY CUBE (a)")
+
+    def bins(self, node: exp.Expr) -> Expr:
+        """bin_floor(column): the lower end of the declared bin that a value lies in."""
+        span = span_of(node)
+        form = "bin_floor(income), with bins declared for the column in the policy"
+        if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+            raise SqlError("bin_floor takes one column", code="bins", span=span, try_=form)
+        column = self.binder.bind(node.expressions[0])
+        origin = self.scope.origins.get(column.column) if isinstance(column, Ref) else None
+        table = self.world.catalog.table(origin.table) if origin is not None else None
+        cuts = table.columns[origin.column].bins if table is not None and origin is not None else None
+        if cuts is None:
+            raise Unsupported("the policy declares no bins for this column", code="bins", span=span, try_=form)
+        value = typing.as_double(column) if column.type is Type.BIGINT else column
+        number = [Literal(value=cut, type=Type.DOUBLE) for cut in cuts]
+        branches: list[tuple[Expr, Expr]] = [(typing.call("<", [value, number[0]], self.env, span),
+                                              Literal(value=None, type=Type.DOUBLE))]
+        branches += [(typing.call("<", [value, high], self.env, span), low)
+                     for low, high in pairwise(number)]
+        branches.append((typing.call("=", [value, number[-1]], self.env, span), number[-2]))
+        return typing.case(branches, None, span)

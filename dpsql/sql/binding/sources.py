@@ -1,0 +1,254 @@
+"""FROM: tables, subqueries and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog, Table
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import TRUE, Expr, all_of
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.scan import Scan
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.binding_context import Names, Relation, World
+from dpsql.sql.binding.membership import half_join
+from dpsql.sql.binding.owners import owner_column, say_owners
+from dpsql.sql.binding.scope import Origin, Scope, Source, distinct_names
+from dpsql.sql.binding.select_binder import Body
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.refusals import REASONS
+from dpsql.sql.text.spelling import closest, one_of
+from dpsql.types import Span, Type
+
+
+def bind_from(select: exp.Expr, world: World, names: Names) -> Scope:
+    """The sources of a SELECT, joined."""
+    clause = select.args.get("from_")
+    if clause is None:
+        return Scope(node=one_row(world), sources=())
+    return _with_joins(_bind_source(clause.this, world, names), select, world, names)
+
+
+def one_row(world: World) -> Node:
+    """What a SELECT without FROM reads."""
+    return Constants(columns=(Field(id=world.fresh.column(), name="one", facts=Facts(type=Type.BIGINT, nullable=False)),),
+                     rows=((1,),))
+
+
+def _with_joins(scope: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+    for join in tree.args.get("joins") or ():
+        scope = _bind_join(scope, join, world, names)
+    return scope
+
+
+def _bind_source(tree: exp.Expr, world: World, names: Names) -> Scope:
+    alias = tree.args.get("alias")
+    match tree:
+        case exp.Table():
+            scope = _bind_table(tree, world, names)
+        case exp.Subquery() if isinstance(tree.this, exp.Table) or (tree.this.args.get("joins") and isinstance(
+                tree.this, exp.Subquery)):  # brackets around a table or a join
+            scope = _bind_source(tree.this, world, names)
+            if alias is not None:
+                raise Unsupported("a join in brackets has no name", code="not-accepted", span=span_of(alias),
+                                  try_="(SELECT ... FROM a JOIN b ...) AS name")
+        case exp.Subquery() | exp.Values():
+            scope = _named(world.relation(tree, names), alias, "(subquery)")
+        case _:
+            raise Unsupported(f"{type(tree).__name__} in FROM is not answered", code="not-accepted", span=span_of(tree))
+    return _with_joins(scope, tree, world, names)
+
+
+def _named(relation: Relation, alias: exp.Expr | None, default: str) -> Scope:
+    """A relation under a name, with its columns renamed by `name(a, b)`; columns of one name are told apart."""
+    name = str(alias.this.this) if alias is not None and alias.this is not None else default
+    renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
+    if len(renamed) > len(relation.columns):
+        raise SqlError(f"{name} has {len(relation.columns)} column{'s' if len(relation.columns) != 1 else ''}, and "
+                       f"{len(renamed)} names are given", code="alias", span=span_of(alias), subject=name,
+                       try_=f"up to {len(relation.columns)} names")
+    labels = distinct_names([*renamed, *(column for column, _ in relation.columns[len(renamed):])])
+    shown = tuple((label, found) for label, (_, found) in zip(labels, relation.columns, strict=True))
+    return Scope(node=relation.node, sources=(Source(alias=name, columns=shown, origins=relation.origins),))
+
+
+# -- tables
+
+
+def _bind_table(tree: exp.Expr, world: World, names: Names) -> Scope:
+    alias, span = tree.args.get("alias"), span_of(tree.this)
+    if not isinstance(tree.this, exp.Identifier):
+        raise Unsupported("functions in FROM are not answered", code="table-function", span=span,
+                          try_="a table that the policy declares")
+    name = str(tree.this.this)
+    cte = names.ctes.get(name.lower())
+    if cte is not None:
+        definition, visible = cte
+        relation = world.relation(definition.this, visible)
+        columns = _named(relation, definition.args["alias"], name).sources[0].columns
+        return _named(replace(relation, columns=columns), alias, name)
+    table = world.catalog.table(name)
+    if table is None:
+        raise unknown_table(name, span, world.catalog, names.ctes)
+    return _named(read_table(table, world), alias, table.name)
+
+
+def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
+    """Why a table cannot be read: it is outside, not declared, a file, or not there."""
+    outside = next((table for table in catalog.outside if table.lower() == name.lower()), None)
+    if outside is not None:
+        return Unsupported(f"table {outside} cannot be used: {catalog.outside[outside]}", code="outside-table", span=span,
+                           subject=outside, try_="a foreign key to the protected entity, or public = true, in the policy")
+    if any(table.lower() == name.lower() for table in catalog.undeclared):
+        return Unsupported(f"table {name} is not declared in the policy, so it is private and unusable", code="undeclared-table",
+                           span=span, subject=name, try_=f"[tables.{name}] in the policy")
+    if "." in name or "/" in name:
+        return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
+    known = [*catalog.tables, *ctes]
+    return SqlError(f"there is no table {name}", code="unknown-table", span=span, subject=name,
+                    try_=closest(name, known) or one_of(known))
+
+
+def read_table(table: Table, world: World) -> Relation:
+    """A scan of a declared table, under fresh identifiers."""
+    pairs = tuple((world.fresh.column(), name) for name in table.columns)
+    ids = {name: column for column, name in pairs}
+    owners = tuple((ids.get(way.column) if way.in_row else None) or world.fresh.column() for way in table.owners)
+    node = Scan(table=table, columns=pairs, owners=owners)
+    reading = world.fresh.scan()
+    origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
+    origins |= {owner: Origin(scan=reading, table=table.name, column=owner_column(table, i)) for i, owner in enumerate(owners)}
+    return Relation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
+
+
+# -- joins
+
+
+def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope:
+    right = _beside(left, join.this, world, names)
+    _check_aliases(left, right, join)
+    side, kind = _kind(join)
+    merged, pairs = {**left.merged, **right.merged}, _shared_names(left, right, join)
+    if pairs:
+        condition, merged = _using(left, right, pairs, merged, side, span_of(join))
+    elif join.args.get("on") is not None:
+        condition = _on(left, right, join.args["on"], world, names)
+    elif side or kind in HALVES:
+        raise SqlError(f"{'an outer' if side else 'this'} join needs ON or USING", code="join-condition", span=span_of(join),
+                       try_="ON a.key = b.key")
+    else:
+        condition = TRUE
+    if kind in HALVES:
+        node = half_join(left.node, right.node, condition, {**left.origins, **right.origins}, world, keep=kind == "SEMI",
+                         span=span_of(join))
+        return replace(left, node=node)
+    return _joined(left, right, condition, side, [(a.id, b.id) for a, b in pairs], merged, world, span_of(join))
+
+
+HALVES = ("SEMI", "ANTI")
+
+
+def _kind(join: exp.Expr) -> tuple[str, str]:
+    """The side whose rows are kept, and the kind of a join. Raises Unsupported for others."""
+    side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS", *HALVES) or (side and kind in HALVES):
+        raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered", code="join-kind",
+                          span=span_of(join), try_="JOIN ... ON, or SEMI JOIN ... ON")
+    return side, kind
+
+
+def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequence[tuple[str, str]],
+            merged: dict[str, str | None], world: World, span: Span | None) -> Scope:
+    """The pairs of a join under the names of both sides. A full join shows one column for each of the `pairs` of USING."""
+    full = side == "FULL"
+    join = Join(left=left.node, right=right.node, condition=condition, keep_left=side in ("LEFT", "FULL"),
+                keep_right=side in ("RIGHT", "FULL"), span=span)
+    if full:
+        made = [Merged(id=world.fresh.column(), name=left.node.names[a], left=a, right=b) for a, b in pairs]
+        merged = {place: next((new.id for new in made if new.left == shown), shown) for place, shown in merged.items()}
+        join = replace(join, merged=tuple(made))
+    node = say_owners(join, {**left.origins, **right.origins}, world)
+    padded = {field.id: field for field in node.fields}
+    sources = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns))
+                    for source in (*left.sources, *right.sources))
+    return Scope(node=node, sources=sources, merged=merged)
+
+
+def _beside(left: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+    """What stands beside other sources. Raises Unsupported where it names one of them, as LATERAL would let it."""
+    try:
+        return _bind_source(tree, world, names)
+    except SqlError as fault:
+        if fault.code != "unknown-table" or not left.is_source(fault.subject):
+            raise
+        span, subject = fault.span, fault.subject
+    raise Unsupported("a subquery in FROM does not see the tables beside it", code="lateral", span=span, subject=subject,
+                      try_=REASONS[exp.Lateral][1])
+
+
+def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:
+    taken = {source.alias.lower() for source in left.sources}
+    for source in right.sources:
+        if source.alias.lower() in taken and source.alias != "(subquery)":
+            raise SqlError(f"{source.alias} is named twice in FROM", code="alias", span=span_of(join.this), subject=source.alias,
+                           try_=f"{source.alias} AS {source.alias}2")
+
+
+def _on(left: Scope, right: Scope, clause: exp.Expr, world: World, names: Names) -> Expr:
+    """The condition after ON, over the columns of both sides."""
+    side_by_side = Join(left=left.node, right=right.node, condition=TRUE)
+    body = Body(world, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
+                             merged={**left.merged, **right.merged}), names)
+    condition = body.binder.condition(clause, "ON")
+    if body.node is not side_by_side:
+        raise Unsupported("a subquery in ON is not answered", code="join-condition", span=span_of(clause), try_="it in WHERE")
+    return condition
+
+
+def _shared_names(left: Scope, right: Scope, join: exp.Expr) -> list[tuple[Field, Field]]:
+    """The pairs of columns that USING or NATURAL makes one; none for other joins."""
+    if str(join.args.get("method") or "").upper() != "NATURAL":
+        return [(_shared(left, part), _shared(right, part)) for part in join.args.get("using") or ()]
+    theirs = {name.lower() for _, name, _ in right.columns()}
+    shared = dict.fromkeys(name for _, name, _ in left.columns() if name.lower() in theirs)
+    if not shared:
+        raise SqlError("the tables of this NATURAL JOIN have no column of one name", code="join-condition", span=span_of(join),
+                       try_="JOIN ... ON a.key = b.key")
+    return [(left.resolve(name, None, span_of(join)), right.resolve(name, None, span_of(join))) for name in shared]
+
+
+def _shared(side: Scope, part: exp.Expr) -> Field:
+    """A column of USING on one side of the join."""
+    name = str(part.this)
+    if not side.find(name, None):
+        known = list(dict.fromkeys(source.alias for source in side.sources))
+        raise SqlError(f"there is no column {name} in {' or '.join(known)}", code="unknown-column", span=span_of(part),
+                       subject=name, try_="ON a.key = b.key, where the two have different names")
+    return side.resolve(name, None, span_of(part))
+
+
+def _using(left: Scope, right: Scope, pairs: Sequence[tuple[Field, Field]], merged: dict[str, str | None],
+           side: str, span: Span | None) -> tuple[Expr, dict[str, str | None]]:
+    """The condition of USING, and which columns stand for the pairs: those of the side whose rows are all kept."""
+    parts = []
+    for a, b in pairs:
+        if side == "FULL" and a.facts.type is not b.facts.type:
+            raise Unsupported(f"{a.name} is {a.facts.type.value} on one side of this full join, and {b.facts.type.value} on the "
+                              "other", code="join-condition", span=span, subject=a.name, try_="ON in place of USING")
+        parts.append(typing.call("=", [a.ref, b.ref], {**left.env, **right.env}, span))
+        first, second = (_place(found, merged) for found in (a, b))
+        merged = {**merged, first: b.id if side == "RIGHT" else a.id, second: None}
+    condition = all_of(parts)
+    assert condition is not None
+    return condition, merged
+
+
+def _place(found: Field, merged: dict[str, str | None]) -> str:
+    """The column in whose place another one is shown."""
+    return next((place for place, shown in merged.items() if shown == found.id), found.id)

@@ -1,0 +1,189 @@
+"""Text to statement. sqlglot's DuckDB tokenizer and parser do the work; this module guards them.
+
+Sizes are capped before parsing. dpsql's own words (EXPLAIN PRIVACY, the OPTIONS clause, SHOW, DESCRIBE) and parameters are
+recognised among the tokens, so that every place in the tree still points into the text as it was written. Parameters become
+identifiers that no text can contain; they are replaced by constants when names are bound, never by text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.text.accuracy_clause import take_goals
+from dpsql.sql.text.option_clause import take_options
+from dpsql.sql.text.places import CLOSING, place
+from dpsql.sql.text.statement import PARAMETER, Checked, Describe, Explain, Query, Show, Statement, Validate
+from dpsql.sql.text.tokens import place_of, shown, tokens_of
+from dpsql.sql.text.validate_clause import read_check, read_validation
+from dpsql.types import Span
+
+_FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, such as COUNT(*) > 100",
+            "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
+            **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!="), "a value")}
+_QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
+_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
+_EXAMPLE = "SELECT COUNT(*) FROM ..."
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
+            "USING")
+
+
+def parse(text: str) -> Statement:
+    """The one statement in a text. Raises SqlError or Unsupported, located in it."""
+    try:
+        return _parse(text)
+    except (SqlError, Unsupported) as fault:
+        fault.located(text)
+        raise
+
+
+def parse_check(text: str) -> Checked:
+    """One query of a suite: SELECT ..., or (SELECT ...) WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
+    try:
+        tokens = tokens_of(text)
+        if not tokens:
+            raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
+        return read_check(tokens, lambda part, last: _query(text, part, last))
+    except (SqlError, Unsupported) as fault:
+        fault.located(text)
+        raise
+
+
+def _parse(text: str) -> Statement:
+    tokens = tokens_of(text)
+    words = [token.text.upper() for token in tokens[:2]]
+    if not tokens:
+        raise SqlError("there is no statement", code="empty", span=Span(0, len(text)), text=text, try_=_EXAMPLE)
+    if words[0] == "EXPLAIN":
+        if len(words) < 2 or words[1] != "PRIVACY":
+            raise Unsupported("EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost", code="explain",
+                              span=place_of(tokens[0]), try_="EXPLAIN PRIVACY SELECT ...")
+        return Explain(query=_asked(text, tokens[2:], tokens[1]))
+    if words[0] == "SHOW":
+        return _show(tokens)
+    if words[0] in ("DESCRIBE", "DESC"):
+        if len(tokens) != 2 or tokens[1].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+            raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
+                           try_="DESCRIBE people")
+        return Describe(table=tokens[1].text, span=place_of(tokens[1]))
+    return _asked(text, tokens, tokens[0])
+
+
+def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate:
+    """A query or VALIDATE: what can be explained."""
+    if tokens and tokens[0].text.upper() == "VALIDATE":
+        return read_validation(text, tokens, lambda part, last: _query(text, part, last))
+    return _query(text, tokens, before)
+
+
+def _show(tokens: Sequence[Token]) -> Show:
+    known = {"BUDGET": "budget", "RELEASES": "releases", "TABLES": "tables"}
+    word = tokens[1].text.upper() if len(tokens) == 2 else ""
+    if word not in known:
+        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]), try_="SHOW BUDGET")
+    return Show(what=known[word])
+
+
+def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
+    if not tokens:
+        raise SqlError("a query is missing here", code="syntax", span=place_of(before), try_="SELECT ...")
+    if tokens[0].token_type not in _QUERIES:
+        raise _not_a_query(tokens[0])
+    rest, options = take_options(list(tokens))
+    rest, goals = take_goals(rest)
+    marked, parameters = _mark_parameters(rest)
+    tree = _tree(text, marked)
+    return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals)
+
+
+def _not_a_query(first: Token) -> Unsupported:
+    close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
+    return Unsupported("only queries are answered", code="not-a-query", span=place_of(first),
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, SHOW and DESCRIBE")
+
+
+def _tree(text: str, tokens: list[Token]) -> exp.Query:
+    parser = DuckDB().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+    problem: SqlError | Unsupported | None = None
+    trees: list[exp.Expr | None] = []
+    try:
+        trees = list(parser.parse(tokens, text))
+    except ParseError as fault:
+        problem = _syntax_error(fault, tokens)
+    except RecursionError:
+        problem = SqlError("the statement is nested too deeply", code="too-deep", span=place_of(tokens[0]),
+                           try_="fewer operators in a chain, or several statements")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the parser itself failed on odd text
+        problem = SqlError("this is not a query that can be read", code="syntax", span=Span(tokens[0].start, tokens[-1].end + 1))
+    if problem is not None:
+        raise problem
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise _not_a_query(tokens[0])
+    place(trees[0], tokens)
+    return trees[0]
+
+
+def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
+    """What the parser stumbled over: the word it was at, and a clause that a word before it may have been meant for."""
+    details = fault.errors[0] if fault.errors else {}
+    found = [i for i, token in enumerate(tokens) if (token.line, token.col) == (details.get("line"), details.get("col"))]
+    at = found[0] if found else len(tokens) - 1
+    description = str(details.get("description") or "")
+    reason = f"{shown(tokens[at])} is not expected here"
+    if description.startswith("Expecting "):
+        reason = f"{description[len('Expecting '):].strip('.')} is expected here"
+    elif description.startswith(("Required keyword", "Expected")):
+        reason = f"something is missing {'before' if tokens[at].token_type in CLOSING else 'after'} {shown(tokens[at])}"
+    hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))),
+                _FOLLOWS.get(tokens[at].text.upper(), ""))
+    before = [token.text.upper() for token in tokens[max(0, at - 2) : at]]
+    if before[-1:] in (["GROUP"], ["ORDER"]):
+        hint = f"{before[-1]} BY"
+    if before[-1:] == ["TOP"]:
+        hint = "LIMIT, at the end"
+    if any(token.token_type is TokenType.MOD and after.start == token.end + 1 and after.text in ("s", "(")
+           for token, after in itertools.pairwise(tokens[max(0, at - 4) : at + 1])):
+        hint = "? for a parameter, or :name"
+    return SqlError(reason, code="syntax", span=place_of(tokens[at]), try_=hint)
+
+
+def _clause_like(token: Token) -> str:
+    """A clause that a word looks like without being it."""
+    word = token.text.upper()
+    if token.token_type is not TokenType.VAR or word in _CLAUSES:
+        return ""
+    close = difflib.get_close_matches(word, _CLAUSES, n=1, cutoff=0.7)
+    return close[0] if close else ""
+
+
+def _mark_parameters(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
+    """Turn `?`, `$1`, `$name` and `:name` into marked identifiers; returns the names in order of appearance."""
+    marked: list[Token] = []
+    names: list[str] = []
+    at = 0
+    while at < len(tokens):
+        token, following = tokens[at], tokens[at + 1] if at + 1 < len(tokens) else None
+        adjacent = following is not None and following.start == token.end + 1
+        name = None
+        if token.token_type is TokenType.PLACEHOLDER:
+            name, width = f"?{len([known for known in names if known.startswith('?')]) + 1}", 1
+        elif adjacent and following is not None and token.token_type in (TokenType.PARAMETER, TokenType.COLON) and (
+                following.text.isidentifier() or (token.token_type is TokenType.PARAMETER and following.text.isdigit())):
+            name, width = following.text, 2
+        if name is None:
+            marked.append(token)
+            at += 1
+            continue
+        names.append(name)
+        end = tokens[at + width - 1].end
+        marked.append(Token(TokenType.VAR, PARAMETER + name, token.line, token.col, token.start, end))
+        at += width
+    return marked, tuple(names)

@@ -1,0 +1,19 @@
+"""Advice about names that were mistyped."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+
+def closest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
+    """The known name that a mistyped one is most like, or nothing."""
+    lowered = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
+    return lowered[close[0]] if close else ""
+
+
+def one_of(known: Sequence[str]) -> str:
+    """A hint that lists names, or nothing where there are none."""
+    names = sorted(set(known))
+    return "one of " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else ""

@@ -1,0 +1,115 @@
+"""Questions about sqlglot's trees: what an item of a SELECT list is, and what stands inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.text.border import parameter_of
+from dpsql.sql.text.literals import whole_number
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.syntax import AGGREGATES
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate, with its FILTER if it has one."""
+    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and str(node.this).lower() == "mean")
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate that is none of a window stands in an expression, outside of subqueries."""
+    return any(is_aggregate(part) and not _is_windowed(part) and _outside(part, node) for part in node.walk())
+
+
+def has_window(node: exp.Expr) -> bool:
+    """Whether a window function stands in an expression, outside of subqueries."""
+    return any(isinstance(part, exp.Window) and _outside(part, node) for part in node.walk())
+
+
+def refuse_windows(select: exp.Expr) -> None:
+    """Raise Unsupported where a SELECT that is not one of rows has QUALIFY or WINDOW."""
+    for key, word in (("qualify", "QUALIFY"), ("windows", "WINDOW")):
+        clause = select.args.get(key)
+        if clause:
+            raise Unsupported(f"{word} is answered in a subquery of rows only", code="window-here",
+                              span=span_of(clause[0] if isinstance(clause, list) else clause),
+                              try_="SELECT ... FROM (SELECT ... QUALIFY ...) AS t")
+
+
+def not_here(node: exp.Expr) -> Unsupported:
+    """The refusal of a window function where rows are not at hand one by one."""
+    return Unsupported("a window function is answered in the SELECT list of a subquery of rows only", code="window-here",
+                       span=span_of(node), try_="SELECT ... FROM (SELECT *, LAG(x) OVER (...) AS y FROM t) AS u")
+
+
+def _is_windowed(part: exp.Expr) -> bool:
+    """Whether an aggregate stands before OVER."""
+    above = part.parent
+    if isinstance(above, exp.Filter) and above.this is part:
+        part, above = above, above.parent
+    return isinstance(above, exp.Window) and above.this is part
+
+
+def _outside(part: exp.Expr, node: exp.Expr) -> bool:
+    """Whether a part of an expression stands outside of its subqueries."""
+    while part is not node and part.parent is not None:
+        part = part.parent
+        if isinstance(part, exp.Query):
+            return False
+    return True
+
+
+def operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The parts that AND (or OR) joins, in order, through brackets; the node itself where it is of another kind."""
+    parts: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = part
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, kind):
+            waiting += [inner.args["expression"], inner.args["this"]]
+        else:
+            parts.append(part)
+    return parts
+
+
+def position_of(part: exp.Expr, items: Sequence[exp.Expr]) -> int:
+    """The index of the item of a SELECT list that a number stands for."""
+    text = str(part.this)
+    number = whole_number(text)
+    if number is None or not 1 <= number <= len(items):
+        raise SqlError(f"there is no item {text} in the SELECT list", code="position", span=span_of(part),
+                       try_=f"a number from 1 to {len(items)}" if len(items) > 1 else "1")
+    return number - 1
+
+
+def inner_of(item: exp.Expr) -> exp.Expr:
+    """An item of a SELECT list without its alias."""
+    return item.this if isinstance(item, exp.Alias) else item
+
+
+def aliases_of(select: exp.Expr) -> dict[str, exp.Expr]:
+    """What the aliases of a SELECT list stand for; the first one of a name."""
+    found: dict[str, exp.Expr] = {}
+    for item in select.expressions:
+        if isinstance(item, exp.Alias):
+            found.setdefault(item_name(item).lower(), item.this)
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether a node is * or t.*"""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def item_name(item: exp.Expr) -> str:
+    """The name of an item: its alias or the column's own name; empty where it has none."""
+    if isinstance(item, exp.Alias):
+        return str(item.args["alias"].this)
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and parameter_of(item) is None:
+        return str(item.this.this)
+    return ""

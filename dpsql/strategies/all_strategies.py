@@ -1,0 +1,143 @@
+"""The strategies for Gaussian and for Laplace noise by name, in order of preference: the first that is proven to be best wins.
+
+All plan for a workload and, if they are given, one target for each query: without targets the total variance is to be least, with
+targets the largest variance over target. Workloads should be reduced first, see `workload.workload.reduced`. A strategy is chosen
+by name with `best(workload, targets, {name: GAUSSIAN[name]})`; some are only taken so, as another one does the same at least as
+well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from dpsql.errors import Unsupported
+from dpsql.strategies import (
+    ca,
+    fitness,
+    haar,
+    hierarchy,
+    kronecker,
+    marginals,
+    matrix_mechanism,
+    oblique,
+    p_identity,
+    plain,
+    residual_planner,
+    square_root,
+    unions_of_products,
+)
+from dpsql.strategies.cache import remembered
+from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.workload.factors import Array
+from dpsql.workload.workload import Workload
+
+Plan: TypeAlias = Callable[[Workload, Array | None], Strategy | Refusal]
+Admit: TypeAlias = Callable[[Strategy], None]
+GOOD = 1.001  # times the bound: no other strategy is worth trying
+
+
+def _total(workload: Workload, targets: Array | None) -> Strategy | Refusal:
+    return ca.plan(workload) if targets is None else Refusal("it minimises the total variance")
+
+
+def _weighted(workload: Workload, targets: Array | None, *, power: int) -> Strategy | Refusal:
+    return Refusal("it turns targets into weights") if targets is None else ca.weighted(workload, targets, power)
+
+
+GAUSSIAN: dict[str, Plan] = {
+    "residual-planner": residual_planner.plan,
+    "convex": _total,
+    "fitness-for-use": fitness.plan,
+    "oblique-residual-planner": oblique.plan,
+    "weighted-hierarchy": partial(hierarchy.plan, noise="gaussian"),
+    "identity": plain.plan_cells,
+    "workload": plain.plan_queries,
+    "square-root": square_root.plan,
+    "haar": partial(haar.plan, noise="gaussian"),
+    "hierarchy": partial(hierarchy.plan_uniform, noise="gaussian"),
+    "independent": plain.plan_independent,
+    "input-perturbation": plain.plan_cells,
+    "convex-by-targets": partial(_weighted, power=1),
+    "convex-by-squared-targets": partial(_weighted, power=2),
+    "fitness-for-use-refined": fitness.refined,
+    "fitness-for-use-hybrid": partial(fitness.plan, total=0.5),
+}
+
+
+LAPLACE: dict[str, Plan] = {
+    "p-identity": p_identity.plan,
+    "kronecker": kronecker.plan,
+    "marginals": marginals.plan,
+    "union": unions_of_products.plan,
+    "weighted-hierarchy": hierarchy.plan,
+    "identity": partial(plain.plan_cells, noise="laplace"),
+    "workload": partial(plain.plan_queries, noise="laplace"),
+    "haar": haar.plan,
+    "hierarchy": hierarchy.plan_uniform,
+    "matrix-mechanism": matrix_mechanism.plan,
+    "independent": partial(plain.plan_independent, noise="laplace"),
+    "input-perturbation": partial(plain.plan_cells, noise="laplace"),
+}
+
+BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
+                     "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
+BY_ITS_NAME = "only taken by its name"
+TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of one plan. `because` is empty for what was planned, and else says why it was not."""
+
+    name: str
+    strategy: Strategy | None
+    because: str
+
+
+def best(workload: Workload, targets: Array | None = None,
+         plans: dict[str, Plan] | None = None, admit: Admit | None = None) -> tuple[Strategy, list[Verdict]]:
+    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name.
+    `admit` raises Unsupported for a strategy that cannot be taken."""
+    verdicts: list[Verdict] = []
+    found: Strategy | None = None
+    certificate: Certificate | None = None
+    plans = GAUSSIAN if plans is None else plans
+    for name, plan in plans.items():
+        if len(plans) > 1 and (name in BY_NAME or (targets is None and name in TARGETED)):
+            verdicts.append(Verdict(name=name, strategy=None, because=BY_ITS_NAME))
+            continue
+        if certificate is not None and certificate.ratio <= GOOD:
+            verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
+            continue
+        made = attempted(partial(remembered, name, workload, targets, plan), admit)
+        if isinstance(made, Refusal):
+            verdicts.append(Verdict(name=name, strategy=None, because=made.because))
+            continue
+        verdicts.append(Verdict(name=name, strategy=made, because=""))
+        if made.certificate is not None and (certificate is None or made.certificate.value < certificate.value):
+            found, certificate = made, made.certificate
+    if found is None:
+        reasons = "; ".join(f"{verdict.name}: {verdict.because}" for verdict in verdicts if verdict.because != BY_ITS_NAME)
+        raise NoStrategy(f"no strategy takes this workload: {reasons}")
+    return found, verdicts
+
+
+class NoStrategy(ValueError):
+    """All strategies refuse a workload."""
+
+
+def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
+    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is."""
+    try:
+        found = search()
+        if isinstance(found, Strategy) and admit is not None:
+            admit(found)
+        return found
+    except Unsupported as refused:
+        return Refusal(refused.reason)
+    except MemoryError:
+        return Refusal("there is not the memory for it")

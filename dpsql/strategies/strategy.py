@@ -1,0 +1,74 @@
+"""What a strategy is: integer queries to be measured with independent noise, and how the workload is answered from them.
+
+Nothing here decides privacy: what blocks cost, and what is applied to private sums, is in `workload.blocks`; how they were found
+does not matter. The unit price is rho = 1/2 of zCDP for Gaussian noise and epsilon = 1 for Laplace noise.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpsql.strategies.optimality_gap import Certificate
+from dpsql.workload.blocks import Block, Noise, Sensitivity, sensitivity
+from dpsql.workload.domain import Domain
+from dpsql.workload.factors import Array
+from dpsql.workload.workload import Workload
+
+__all__ = ["Block", "Refusal", "Sensitivity", "Strategy", "rmse", "sensitivity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A strategy does not fit the workload, and why."""
+
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(ABC):
+    """A name, what is measured, and how far it is from the best known bound (if one is known)."""
+
+    name: str
+    domain: Domain
+    noise: Noise = "gaussian"
+    certificate: Certificate | None = None
+
+    @property
+    @abstractmethod
+    def blocks(self) -> Sequence[Block]: ...
+
+    @abstractmethod
+    def variance_of(self, workload: Workload) -> Array:
+        """The variance of each query if every block has noise of variance scale^2."""
+
+    @abstractmethod
+    def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
+        """The workload's answers by least squares, from those of the blocks."""
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        return sensitivity(self.blocks, self.noise)
+
+    def stretch(self, price: float) -> float:
+        """What scales are multiplied by so that measuring everything costs this rho, or this epsilon."""
+        most = float(self.sensitivity.value)
+        return math.sqrt(most / (2 * price)) if self.noise == "gaussian" else most / price
+
+    def variances(self, workload: Workload, price: float | None = None) -> Array:
+        """The variance of each query at a price; at the unit price, if none is given.
+
+        Integer noise of scale b has a variance below 2 b^2 (Laplace) or s^2 (Gaussian), and very near if it is not small.
+        """
+        unit, each = (0.5, 1.0) if self.noise == "gaussian" else (1.0, 2.0)
+        return self.variance_of(workload) * each * self.stretch(unit if price is None else price) ** 2
+
+
+def rmse(variances: Array) -> float:
+    """The root of the mean variance."""
+    return math.sqrt(float(np.mean(variances)))

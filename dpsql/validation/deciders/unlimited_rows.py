@@ -1,0 +1,60 @@
+"""Counts and sums over rows that are not limited for each entity, as those of joins: what each entity adds is held to a level.
+
+The level is drawn as it is for an answer (`mechanisms.truncation.balance`), for a part of the price; the flip distance of the
+held sum has the rest. So what is decided is whether the *held* sum lies within, which is the sum itself where no entity adds
+more than the level; that is told.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.accounting.cost import Cost
+from dpsql.measurements import Balance, Held, Level, Slack, Slackened
+from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.mechanism import Setting, Shared
+from dpsql.mechanisms.truncation.balance import Balanced
+from dpsql.plan.operators.owner_sets import LARGEST
+from dpsql.plan.operators.summands import GridSum
+from dpsql.validation.deciders.decider import Case, Decision
+from dpsql.validation.deciders.flip import outcome, tail
+from dpsql.validation.forms import held_to, shares_of
+
+MOST_ROWS = 2**20  # of one entity: the end of the ladder of levels
+
+
+class HeldDistance:
+    """Within where the noisy slack of the held sum is 1 or more, at a level that is drawn."""
+
+    name = "held_distance"
+
+    def judge(self, case: Case) -> str | None:
+        if not case.asked.held:
+            return "the rows of an entity are limited"
+        if case.asked.clip is not None:
+            return "the level is given"
+        shares_of(case.asked)  # raises, located
+        return None
+
+    def decide(self, case: Case, purse: Cost) -> Decision:
+        plan = shares_of(case.asked)
+        task = Shared(at=0, input=plan.input, owners=plan.owners, summand=plan.summand, bound="balance",
+                      most=min(LARGEST, MOST_ROWS * plan.summand.l1))
+        asked = Balanced.told(task=task, price=purse, cells=1).request(Setting(cells=((),), keys=()))
+        assert isinstance(asked, Balance)
+        found: Held = yield Level(plan=plan, levels=asked.levels, handicaps=asked.handicaps, scale=asked.scale)
+        place = found.levels[0][0]
+        assert place is not None
+        level, noise = asked.levels[place], bought(1, self._left(purse))
+        told: Slackened = yield Slack(tests=(held_to(case.asked, level),), noise=noise)
+        step = plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1)
+        return outcome(told.slacks[0], noise, held=level * step)
+
+    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+        return tail(bought(1, self._left(purse)), distance)
+
+    @staticmethod
+    def _left(purse: Cost) -> Cost:
+        """What is left for the decision when the level has been drawn."""
+        told = Balanced.told
+        return purse.part(1 - (told.of_epsilon if purse.epsilon is not None else told.of_rho))

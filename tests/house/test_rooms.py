@@ -1,0 +1,55 @@
+"""The rooms of the house and the arrows between them, as imports draw them; so that growth and circles are noticed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[2]
+FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+         for path in sorted((ROOT / "dpsql").rglob("*.py"))}
+
+
+GROUND = {"dpsql.errors", "dpsql.types", "dpsql.estimates"}
+
+
+def imports(module: str) -> Iterator[str]:
+    """The files that a file imports, in functions too, but not for type checkers alone."""
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    hidden = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+              for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in hidden:
+            for name in node.names:
+                full = f"{node.module}.{name.name}"
+                yield full if full in FILES else node.module
+
+
+def room(module: str) -> str:
+    """The folder of a file; at the top the faces, and the ground that all rooms stand on."""
+    inside = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
+    if inside != "dpsql":
+        return inside.removeprefix("dpsql.")
+    return "ground" if module in GROUND else "faces"
+
+
+ARROWS = nx.DiGraph([(module, other) for module in FILES for other in imports(module) if other in FILES and other != module])
+ROOMS = nx.DiGraph([(room(one), room(other)) for one, other in ARROWS.edges if room(one) != room(other)])
+
+
+def test_the_house_is_small_and_has_no_circle_of_files() -> None:
+    circles = [sorted(found) for found in nx.strongly_connected_components(ARROWS) if len(found) > 1]
+    pairs = sorted({tuple(sorted(edge)) for edge in ROOMS.edges if ROOMS.has_edge(*edge[::-1])})
+    print(f"{len(FILES)} files, {ARROWS.number_of_edges()} arrows; {ROOMS.number_of_nodes()} rooms, {ROOMS.number_of_edges()} arrows")
+    print(f"circles of files: {circles or 'none'}; rooms that know each other: {pairs}")
+    assert not circles
+    assert ROOMS.number_of_nodes() <= 35
+    assert ROOMS.number_of_edges() <= 230
+
+
+def test_no_name_of_a_file_stands_twice() -> None:
+    names = [path.stem for path in FILES.values() if path.name != "__init__.py"]
+    assert not {name for name in names if names.count(name) > 1}

@@ -1,0 +1,151 @@
+"""Binding statements over a world: what the tests of the grammar and of the binder share."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+from support import worlds
+
+from dpsql.backends.duckdb import open_database
+from dpsql.backends.reader import Reader
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.schema import fit
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.plan.node import Node, Printing, fold, rebuild
+from dpsql.plan.operators import window
+from dpsql.plan.operators.groupby import GroupBy, fold_sql
+from dpsql.plan.operators.window import Window
+from dpsql.plan.question import Question
+from dpsql.plan.rules.keep_first import keep_first
+from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.relations import Inside
+from dpsql.sql.binding.scope import distinct_names
+from dpsql.sql.text import border
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Explain, Query
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A world in a database file, with the catalogs of its entities and a plain connection beside."""
+
+    reader: Reader
+    kernel: Kernel
+    scratch: DuckScratch
+    catalogs: Mapping[str, Catalog]
+    plain: duckdb.DuckDBPyConnection
+
+    def query(self, text: str) -> Query:
+        statement = parse(text)
+        found = statement.query if isinstance(statement, Explain) else statement
+        assert isinstance(found, Query)
+        return found
+
+    def bind(self, text: str, parameters: Mapping[str, Any] | None = None, *, budget: str = "person") -> Question:
+        return bind(self.query(text), self.catalogs[budget], self.kernel, self.scratch, parameters or {})
+
+    def relation(self, text: str, *, budget: str = "person") -> tuple[Node, list[str], list[str]]:
+        """A query as it is bound inside another one: its plan, and the identifiers and names of its visible columns."""
+        query = self.query(text)
+        border.check(query.tree, text)
+        world = World(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={}, queries=Inside())
+        found = Inside().relation(query.tree, world, Names())
+        names = distinct_names([name for name, _ in found.columns])
+        return keep_first(push_equalities(found.node)), [column.id for _, column in found.columns], names
+
+    def rows(self, node: Node) -> list[tuple[Any, ...]]:
+        """The rows of a plan, as its printed text gives them."""
+        return self.plain.execute(printed(node)).fetchall()
+
+
+def printed(node: Node) -> str:
+    return fold(node, lambda part, below: part.render(below, Printing(salt=7)))
+
+
+def unclamped(node: Node) -> Node:
+    """The plan with exact sums and averages: no grid, no clamp to declared bounds."""
+    def change(part: Node) -> Node:
+        if isinstance(part, Window):
+            return _ExactWindow(**{item.name: getattr(part, item.name) for item in fields(part)})
+        if not isinstance(part, GroupBy):
+            return part
+        return _Exact(input=part.input, keys=part.keys, folds=part.folds, most_rows=part.most_rows)
+
+    return rebuild(node, change)
+
+
+class _Exact(GroupBy):
+    """A GROUP BY whose sums and averages are those of plain SQL."""
+
+    def _aggregate(self, part: Any, names: dict[str, str]) -> str:
+        if part.function in ("sum", "avg") and part.grid is not None:
+            return f"{part.function.upper()}({names[part.column]})"
+        return super()._aggregate(replace(part), names)
+
+
+class _ExactWindow(Window):
+    """Window functions whose sums and averages are those of plain SQL."""
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        def plain(part: Any, name: str, kind: Any, over: str = "") -> str:
+            exact = part.function in ("sum", "avg") and part.grid is not None
+            return f"{part.function.upper()}({name}){over}" if exact else fold_sql(part, name, kind, over)
+
+        with patch.object(window, "fold_sql", plain):
+            return super().render(below, printing)
+
+
+def table(rows: list[tuple[Any, ...]]) -> list[str]:
+    """Rows as sorted text, numbers to ten digits, whatever their type."""
+    return sorted("|".join(map(_shown, row)) for row in rows)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int | float | Decimal):
+        number = float(value)
+        return "none" if math.isnan(number) else f"{number + 0.0:.10g}"
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return f"{value} 00:00:00"
+    return str(value)
+
+
+@contextmanager
+def bench(world: worlds.World | None = None) -> Iterator[Bench]:
+    """A bench over a world, in a directory of its own."""
+    with TemporaryDirectory() as folder:
+        path = (world if world is not None else worlds.world()).save(Path(folder) / "world.duckdb")
+        reader = open_database(path)
+        ledger = Ledger.create(Path(folder) / "ledger")
+        scratch = DuckScratch()
+        plain = duckdb.connect(":memory:", config={"threads": 1})
+        (world if world is not None else worlds.world()).fill(plain)
+        plain.execute("ALTER TABLE people DROP COLUMN secret")  # what the policy does not declare is not there
+        plain.execute("SET error_on_division_by_zero = false")  # NULL, as everywhere in dpsql
+        policy = parse_policy(worlds.POLICY)
+        values: Callable[[str, str], list[Any]] = lambda table, column: [
+            row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')]
+        try:
+            yield Bench(reader=reader, kernel=Kernel(reader, ledger), scratch=scratch, plain=plain, catalogs={
+                name: fit(policy, name, reader.schema(), values) for name in ("person", "household")})
+        finally:
+            plain.close()
+            scratch.close()
+            reader.close()
+            ledger.close()

@@ -1,0 +1,82 @@
+"""Sessions over small worlds, made by hand: any noise, any reader between the kernel and the rows, a ledger in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+from support import worlds
+
+from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.model import Catalog, Policy
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.price import price
+from dpsql.catalog.schema import fit
+from dpsql.engine.session import Session
+from dpsql.extensions.ask_solvers import Solvers
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.solvers.usual import USUAL
+
+PRICE: dict[str, object] = {"epsilon": 1, "delta": 1e-6}
+
+
+def reader_of(world: worlds.World, version: str = "v1") -> DuckReader:
+    """A locked database in memory that holds a world."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    world.fill(connection)
+    lock_down(connection)
+    return DuckReader(connection, version)
+
+
+@cache
+def usual() -> DuckReader:
+    """The world of sessions that name no other, which nothing writes to."""
+    return reader_of(worlds.world())
+
+
+@cache
+def usual_catalog(policy: str, budget: str) -> Catalog:
+    return catalog_of(usual(), parse_policy(policy), budget)
+
+
+@cache
+def usual_scratch() -> DuckScratch:
+    return DuckScratch()
+
+
+def scratch() -> DuckScratch:
+    """A door of its own to one engine, as an engine takes longer to start than most statements to be answered."""
+    with patch("dpsql.backends.scratch.scratch", usual_scratch()._connection.cursor):
+        return DuckScratch()
+
+
+def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
+    return fit(policy, budget, reader.schema(), lambda table, column: [
+        row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+
+
+def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",
+               policy: str = worlds.POLICY, analyst: str = "ada", at: dict[str, object] | None = None,
+               around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "",
+               solvers: Solvers = USUAL) -> Session:
+    """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none."""
+    declared = parse_policy(policy)
+    if reader is None and world is None:
+        below, catalog = DuckReader(usual()._connection.cursor(), usual().version), usual_catalog(policy, budget)
+    else:
+        below = reader if reader is not None else reader_of(world)
+        catalog = catalog_of(below, declared, budget)
+    book = ledger if ledger is not None else open_ledger(folder)
+    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=Kernel(around(below), book, noise, solvers=solvers),
+                   ledger=book, scratch=scratch(), price=price(**(PRICE if at is None else at)), policy=digest)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    path = folder / "test.ledger"
+    return Ledger(path) if path.exists() else Ledger.create(path)

@@ -1,0 +1,64 @@
+"""Sessions over one table of whole numbers, and validations of them that can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+from support.sessions import open_ledger, scratch
+from support.worlds import insert
+
+from dpsql.audit.prepared import Remembering
+from dpsql.audit.validated import Validated
+from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.price import price
+from dpsql.catalog.schema import fit
+from dpsql.engine.session import Session
+from dpsql.kernel.run import Kernel
+from dpsql.validation.calls import statement_of
+
+POLICY = """
+version = 1
+[entities.row]
+table = "m"
+key = "id"
+[tables.m]
+key = "id"
+[tables.m.columns]
+id = {{}}
+v = {{ bounds = [{low}, {high}], decimals = 0 }}
+g = {{ values = ["a", "b"] }}
+[budgets.row]
+entity = "row"
+epsilon = 1000
+delta = 0.01
+"""
+
+
+def session_over(values: Sequence[int | None], folder: Path, *, low: int = 0, high: int = 15, groups: Sequence[str] = (),
+                 noise: Any = None) -> Session:
+    """A private table m (id, v, g) of these values."""
+    folder.mkdir(parents=True, exist_ok=True)
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("CREATE TABLE m (id INTEGER PRIMARY KEY, v INTEGER, g VARCHAR)")
+    insert(connection, "m", [(i, value, groups[i] if groups else "a") for i, value in enumerate(values)])
+    lock_down(connection)
+    reader, declared = DuckReader(connection, "v1"), parse_policy(POLICY.format(low=low, high=high))
+    catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
+    return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Kernel(Remembering(reader), book, noise),
+                   ledger=book, scratch=scratch(), price=price(epsilon=1))
+
+
+def synthetic(values: Sequence[int | None], groups: Sequence[str] = ()) -> pd.DataFrame:
+    return pd.DataFrame({"id": range(len(values)), "v": pd.array(list(values), dtype="Int64"),
+                         "g": list(groups) or ["a"] * len(values)})
+
+
+def validated(queries: Sequence[str] | str, at: Session, frame: pd.DataFrame, within: object, **options: Any) -> Validated:
+    texts = [queries] if isinstance(queries, str) else list(queries)
+    statement, brought = statement_of(texts, frame, within, options)
+    return Validated(statement, at, brought)
