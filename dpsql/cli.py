@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | workload | validate | budget | releases.
+"""The shell: dpsql demo | init | check | query | explain | workload | validate | budget | releases | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql; 2 something in what was given is wrong, and
 nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -76,8 +76,8 @@ def _say_fault(fault: Error, *, as_json: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
-                                     epilog="exit codes: 0 answered, 1 failed after a charge, 2 wrong input (nothing charged), "
-                                     "3 budget spent, 4 ledger unusable")
+                                     epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
+                                     "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 
@@ -150,6 +150,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger: the owner does this once")
             made.add_argument("--reopen", metavar="ANALYST", help="open the account of an analyst that incidents closed")
+    made = command("help", _help, "show a guide; without a topic, list them")
+    made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
     return parser
 
 
@@ -378,6 +380,12 @@ def _budget(options: argparse.Namespace) -> None:
 def _releases(options: argparse.Namespace) -> None:
     with _connected(options) as connection:
         _show(connection.execute("SHOW RELEASES"), options)
+
+
+def _help(options: argparse.Namespace) -> None:
+    from dpsql.guides import show
+
+    show(options.topic)
 
 
 # -- input

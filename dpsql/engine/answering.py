@@ -1,4 +1,4 @@
-"""The river: from text to answer. Each step is one call; the rooms behind them are told in the README's map of the house."""
+"""The river: from text to answer. Each step is one call; the rooms behind them are told in the guide to the architecture."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ FOREIGN = re.compile(rf"(?<![\w.])[/\\]({'|'.join(HOMES)})[/\\]|python[h]osted|p
 def test_nothing_of_one_machine_or_of_a_registry_is_written_down() -> None:
     for name in HOMES:
         assert FOREIGN.search(f"--adult /{name}/data/adult.parquet") and not FOREIGN.search(f"../{name}/data")
-    folders = [ROOT / name for name in ("dpsql", "grammar", "tests", "examples", ".ci")]
+    folders = [ROOT / name for name in ("dpsql", "grammar", "tests", "examples", ".ci", ".github")]
     for path in [*ROOT.glob("[!.]*"), *(path for folder in folders for path in folder.rglob("*"))]:
         if path.is_file() and "__pycache__" not in path.parts:
             found = FOREIGN.search(path.read_text(encoding="utf-8", errors="ignore"))

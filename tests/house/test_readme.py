@@ -1,4 +1,4 @@
-"""The README does what it says: its commands run, its Python runs, its policy is one."""
+"""The README does what it says, is short, and explains its terms; the map of the house names rooms that exist."""
 
 from __future__ import annotations
 
@@ -8,74 +8,88 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.pages import Reader, Term, blocks, terms
 
-from dpsql import cli
 from dpsql.catalog.policy import parse_policy
-from dpsql.demo import folder
+from dpsql.guides import page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+EVERYDAY = {"owner", "analyst", "cost", "charge", "entity", "interval", "policy"}  # words that are understood without more
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 150 and len(README.split()) <= 900
 
 
-@pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import pandas as pd
-
-    folder.export(tmp_path / "study")
-    pd.read_parquet(tmp_path / "study" / "people.parquet").to_csv(tmp_path / "study" / "people_syn.csv", index=False)
-    monkeypatch.chdir(tmp_path / "study")
-    return tmp_path / "study"
+def test_the_commands_of_the_main_job_are_found_where_they_are_looked_for() -> None:
+    for job in ("dpsql demo", "pytest"):
+        assert len(re.findall(rf"^python3 -m venv .*{job}", README, re.MULTILINE)) == 1
 
 
-def test_the_shell_commands_run(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import shlex
-
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("dpsql ") and "--budget study" in line]
-    assert len(lines) >= 3
-    for line in lines:
-        words = shlex.split(line, comments=True)[1:]
-        assert cli.main(words) == 0, line
-        assert capsys.readouterr().out
+def test_five_minutes_are_as_they_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Reader(capsys).follow(README.split("## Five minutes")[1].split("## Your own data")[0])
 
 
-def test_the_python_runs(study: Path) -> None:
-    import dpsql
-
-    first, second = blocks("python")
-    exec(compile(first, "README", "exec"), {})
-    with dpsql.connect(policy="dpsql.toml", budget="study", analyst="bea") as con:
-        given = {"con": con}
-        exec(compile(second, "README", "exec"), given)
-        assert given["found"].counts == {"yes": 2}
+def test_the_picture_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture, = (block.text for block in blocks(README) if block.language == "text")
+    commands = (line for block in blocks(README) for line in block.text.splitlines())
+    line, = (line for line in commands if line.startswith("dpsql query") and "AVG(income) FROM people GROUP BY health" in line)
+    Reader(capsys).follow(f"```sh\ndpsql demo --to study && cd study\n{line}\n```\n```text\n{picture}```\n")
 
 
-def test_the_policy_is_one() -> None:
-    (text,) = blocks("toml")
+def test_the_policy_is_one_and_serves_what_is_asked_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    import duckdb
+
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("people.duckdb") as made:
+        made.execute("CREATE TABLE people AS SELECT i AS person_id, CASE WHEN i % 2 = 0 THEN 'f' ELSE 'm' END AS sex, "
+                     "20000 + i % 1000 AS income FROM range(5000) r(i)")
+        made.execute("CREATE TABLE visits AS SELECT i % 5000 AS person_id, i % 300 AS cost FROM range(9000) r(i)")
+    own = README.split("## Your own data")[1].split("## What it can do")[0]
+    text, = (block.text for block in blocks(own) if block.language == "toml")
     assert parse_policy(text).budgets["main"].per_statement is not None
+    Path("dpsql.toml").write_text(text, encoding="utf-8")
+    Reader(capsys).follow("".join(f"```sh\n{block.text}```\n" for block in blocks(own) if block.language == "sh"))
 
 
-def test_the_statement_is_answered(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sql, accuracies, validate = blocks("sql")
-    assert cli.main(["query", "--budget", "study", accuracies]) == 0
-    assert cli.main(["query", "--budget", "study", sql]) == 0
-    assert "90 % interval" in capsys.readouterr().out
-    policy = (study / "dpsql.toml").read_text(encoding="utf-8")
-    table = '[tables.people_syn]\npublic = true\nsource = "people_syn.csv"\n[tables.people_syn.columns]\nhealth = {}\n\n[budgets.study]'
-    (study / "dpsql.toml").write_text(policy.replace("[budgets.study]", table, 1), encoding="utf-8")
-    assert cli.main(["query", "--budget", "study", validate]) == 0
-    assert "1 check: 1 yes" in capsys.readouterr().out
+@pytest.mark.parametrize("name", ["README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"])
+def test_links_and_names_lead_to_files(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(((?!https:)[^)#]+)\)", text)
+    for link in links:
+        assert (ROOT / name).parent.joinpath(link).is_file(), link
+    named = re.findall(r"`((?:dpsql|tests|grammar|examples|\.ci)/[\w/.]*)`", text)
+    for path in named:
+        assert (ROOT / path).exists(), path
+    assert links
 
 
-def test_the_map_of_the_house_names_rooms_that_exist() -> None:
-    rows = re.findall(r"^\| (.+?) \| .+ \|$", README.split("## The house")[1].split("## Tests")[0], re.MULTILINE)
-    named = [name for row in rows for name in re.findall(r"`([\w/.]+)`", row)]
-    assert len(named) > 15
-    for name in named:
-        assert any((ROOT / base / name).exists() for base in (".", "dpsql")), name
+def test_pull_requests_run_everything() -> None:
+    assert "- run: .ci/run\n" in (ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("term", terms(page("glossary")), ids=lambda term: term.forms[0])
+def test_a_term_is_explained_before_it_is_used(term: Term) -> None:
+    """In code too, as a reader meets it."""
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"^#+ .*$", "", README, flags=re.MULTILINE))
+    assert term.forms[0] in EVERYDAY or term.first(text) is None or term.is_explained_in(text), "the first use is not in bold"
+
+
+# -- the map of the house, which the guide to the architecture holds
+
+
+def test_the_map_of_the_house_names_rooms_that_exist_and_all_of_them() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", page("architecture").split("## Map")[1].split("\n## ")[0], re.MULTILINE)
+    rooms = {name for room, _ in rows for name in re.findall(r"`([\w/.]+)`", room)}
+    for name in {name for row in rows for cell in row for name in re.findall(r"`([\w.]+/|[\w/]+\.py)`", cell)}:
+        assert any((ROOT / base / name).exists() for base in (".", "dpsql", "dpsql/measurements", "dpsql/sql")), name
+    standing = {f"{path.parent.name}/" for path in (ROOT / "dpsql").glob("*/__init__.py")}
+    assert standing - rooms == set(), "rooms that the map leaves out"
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))

@@ -1,4 +1,4 @@
-"""What has to be right for the promise to hold: derived from the imports, named in the README, and kept small."""
+"""What has to be right for the promise to hold: derived from the imports, named in the guide to the architecture, and kept small."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "dpsql" / "guides" / "architecture.md").read_text(encoding="utf-8")
 
 
 def name_of(path: Path) -> str:
@@ -78,7 +78,7 @@ def test_a_lazy_import_counts() -> None:
     assert "dpsql.measurements.noisy_sums" in KERNEL and "dpsql.noise.samplers" in KERNEL
 
 
-# -- the README
+# -- the guide to the architecture
 
 
 def listed(paragraph: str) -> Iterator[str]:
@@ -92,13 +92,13 @@ def listed(paragraph: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("begins", "modules"), [("Trusted for privacy", KERNEL), ("Handed to the kernel", HANDED)])
-def test_the_readme_names_what_is_trusted(begins: str, modules: frozenset[str]) -> None:
+def test_the_guide_names_what_is_trusted(begins: str, modules: frozenset[str]) -> None:
     """An import into a trusted module makes this fail. Is it needed? Then what it brings is read as closely as the rest."""
-    paragraph = README.split(f"\n{begins}")[1].split("\n\n")[0]
+    paragraph = GUIDE.split(f"\n{begins}")[1].split("\n\n")[0]
     named = [*listed(paragraph)]
     assert len(named) == len(set(named))
-    assert set(named) - modules == set(), "named in the README, and not imported"
-    assert modules - set(named) == set(), "imported, and not named in the README"
+    assert set(named) - modules == set(), "named in the guide, and not imported"
+    assert modules - set(named) == set(), "imported, and not named in the guide"
 
 
 def test_linters_know_which_rooms_are_trusted() -> None:

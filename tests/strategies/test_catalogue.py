@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.dense_algebra import cost, line, own_variances, products, variances
 
+from dpsql.guides import page
 from dpsql.strategies.all_strategies import BY_NAME, GAUSSIAN, LAPLACE, best
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.domain import domain
@@ -72,9 +72,8 @@ def test_the_contract(asked: str, noise: str, name: str, fitted: bool) -> None:
         assert best(workload, targets)[0].certificate.value <= value * (1 + 2e-3)
 
 
-def test_the_readme_tells_of_every_name() -> None:
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
-    table = readme[readme.index("| strategy | noise | measures |"):]
+def test_the_guide_tells_of_every_name() -> None:
+    table = page("workloads").split("| strategy | noise | measures |")[1]
     for noise, plans in (("Gaussian", GAUSSIAN), ("Laplace", LAPLACE)):
         lines = [row for row in table.split("\n\n")[0].splitlines() if f"| {noise} |" in row or "| both |" in row]
         assert set(re.findall(r"`([a-z-]+)`", "".join(row.split("|")[1] for row in lines))) == set(plans)
