@@ -30,7 +30,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class NamedSource:
     """A relation under a name: the columns that the text may use, in order, and where they come from."""
 
     alias: str
@@ -48,7 +48,7 @@ class Scope:
     """
 
     node: Node
-    sources: tuple[Source, ...]
+    sources: tuple[NamedSource, ...]
     merged: Mapping[str, str | None] = field(default_factory=dict)
     outer: Scope | None = None
 
@@ -110,7 +110,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-class Fresh:
+class FreshIdentifiers:
     """Plan-wide identifiers of columns, and counts of what a statement holds."""
 
     def __init__(self) -> None:
