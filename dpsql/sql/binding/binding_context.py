@@ -114,6 +114,8 @@ class Scalars:
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
         """Those that the question waits for, and those that they wait for."""
+        if not self._found:
+            return ()
         wanted, kept = _awaited_by(question), list[Scalar]()
         for _, _, scalar in reversed(self._found):
             if scalar.awaited.id in wanted:

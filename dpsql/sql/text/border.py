@@ -100,9 +100,9 @@ def _check_whole(node: exp.Expr) -> None:
                           try_="OVER (...)")
     if isinstance(node, exp.Tuple) and isinstance(node.parent, exp.Group | exp.GroupingSets):
         return  # () is the set of no keys
-    for kind, (names, what, try_) in _NEEDED.items():
-        if isinstance(node, kind) and not any(node.args.get(name) for name in names):
-            raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
+    names, what, try_ = _NEEDED.get(type(node), ((), "", ""))
+    if names and not any(node.args.get(name) for name in names):
+        raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
 
 
 _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
