@@ -10,8 +10,9 @@ then run `python -m tests.support.function_table`, which writes the words of `gr
 ways in which it is written, so that the allowlist takes it and the binder binds it, and mistyped names are corrected to it; tests
 bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds
 more than the arguments in their order (trim, log), or the function is an operator, `sql/text/border.py` accepts the node and
-`sql/binding/expressions.py` has a clause for it; the tests of the row say so where they are missing. Only what is in the
-template is sent to the engine: a row asks for a proof that the template raises for no row, and nothing else checks it.
+`sql/binding/expressions.py` has a clause for it; where these are missing, the tests of the row fail. The row holds names only,
+as this room is trusted and sqlglot is not. What is sent to the engine is the template: show, by the rule below, that it raises
+for no row, and by `range` where its values lie; extreme rows try both in tests, and nothing checks them when statements run.
 
 A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one
 rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,

@@ -28,13 +28,13 @@ from dpsql.types import Span
 
 
 class PublicTables(PublicFacts, Protocol):
-    """What binding may look up: facts and rows of public relations."""
+    """What binding may look up in the database: facts and rows of public relations."""
 
     def public_rows(self, relation: Node) -> list[tuple[Value, ...]]: ...
 
 
 class GuardedPublicTables:
-    """Public tables, of which nothing is looked up that rests on a value still to be released."""
+    """Public tables; refuses to look up what depends on a value that is still to be released."""
 
     def __init__(self, public: PublicTables) -> None:
         self._public = public
@@ -66,7 +66,7 @@ class BoundRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The CTEs that are visible, innermost first: each is bound anew wherever it is named."""
+    """The CTEs that are visible, each with those that it can see itself. A CTE is bound anew wherever it is named."""
 
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class Names:
 
 
 class Queries(Protocol):
-    """How queries inside a query are bound; `relations` has the answer, and everything it is made of asks it here."""
+    """How queries inside a query are bound: by `relations.QueryBinder`, which the files that it imports reach in this way."""
 
     def relation(self, tree: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
         """A subquery or CTE."""
@@ -100,7 +100,7 @@ class Queries(Protocol):
 
 
 class Scalars:
-    """The scalar subqueries of a statement, in the order in which they are released. One that is written twice is one."""
+    """The scalar subqueries of a statement, in the order in which they are released. One written twice is released once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[exp.Expr, Names, Scalar]] = []
@@ -113,7 +113,7 @@ class Scalars:
         self._found.append((_without_case(tree), names, scalar))
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
-        """Those that the question waits for, and those that they wait for."""
+        """The subqueries whose values the question needs, and those that these need themselves."""
         if not self._found:
             return ()
         wanted, kept = _awaited_by(question), list[Scalar]()
@@ -140,7 +140,7 @@ def _awaited_by(question: Question) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingContext:
-    """All that binding looks at beside the text."""
+    """All that binding uses beside the text, the same for every query of a statement."""
 
     catalog: Catalog
     public: PublicTables
@@ -152,7 +152,7 @@ class BindingContext:
     scalars: Scalars = field(default_factory=Scalars)
 
     def written(self, span: Span | None) -> str:
-        """A stretch of the text, as a name."""
+        """A stretch of the text with its blanks made single, to name a column."""
         return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
     def relation(self, tree: exp.Expr, names: Names) -> BoundRelation:

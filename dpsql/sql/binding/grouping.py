@@ -1,4 +1,4 @@
-"""GROUP BY and aggregates: what the SELECT lists of grouped queries share, inside a query and outermost."""
+"""GROUP BY and aggregates, as the outermost SELECT and grouped queries inside it share them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Grouping:
         return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
 
     def level(self, node: exp.Expr) -> Expr:
-        """GROUPING(keys), in the column that tells it."""
+        """GROUPING(keys): the column that holds it."""
         keys = tuple(self._key_of(part)[0] for part in node.expressions)
         if len(keys) > MOST_GROUPING:
             raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
@@ -135,7 +135,7 @@ class Grouping:
         return self._known_as(AggregateReader(self._rows, self._fresh.column(), exact=self._exact).read(node))
 
     def _known_as(self, read: Aggregated) -> Expr:
-        """The column of an aggregate; one that was read before is the same one."""
+        """The column of an aggregate; an equal one that was read before is used again."""
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
@@ -176,7 +176,7 @@ class Grouping:
         return self.add_key(item_name(item), self._rows.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
-        """The SELECT list. What it names may be used by what follows."""
+        """The SELECT list. Its aliases may be used by the clauses that follow."""
         found = []
         for item in select.expressions:
             inner = inner_of(item)
@@ -210,7 +210,7 @@ class Grouping:
         return item
 
     def add_key(self, name: str, expr: Expr) -> GroupKey:
-        """A key; one that is there already is the same one."""
+        """The key of an expression; an equal one that is already there is used again."""
         known = next((key for key in self.keys if key.expr == expr), None)
         if known is None:
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)

@@ -1,7 +1,7 @@
 """IN (SELECT ...), EXISTS (SELECT ...), SEMI JOIN and ANTI JOIN: tests of each row against the rows of a list.
 
-How far one entity can move the result follows from the operator; where that has no bound, it is refused when the whole statement
-is known (`bounding`). What is refused here are tests that are true or false of all rows at once.
+How far one entity can move the result follows from the operator; where there is no bound, the statement is refused once it is
+known as a whole (`planning/bounded_view`). Refused here are tests whose outcome one row of the list decides for all rows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def listed(host: SelectHost, subject: Expr, query: exp.Expr, span: Span | None, 
 
 
 def _everything(name: str, span: Span | None) -> Unsupported:
-    """What NOT IN says with a NULL on either side rests on whether the whole list has one, or is empty."""
+    """The outcome of NOT IN depends, for all rows, on whether the list holds a NULL or is empty."""
     return Unsupported("this test compares with NULLs of private rows: one of them in the list would decide on all rows",
                        code="null-list", span=span, subject=name,
                        try_=f"NOT EXISTS (SELECT 1 FROM t WHERE t.{name} = x), or WHERE {name} IS NOT NULL in the subquery and "
@@ -165,7 +165,7 @@ def _lookup(node: Node, found: ListedRows, origins: Origins, context: BindingCon
 
 
 def _with_owner(node: Node, found: ListedRows, origins: Origins, context: BindingContext) -> tuple[tuple[Expr, str], ...]:
-    """The keys, with the equality of the owners where they imply it."""
+    """The keys, with the equality of the owners added where they imply it."""
     owners = context.owners(node), context.owners(found.node)
     if len(owners[0]) != 1 or len(owners[1]) != 1:
         return found.keys

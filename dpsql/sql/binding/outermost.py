@@ -1,4 +1,4 @@
-"""The outermost SELECT as a question, whose aggregates are released with noise; and scalar subqueries, which are such a one."""
+"""The SELECT whose aggregates are released with noise, as a question: that of the statement, or a scalar subquery."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from dpsql.types import Span, Type
 
 
 class Outermost:
-    """A SELECT whose aggregates are released, while it is bound: the one of the statement, or a scalar subquery."""
+    """Binds one SELECT whose aggregates are released with noise."""
 
     def __init__(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> None:
-        """`scope` is its FROM. Where that has an outer one, `LooksOutside` is raised for a name that is found only there."""
+        """`scope` is its FROM. `LooksOutside` is raised for a name that only the query around it knows."""
         self._select, self._context = select, context
         self._host = SelectBinder(context, scope, names, aliases_of(select), alone=True)
         self._grouping = Grouping(self._host, context.fresh)
@@ -60,7 +60,7 @@ class Outermost:
 
     @property
     def _one_row(self) -> bool:
-        """Whether it only shows what subqueries say: SELECT (SELECT ...), (SELECT ...)."""
+        """Whether it only shows the values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
         select = self._select
         return select.args.get("from_") is None and select.args.get("where") is None and any(
             item.find(exp.Query) is not None for item in select.expressions)

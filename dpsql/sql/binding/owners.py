@@ -21,8 +21,8 @@ from dpsql.types import Type
 
 
 def say_owners(join: Join, origins: Mapping[str, Origin], context: BindingContext) -> Join:
-    """The join with the equality of the owners in its condition, where the other equalities there imply it; of a full join, with
-    the column that names the owner on either side.
+    """The join, with the equality of the owners added to its condition where the other equalities imply it. A full join also gets
+    the column that names the owner on whichever side there is a row.
     """
     owners = context.owners(join.left), context.owners(join.right)
     pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
@@ -50,7 +50,7 @@ def _equated(join: Join, ours: str, theirs: str) -> Join:
 
 def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Mapping[str, Origin],
                  context: BindingContext) -> Iterator[tuple[str, str]]:
-    """The owners left and right that are one where the pairs of columns agree, for rows that may have several."""
+    """The pairs of a left and a right owner that are the same wherever these columns agree, for rows with several owners."""
     places: dict[Origin, set[str]] = {}
     for side in (join.left, join.right):
         for column in set(side.env) & set(origins):
@@ -68,7 +68,7 @@ def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Ma
 
 
 def _equal_to(column: str, node: Node) -> set[str]:
-    """The columns that are equal to this one, as the inner joins below say."""
+    """The columns that the inner joins below make equal to this one."""
     links: list[tuple[str, str]] = []
     below: list[Node] = [node]
     while below:
@@ -135,7 +135,7 @@ Rows = tuple[str, dict[str, int]]  # a table, and for some of its columns the nu
 
 
 def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Rows]]:
-    """The pairs by the two readings of tables that they link."""
+    """The pairs of columns, grouped by the two readings of tables that they link."""
     linked: dict[tuple[int, int], tuple[Rows, Rows]] = {}
     for i, (a, b) in enumerate(pairs):
         left, right = linked.setdefault((a.scan, b.scan), ((a.table, {}), (b.table, {})))
@@ -145,7 +145,7 @@ def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Ro
 
 
 def _parent_of(rows: Rows, catalog: Catalog) -> set[tuple[str, frozenset[tuple[str, int]]]]:
-    """The rows that are named by columns that are in pairs: the row itself, by a key, and parents, by foreign keys."""
+    """The rows that the paired columns identify: the row itself by a key, and its parents by foreign keys."""
     name, linked = rows
     table = catalog.table(name)
     if table is None or table.owner is None:

@@ -109,7 +109,7 @@ def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
 
 def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str, Origin],
             context: BindingContext) -> BoundRelation:
-    """The relation of named expressions, with the owners carried along unseen."""
+    """The relation of named expressions, with the owners carried along in hidden columns."""
     shown = [(context.fresh.column(), name or f"col{i}", expr) for i, (name, expr) in enumerate(items)]
     seen = {expr.column for _, _, expr in shown if isinstance(expr, Ref)}
     hidden = [(context.fresh.column(), node.names[owner], Ref(column=owner, type=node.env[owner].type))
@@ -120,7 +120,7 @@ def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str,
 
 
 def _distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation:
-    """Each row once. The unseen owner is left out: with it, rows of different entities would not be equal."""
+    """Each row once. The hidden owner is left out: with it, rows of different entities would never be equal."""
     kept = Project(input=relation.node, columns=tuple(
         (context.fresh.column(), name, found.ref) for name, found in relation.columns))
     node = Distinct(input=kept)
@@ -174,7 +174,7 @@ def _projected(left: BoundRelation, right: BoundRelation, sides: Sequence[list[t
 
 def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[list[tuple[str, str, Expr]]],
                   context: BindingContext) -> int:
-    """Add the owners of both parts as last columns, where both have as many of the same types; returns how many."""
+    """Add the owners of both parts as last columns, where their numbers and types are the same; returns how many."""
     found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in context.owners(relation.node)]
              for relation in (left, right)]
     if [ref.type for ref in found[0]] != [ref.type for ref in found[1]]:

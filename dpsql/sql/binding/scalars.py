@@ -72,7 +72,7 @@ def _total(host: SelectHost, select: exp.Select, names: Names, span: Span | None
 
 
 def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Awaited:
-    """What stands for the value. It will be held in its declared range, so that range is a proof too."""
+    """The placeholder of the value. The released value is clamped to its declared range, so proofs may rest on that range."""
     whole = shown.type is Type.BIGINT and shown.declared.finite
     return Awaited(id=context.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
                    declared=shown.declared, text=context.written(span), span=span)

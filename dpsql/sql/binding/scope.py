@@ -22,7 +22,7 @@ class LooksOutside(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The declared column that a column is an unchanged copy of, and which reading of the table it comes from."""
+    """The declared column that a column is an unchanged copy of; `scan` numbers the occurrence of its table in the statement."""
 
     scan: int
     table: str
@@ -111,7 +111,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 class FreshIdentifiers:
-    """Plan-wide identifiers of columns, and counts of what a statement holds."""
+    """Hands out identifiers of columns and scans, unique in the statement, and counts its queries."""
 
     def __init__(self) -> None:
         self._columns, self._scans = itertools.count(), itertools.count()

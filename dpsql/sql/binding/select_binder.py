@@ -1,4 +1,4 @@
-"""FROM and WHERE of one SELECT while it is bound: what its expressions may refer to."""
+"""Binds FROM and WHERE of one SELECT, and resolves what its expressions refer to."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SelectBinder:
             self._aliases[name.lower()] = item
 
     def _hidden(self, name: str, table: str | None, span: Span | None) -> Unsupported | None:
-        """A better answer where the database has the column but the policy does not declare it."""
+        """The refusal of a column that the database has and the policy does not declare."""
         if self.scope.find(name, table):
             return None
         for source in self.scope.sources:
@@ -106,7 +106,7 @@ class SelectBinder:
         return None
 
     def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:
-        """A better answer where another table has the column."""
+        """The refusal of a column that a table outside of FROM has."""
         if table is not None or self.scope.find(name, None):
             return None
         found = next((other.name for other in self.context.catalog.tables.values()
@@ -147,14 +147,14 @@ class SelectBinder:
         return self.context.scratch.compiles(pattern)
 
     def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        """subject IN (query); the same test written twice is one."""
+        """subject IN (query); a test that is written twice is made once."""
         key = subject, query, id(query) in self._kept
         if key not in self._marks:
             self._marks[key] = self._added(membership.listed(self, subject, query, span, kept=key[2]))
         return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
-        """EXISTS (query); the same test written twice is one."""
+        """EXISTS (query); a test that is written twice is made once."""
         if (None, query, False) not in self._marks:
             select = plain_select(query, span)
             names = self.names.with_(select.args.get("with_"))
@@ -164,7 +164,7 @@ class SelectBinder:
         return replace(self._marks[None, query, False], span=span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
-        """(query) as a value; the same one written twice is one."""
+        """(query) as a value; one that is written twice is computed once."""
         if query not in self._values:
             self._values[query] = self._added(scalars.scalar(self, query, span))
         return replace(self._values[query], span=span)

@@ -1,4 +1,4 @@
-"""Window functions: which rows they look at, and the columns that they add to the rows of a SELECT inside a query."""
+"""Window functions of a SELECT inside a query: the rows that each of them sees, and the columns that they add."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES: dict[type[exp.Expr], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What stands between the brackets of OVER, with what the window that it is based on says."""
+    """What stands between the brackets of OVER, completed from the named window that it is based on."""
 
     partition: tuple[exp.Expr, ...] = ()
     order: tuple[exp.Expr, ...] = ()
@@ -41,7 +41,7 @@ class Clauses:
 
 @dataclass(slots=True, kw_only=True)
 class WindowGroup:
-    """The functions over one partition and order, and the most rows of a partition where that is known."""
+    """The functions over one partition and order; `most` is the largest number of rows of a partition, None if unknown."""
 
     partition: tuple[str, ...]
     order: tuple[Term, ...]
@@ -51,7 +51,7 @@ class WindowGroup:
 
 
 class Windows:
-    """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees what they say."""
+    """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees their values."""
 
     def __init__(self, host: SelectHost, select: exp.Expr) -> None:
         self._host = host
@@ -115,7 +115,7 @@ class Windows:
         return Over(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
     def _column(self, expr: Expr) -> str:
-        """The column that carries an expression. Raises SqlError where that is made of window functions."""
+        """The column that carries an expression. Raises SqlError where the expression uses a window function."""
         if not columns(expr).isdisjoint(self._known):
             raise SqlError("a window function inside a window function is not answered", code="window-here", span=expr.span,
                            try_="a subquery that computes the inner one")
@@ -159,7 +159,7 @@ class Windows:
         return replace(own, partition=base.partition, order=own.order or base.order)
 
     def _group(self, clauses: Clauses, span: Span | None) -> WindowGroup:
-        """The group of a partition and an order. Where the partition names the entity, its owner is a part of it."""
+        """The functions over this partition and order. Where the partition names the entity, its owner is a part of it."""
         host = self._host
         split = [self._column(host.binder.bind(part)) for part in clauses.partition]
         order = tuple(self._term(part) for part in clauses.order)
@@ -213,7 +213,7 @@ class Windows:
 
 
 def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
-    """The condition of QUALIFY. Raises SqlError where no window function is about."""
+    """The condition of QUALIFY. Raises SqlError where the SELECT has no window function."""
     clause = select.args.get("qualify")
     if clause is None:
         return None
@@ -227,7 +227,7 @@ def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
 
 
 def _frame(clauses: Clauses, host: SelectHost) -> Frame:
-    """The frame as it is written. Without one: all rows up to the last peer, or all rows where there is no order."""
+    """The frame that is written; without one, all rows up to the last of equal rank, or all rows where there is no order."""
     spec = clauses.frame
     if spec is None:
         return RUNNING if clauses.order else WHOLE

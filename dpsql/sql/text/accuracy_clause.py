@@ -27,7 +27,7 @@ _ENDS_LIST = {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAV
 
 
 def take_goals(tokens: list[Token]) -> tuple[list[Token], tuple[Goal, ...]]:
-    """Cut every clause out. Raises SqlError, located, for one that is wrong or stands elsewhere."""
+    """The other tokens, and what the clauses ask for. Raises SqlError, located, for a clause that is wrong or out of place."""
     starts = [i for i in range(len(tokens)) if _begins(tokens, i)]
     if not starts:
         return tokens, ()

@@ -26,29 +26,35 @@ _UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bi
 
 
 def _called() -> tuple[dict[type[exp.Expr], tuple[str, tuple[str, ...]]], dict[str, str]]:
-    """What sqlglot makes of every word(a, b) that is a way to write a function of the table: its nodes, with the function and the
-    keys of the arguments in their order; and the names of the functions that it knows by name only.
+    """What sqlglot makes of the calls word(a, b) of the table: nodes, with the function and the keys of the arguments in their
+    order; and the functions that it knows by name only.
 
     Left out are nodes that hold anything else, such as the side of TRIM: they need a clause of their own to be bound.
     """
-    asked = [(name, word, count) for name, row in TABLE.items() for word, count in row.calls]
-    text = "SELECT " + ", ".join(f"{word}({', '.join(f'a{i}' for i in range(count))})" for _, word, count in asked)
-    (tree,) = DuckDB().parse(text)
+    calls = [(name, word, count) for name, row in TABLE.items() for word, count in row.calls]
+    (tree,) = DuckDB().parse("SELECT " + ", ".join(f"{word}({', '.join(_letters(count))})" for _, word, count in calls))
     nodes, names = dict[type[exp.Expr], tuple[str, tuple[str, ...]]](), dict[str, str]()
-    for (name, word, count), node in zip(asked, tree.expressions if tree is not None else (), strict=True):
+    for (name, word, count), node in zip(calls, tree.expressions if tree is not None else (), strict=True):
+        keys = _keys(node, count)
         if isinstance(node, exp.Anonymous):
             names[word] = name
-            continue
-        wanted = [f"a{i}" for i in range(count)]
-        held = {key: value for key, value in node.args.items() if value not in (None, False, [])}
-        keys = sorted(held, key=lambda key: held[key].name if isinstance(held[key], exp.Column) else "")
-        if [held[key].name for key in keys if isinstance(held[key], exp.Column)] != wanted or len(keys) != count:
-            continue
-        known, before = nodes.get(type(node), (name, ()))
-        if known != name or before[:count] != tuple(keys)[: len(before)]:
-            raise ValueError(f"{word}() is read by sqlglot as {known} is")
-        nodes[type(node)] = name, max(before, tuple(keys), key=len)
+        elif keys is not None:
+            other, longest = nodes.get(type(node), (name, keys))
+            if other != name or keys[: len(longest)] != longest[:count]:
+                raise ValueError(f"sqlglot reads {word}() as it reads {other}()")
+            nodes[type(node)] = name, max(longest, keys, key=len)
     return nodes, names
+
+
+def _letters(count: int) -> list[str]:
+    return [f"a{i}" for i in range(count)]
+
+
+def _keys(node: exp.Expr, count: int) -> tuple[str, ...] | None:
+    """The keys of the arguments in their order; None where the node holds anything else."""
+    held = {key: value for key, value in node.args.items() if value not in (None, False, [])}
+    found = {value.name: key for key, value in held.items() if isinstance(value, exp.Column)}
+    return tuple(found[name] for name in _letters(count)) if len(held) == len(found) == count else None
 
 
 CALLS, _NAMES = _called()
