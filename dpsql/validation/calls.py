@@ -13,7 +13,7 @@ from dpsql.catalog.price import exact
 from dpsql.errors import Error, OptionError, ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.sql.text.parse import parse, parse_check
-from dpsql.sql.text.statement import Checked, Option, Standing, Validate, Width
+from dpsql.sql.text.statement import CheckedQuery, Option, Standing, Validate, Width
 
 LEAST_TOLERANCE, MOST_TOLERANCE = Fraction(1, 10**12), Fraction(10**15)
 Sources = Mapping[str | None, Any]
@@ -30,7 +30,7 @@ def statement_of(queries: Sequence[str], synthetic: Any, within: object, options
         check = parse_check(text)
         if check.width is None and width is None:
             raise OptionError("no tolerance is given", code="tolerance", subject="within", try_="within=\"5 PERCENT\"")
-        checks.append(Checked(query=check.query, width=check.width or width))
+        checks.append(CheckedQuery(query=check.query, width=check.width or width))
     sources = dict(synthetic) if isinstance(synthetic, Mapping) else {None: synthetic}
     if not sources:
         raise OptionError("no synthetic table is given", code="synthetic", subject="synthetic")

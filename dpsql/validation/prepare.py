@@ -22,7 +22,7 @@ from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import Checked, Query
+from dpsql.sql.text.statement import CheckedQuery, Query
 from dpsql.validation.deciders.decider import Case
 from dpsql.validation.findings import UNTESTED, Finding
 from dpsql.validation.forms import Asked, bounded, column_of, held
@@ -52,7 +52,7 @@ class Side:
     options: Options
 
 
-def prepared(checks: Sequence[Checked], side: Side, stand: Callable[[Sequence[Query]], Stand],
+def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Stand],
              parameters: Sequence[Mapping[str, Value]]) -> list[Prepared]:
     """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
     to be right.
@@ -96,7 +96,7 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
     return question, view, known
 
 
-def _prepared(check: Checked, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
+def _prepared(check: CheckedQuery, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
               known: Stability) -> Prepared:
     check_cells(question, MOST_CELLS)
     cells = tuple(product(*(key.values for key in question.keys)))

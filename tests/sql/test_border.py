@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 from sqlglot import exp
+from support.function_table import WRITTEN
 from support.grammar_sentences import accepted, refused
 
 from dpsql.errors import Error, SqlError, Unsupported
@@ -19,9 +20,10 @@ from dpsql.sql.text.syntax import AGGREGATES, SIMPLE
 
 @cache
 def trees() -> tuple[exp.Query, ...]:
-    """The trees of the corpus that pass the border; some of those that are refused are refused behind it."""
+    """The trees that pass the border: of the corpus, where some are refused behind it, and of every way to write a function."""
     found = []
-    for text in [*accepted(), *(text for *_, text in refused())]:
+    ways = [f"SELECT COUNT(*) FROM people WHERE ({way}) IS NULL" for written in WRITTEN.values() for way in written]
+    for text in [*accepted(), *(text for *_, text in refused()), *ways]:
         try:
             statement = parse(text)
             query = statement.query if isinstance(statement, Explain) else statement

@@ -32,8 +32,8 @@ from dpsql.plan.question import Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.bind import bind
-from dpsql.sql.binding.binding_context import Names, World
-from dpsql.sql.binding.relations import Inside
+from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
@@ -63,8 +63,9 @@ class Bench:
         """A query as it is bound inside another one: its plan, and the identifiers and names of its visible columns."""
         query = self.query(text)
         border.check(query.tree, text)
-        world = World(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={}, queries=Inside())
-        found = Inside().relation(query.tree, world, Names())
+        context = BindingContext(catalog=self.catalogs[budget], public=self.kernel, scratch=self.scratch, parameters={},
+                                 queries=QueryBinder())
+        found = QueryBinder().relation(query.tree, context, Names())
         names = distinct_names([name for name, _ in found.columns])
         return keep_first(push_equalities(found.node)), [column.id for _, column in found.columns], names
 

@@ -41,7 +41,7 @@ class Aggregated:
             other.function, other.args, other.when, other.fraction, other.discrete, other.over)
 
 
-class Reader:
+class AggregateReader:
     """Reads one aggregate of the text; `rows` binds what stands inside it. `exact` aggregates are computed for each entity."""
 
     def __init__(self, rows: Binder, identifier: str, *, exact: bool) -> None:

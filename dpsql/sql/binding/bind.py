@@ -11,9 +11,9 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import Question
-from dpsql.sql.binding.binding_context import Known, Names, PublicTables, World
+from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
-from dpsql.sql.binding.relations import Inside
+from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.text import border
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
@@ -23,8 +23,8 @@ def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
     """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
     try:
         border.check(query.tree, query.text)
-        return _bound(query.tree, World(catalog=catalog, public=Known(public), scratch=scratch, parameters=parameters,
-                                        queries=Inside(), text=query.text))
+        return _bound(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,
+                                                 parameters=parameters, queries=QueryBinder(), text=query.text))
     except Error as fault:
         if fault.span is None:
             fault.span = span_of(query.tree)
@@ -35,12 +35,12 @@ def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
     raise SqlError("the statement is nested too deeply", code="too-deep", span=span_of(query.tree)).located(query.text)
 
 
-def _bound(tree: exp.Expr, world: World) -> Question:
+def _bound(tree: exp.Expr, context: BindingContext) -> Question:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     if not isinstance(tree, exp.Select):
         raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
                           try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
     names = Names().with_(tree.args.get("with_"))
-    question, _ = world.question(tree, names, world.sources(tree, names))
-    return replace(question, scalars=world.scalars.needed(question))
+    question, _ = context.question(tree, names, context.sources(tree, names))
+    return replace(question, scalars=context.scalars.needed(question))

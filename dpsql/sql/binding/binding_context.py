@@ -1,8 +1,8 @@
-"""What binding a query looks at beside its text, and what it makes."""
+"""What binding looks at beside the text, what it makes of a query, and how files that bind parts of a query call each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Value
+from dpsql.plan.expr.nodes import Expr, Value
 from dpsql.plan.node import Field, Node, PublicFacts, Stability
 from dpsql.plan.question import Question, Scalar
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -20,20 +20,21 @@ from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.plan.rules.substitute import awaits
 from dpsql.sql.binding.domains import Scratch
-from dpsql.sql.binding.scope import Fresh, Origin, Scope
+from dpsql.sql.binding.expressions import Binder, Host
+from dpsql.sql.binding.scope import FreshIdentifiers, Origin, Scope
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import PARAMETER
 from dpsql.types import Span
 
 
 class PublicTables(PublicFacts, Protocol):
-    """What binding may look up: facts and rows of public relations."""
+    """What binding may look up in the database: facts and rows of public relations."""
 
     def public_rows(self, relation: Node) -> list[tuple[Value, ...]]: ...
 
 
-class Known:
-    """Public tables, of which nothing is looked up that rests on a value still to be released."""
+class GuardedPublicTables:
+    """Public tables; refuses to look up what depends on a value that is still to be released."""
 
     def __init__(self, public: PublicTables) -> None:
         self._public = public
@@ -55,7 +56,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class BoundRelation:
     """A bound query: its node and the columns that the text around it may use."""
 
     node: Node
@@ -65,7 +66,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The CTEs that are visible, innermost first: each is bound anew wherever it is named."""
+    """The CTEs that are visible, each with those that it can see itself. A CTE is bound anew wherever it is named."""
 
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
@@ -83,23 +84,23 @@ class Names:
 
 
 class Queries(Protocol):
-    """How queries inside a query are bound; `relations` has the answer, and everything it is made of asks it here."""
+    """How queries inside a query are bound: by `relations.QueryBinder`, which the files that it imports reach in this way."""
 
-    def relation(self, tree: exp.Expr, world: World, names: Names) -> Relation:
+    def relation(self, tree: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
         """A subquery or CTE."""
         ...
 
-    def question(self, select: exp.Select, world: World, names: Names, scope: Scope) -> tuple[Question, Facts]:
+    def question(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> tuple[Question, Facts]:
         """A SELECT of aggregates that are released, with its FROM; and what is known of its first column."""
         ...
 
-    def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
+    def sources(self, select: exp.Expr, context: BindingContext, names: Names) -> Scope:
         """The FROM of a SELECT."""
         ...
 
 
 class Scalars:
-    """The scalar subqueries of a statement, in the order in which they are released. One that is written twice is one."""
+    """The scalar subqueries of a statement, in the order in which they are released. One written twice is released once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[exp.Expr, Names, Scalar]] = []
@@ -112,7 +113,9 @@ class Scalars:
         self._found.append((_without_case(tree), names, scalar))
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
-        """Those that the question waits for, and those that they wait for."""
+        """The subqueries whose values the question needs, and those that these need themselves."""
+        if not self._found:
+            return ()
         wanted, kept = _awaited_by(question), list[Scalar]()
         for _, _, scalar in reversed(self._found):
             if scalar.awaited.id in wanted:
@@ -136,8 +139,8 @@ def _awaited_by(question: Question) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """All that binding looks at beside the text."""
+class BindingContext:
+    """All that binding uses beside the text, the same for every query of a statement."""
 
     catalog: Catalog
     public: PublicTables
@@ -145,14 +148,14 @@ class World:
     parameters: Mapping[str, Value]
     queries: Queries
     text: str = ""
-    fresh: Fresh = field(default_factory=Fresh)
+    fresh: FreshIdentifiers = field(default_factory=FreshIdentifiers)
     scalars: Scalars = field(default_factory=Scalars)
 
     def written(self, span: Span | None) -> str:
-        """A stretch of the text, as a name."""
+        """A stretch of the text with its blanks made single, to name a column."""
         return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
-    def relation(self, tree: exp.Expr, names: Names) -> Relation:
+    def relation(self, tree: exp.Expr, names: Names) -> BoundRelation:
         return self.queries.relation(tree, self, names)
 
     def question(self, select: exp.Select, names: Names, scope: Scope) -> tuple[Question, Facts]:
@@ -173,3 +176,60 @@ class World:
         table = self.catalog.table(origin.table) if origin is not None else None
         return (table is not None and origin is not None and table.owner is not None and not table.owner.steps
                 and table.owner.column == origin.column)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedColumns:
+    """An expression, and the rows of a SELECT with the columns that it reads; `joined` are those that a subquery brought."""
+
+    expr: Expr
+    node: Node
+    joined: frozenset[str] = frozenset()
+
+
+class WindowFunctions(Protocol):
+    """Where the window functions of a SELECT are answered."""
+
+    @property
+    def env(self) -> Mapping[str, Facts]:
+        """What is known of their columns."""
+        ...
+
+    def read(self, node: exp.Expr) -> Expr:
+        """The column of a window function. Raises SqlError or Unsupported, located."""
+        ...
+
+
+class SelectHost(Host, Protocol):
+    """One SELECT as the parts of it see it that are bound in files of their own; `SelectBinder` is the one there is.
+
+    They return what they add to its rows (`AddedColumns`), and do not write it.
+    """
+
+    @property
+    def context(self) -> BindingContext: ...
+
+    @property
+    def scope(self) -> Scope: ...
+
+    @property
+    def names(self) -> Names: ...
+
+    @property
+    def binder(self) -> Binder: ...
+
+    @property
+    def node(self) -> Node:
+        """The rows of FROM and WHERE, as far as they are bound."""
+        ...
+
+    @property
+    def joined(self) -> Set[str]:
+        """The columns that subqueries brought."""
+        ...
+
+    def where(self, clause: exp.Expr | None) -> list[Expr]: ...
+
+    def inside(self, select: exp.Select, names: Names) -> SelectHost:
+        """The host of a subquery, whose names may also be those of this SELECT."""
+        ...

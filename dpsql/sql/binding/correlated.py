@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite
+from dpsql.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import without_null
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
-from dpsql.sql.binding.binding_context import Names
+from dpsql.sql.binding.binding_context import AddedColumns, Names, SelectHost
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.inner_groups import grouped
 from dpsql.sql.binding.owners import say_owners
@@ -29,18 +28,15 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import inner_of
 from dpsql.types import Span, Type
 
-if TYPE_CHECKING:
-    from dpsql.sql.binding.select_binder import Body
-
 Link = tuple[Expr, Expr]  # an expression over the rows around, and one over the rows of the subquery, that are equal
 
 
-def total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Expr:
+def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns:
     """The value of a subquery of aggregates, for each row around it."""
-    inner = body.inside(select, names)
-    links = _links(body, inner, select, span)
+    inner = host.inside(select, names)
+    links = _links(host, inner, select, span)
     _check_limit(select)
-    grouping = Grouping(inner, body.world.fresh, exact=True, around=body.node.env)
+    grouping = Grouping(inner, host.context.fresh, exact=True, around=host.node.env)
     (expr,) = grouping.read_items(select)
     having = grouping.read_having(select)
     for found in grouping.aggregates:
@@ -49,24 +45,25 @@ def total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
                               try_="an aggregate of the subquery's own columns: COUNT(*) * p.x for SUM(p.x)")
     keys = [grouping.add_key(_named(theirs, inner), theirs).id for _, theirs in links]
     node = replace(grouped(grouping, inner), span=span)
-    _join(body, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
+    joined = _joined(host, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
     counts = {found.id for found in grouping.aggregates if found.function in ("count", "count_distinct")}
 
     def change(part: Expr) -> Expr | None:
-        none = Literal(value=0, type=Type.BIGINT)
-        return Call(function="coalesce", args=(part, none), type=Type.BIGINT) if (
-            isinstance(part, Ref) and part.column in counts) else None
+        if not isinstance(part, Ref) or part.column not in counts:
+            return None
+        return Call(function="coalesce", args=(part, whole(0)), type=Type.BIGINT)
 
     value = rewrite(expr, change)
-    if having is None:
-        return value
-    return Case(branches=((rewrite(having, change), value),), otherwise=Literal(value=None, type=value.type), type=value.type)
+    if having is not None:
+        none = Literal(value=None, type=value.type)
+        value = Case(branches=((rewrite(having, change), value),), otherwise=none, type=value.type)
+    return AddedColumns(expr=value, node=joined, joined=frozenset(node.env))
 
 
-def found(body: Body, select: exp.Select, names: Names, span: Span | None) -> Expr | None:
+def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns | None:
     """The value in the one row that agrees with the row around; None where the subquery does not look outside."""
-    inner, world = body.inside(select, names), body.world
-    links = _links(body, inner, select, span)
+    inner, context = host.inside(select, names), host.context
+    links = _links(host, inner, select, span)
     value = inner.binder.bind(inner_of(select.expressions[0]))
     if not links and columns(value) <= set(inner.node.env):
         return None
@@ -74,38 +71,38 @@ def found(body: Body, select: exp.Select, names: Names, span: Span | None) -> Ex
     if not columns(value) <= set(inner.node.env):
         raise Unsupported("this subquery shows a column of the row around it", code="linked", span=value.span or span,
                           try_="that column itself, outside of the subquery")
-    keys = [world.fresh.column() for _ in links]
-    shown = world.fresh.column()
-    owners = [(world.fresh.column(), inner.node.names[owner], Ref(column=owner, type=inner.node.env[owner].type))
-              for owner in world.owners(inner.node)]
+    keys = [context.fresh.column() for _ in links]
+    shown = context.fresh.column()
+    owners = [(context.fresh.column(), inner.node.names[owner], Ref(column=owner, type=inner.node.env[owner].type))
+              for owner in context.owners(inner.node)]
     carried = [(key, _named(theirs, inner), theirs) for key, (_, theirs) in zip(keys, links, strict=True)]
     node = Project(input=inner.node, columns=(*carried, (shown, "value", value), *owners))
-    if node.cap(keys) != 1 and not (world.stability(node).public
-                                    and world.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
+    if node.cap(keys) != 1 and not (context.stability(node).public
+                                    and context.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
         raise Unsupported("this subquery may have several rows for a row around it", code="scalar-subquery", span=span,
                           try_="MAX(x) or another aggregate, or an equality with a key of its table")
-    _join(body, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
-    return Ref(column=shown, type=value.type, span=span)
+    joined = _joined(host, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
+    return AddedColumns(expr=Ref(column=shown, type=value.type, span=span), node=joined, joined=frozenset(node.env))
 
 
 # -- links
 
 
-def _links(body: Body, inner: Body, select: exp.Select, span: Span | None) -> list[Link]:
+def _links(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span | None) -> list[Link]:
     """Binds the WHERE of the subquery; returns the equalities in it that name columns of the row around."""
-    return [_link(body, inner, part, span) for whole in inner.where(select.args.get("where")) for part in conjuncts(whole)]
+    return [_link(host, inner, part, span) for link in inner.where(select.args.get("where")) for part in conjuncts(link)]
 
 
-def _link(body: Body, inner: Body, part: Expr, span: Span | None) -> Link:
+def _link(host: SelectHost, inner: SelectHost, part: Expr, span: Span | None) -> Link:
     if isinstance(part, Call) and part.function == "=":
         for ours, theirs in (part.args, part.args[::-1]):
-            if columns(ours) <= set(body.node.env) and columns(theirs) and columns(theirs) <= set(inner.node.env):
+            if columns(ours) <= set(host.node.env) and columns(theirs) and columns(theirs) <= set(inner.node.env):
                 return ours, theirs
     raise Unsupported("a subquery is linked to the row around it by equalities with its own columns only", code="linked",
                       span=part.span or span, try_="WHERE inner.key = outer.key, and other conditions outside of the subquery")
 
 
-def _named(theirs: Expr, inner: Body) -> str:
+def _named(theirs: Expr, inner: SelectHost) -> str:
     """The name of a key: that of its column."""
     return inner.node.names[theirs.column] if isinstance(theirs, Ref) else "key"
 
@@ -117,13 +114,12 @@ def _check_limit(select: exp.Select) -> None:
                               code="inner-limit", span=span_of(select.args[key]), try_="MIN(x) or MAX(x)")
 
 
-def _join(body: Body, inner: Body, node: Node, pairs: Sequence[tuple[Expr, str]], links: Sequence[Link],
-          span: Span | None) -> None:
-    """Add the columns of the one row that agrees, NULL where there is none."""
+def _joined(host: SelectHost, inner: SelectHost, node: Node, pairs: Sequence[tuple[Expr, str]], links: Sequence[Link],
+            span: Span | None) -> Node:
+    """The rows around, with the columns of the one row that agrees; NULL where there is none."""
     equal = [Call(function="=", args=(ours, node.field(key).ref), type=Type.BOOLEAN) for ours, key in pairs]
     known = inner.scope.origins
     origins = {key: known[theirs.column] for (_, key), (_, theirs) in zip(pairs, links, strict=True)
                if isinstance(theirs, Ref) and theirs.column in known}
-    join = Join(left=body.node, right=node, condition=all_of(list(equal)) or TRUE, keep_left=True, span=span)
-    body.node = say_owners(join, {**body.scope.origins, **origins}, body.world)
-    body.joined |= set(node.env)
+    join = Join(left=host.node, right=node, condition=all_of(list(equal)) or TRUE, keep_left=True, span=span)
+    return say_owners(join, {**host.scope.origins, **origins}, host.context)

@@ -25,7 +25,7 @@ class Scratch(Protocol):
         ...
 
     def compiles(self, pattern: str) -> bool:
-        """Whether a regular expression is one, so that it cannot fail on a row."""
+        """Whether the engine accepts a regular expression, so that it cannot fail on a row."""
         ...
 
     def close(self) -> None: ...
@@ -88,7 +88,7 @@ def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -
 
 
 def _readable(expr: Expr) -> Expr:
-    """Whether a value leaves the engine as itself: groups of other days are not shown."""
+    """Whether Python can hold a value: groups of days outside the years 1 to 9999 are not shown."""
     if not expr.type.temporal:
         return Literal(value=True, type=Type.BOOLEAN)
     kind = dt.date if expr.type is Type.DATE else dt.datetime

@@ -66,7 +66,7 @@ class Host(Protocol):
         ...
 
     def compiles(self, pattern: str) -> bool:
-        """Whether a regular expression is one."""
+        """Whether the engine accepts a regular expression."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""GROUP BY and aggregates: what the SELECT lists of grouped queries share, inside a query and outermost."""
+"""GROUP BY and aggregates, as the outermost SELECT and grouped queries inside it share them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
 from dpsql.plan.question import Level
-from dpsql.sql.binding.aggregates import Aggregated, Reader
-from dpsql.sql.binding.expressions import Binder, Host
+from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
+from dpsql.sql.binding.binding_context import SelectHost
+from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.grouping_sets import sets_of
 from dpsql.sql.binding.running_totals import inner_of_over, read_over
-from dpsql.sql.binding.scope import Fresh
+from dpsql.sql.binding.scope import FreshIdentifiers
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
@@ -42,11 +43,11 @@ class Grouping:
     HAVING), or before all columns (in ORDER BY).
     """
 
-    def __init__(self, body: Host, fresh: Fresh, *, exact: bool = False, around: Collection[str] = ()) -> None:
+    def __init__(self, host: SelectHost, fresh: FreshIdentifiers, *, exact: bool = False, around: Collection[str] = ()) -> None:
         """`exact` aggregates are computed for each entity, inside a query; the others are released with noise. `around` are
         columns of the query around, which are the same for all rows here."""
-        self._body, self._fresh, self._exact, self._around = body, fresh, exact, frozenset(around)
-        self._rows = Binder(body)
+        self._host, self._fresh, self._exact, self._around = host, fresh, exact, frozenset(around)
+        self._rows = Binder(host)
         self._aliases: dict[str, Expr] = {}
         self._known: dict[str, Facts] = {}
         self._clause = "SELECT"
@@ -60,33 +61,33 @@ class Grouping:
 
     @property
     def env(self) -> Mapping[str, Facts]:
-        return {**self._body.env, **self._known}
+        return {**self._host.env, **self._known}
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        return self._body.parameters
+        return self._host.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:
         alias = self._aliases.get(name.lower()) if table is None else None
         if alias is None:
-            return self._body.column(name, table, span)
+            return self._host.column(name, table, span)
         if self._clause == "ORDER BY":
             return replace(alias, span=span)
         try:
-            found = self._body.column(name, table, span)
+            found = self._host.column(name, table, span)
         except Error:
             return replace(alias, span=span)
         known = self._clause == "SELECT" or any(key.expr == found for key in self.keys)
         return found if known else replace(alias, span=span)
 
     def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        return self._body.listed(subject, query, span)
+        return self._host.listed(subject, query, span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
-        return self._body.exists(query, span)
+        return self._host.exists(query, span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
-        return self._body.scalar(query, span)
+        return self._host.scalar(query, span)
 
     def window(self, node: exp.Expr) -> Expr:
         """An aggregate over groups; its inner aggregate is one of rows."""
@@ -95,14 +96,14 @@ class Grouping:
         if self.sets is not None:
             raise Unsupported("an aggregate over groups of several grouping sets is not answered", code="window-here",
                               span=span_of(node), try_="one statement for each grouping set")
-        read = Reader(self._rows, self._fresh.column(), exact=False).read(inner_of_over(node))
+        read = AggregateReader(self._rows, self._fresh.column(), exact=False).read(inner_of_over(node))
         if read.function not in ("count", "sum"):
             raise not_here(node)
         over = read_over(node, self._key_of, self._rows.bind, len(self.keys))
         return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
 
     def level(self, node: exp.Expr) -> Expr:
-        """GROUPING(keys), in the column that tells it."""
+        """GROUPING(keys): the column that holds it."""
         keys = tuple(self._key_of(part)[0] for part in node.expressions)
         if len(keys) > MOST_GROUPING:
             raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
@@ -124,21 +125,21 @@ class Grouping:
         return found.id, found.expr.type
 
     def bins(self, node: exp.Expr) -> Expr:
-        return self._body.bins(node)
+        return self._host.bins(node)
 
     def compiles(self, pattern: str) -> bool:
-        return self._body.compiles(pattern)
+        return self._host.compiles(pattern)
 
     def aggregate(self, node: exp.Expr) -> Expr:
         """Read an aggregate."""
-        return self._known_as(Reader(self._rows, self._fresh.column(), exact=self._exact).read(node))
+        return self._known_as(AggregateReader(self._rows, self._fresh.column(), exact=self._exact).read(node))
 
     def _known_as(self, read: Aggregated) -> Expr:
-        """The column of an aggregate; one that was read before is the same one."""
+        """The column of an aggregate; an equal one that was read before is used again."""
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
-            self._known[read.id] = (exact_facts if self._exact else released_facts)(read, self._body.env)
+            self._known[read.id] = (exact_facts if self._exact else released_facts)(read, self._host.env)
             known = read
         return Ref(column=known.id, type=known.type, span=read.span)
 
@@ -175,7 +176,7 @@ class Grouping:
         return self.add_key(item_name(item), self._rows.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
-        """The SELECT list. What it names may be used by what follows."""
+        """The SELECT list. Its aliases may be used by the clauses that follow."""
         found = []
         for item in select.expressions:
             inner = inner_of(item)
@@ -209,12 +210,12 @@ class Grouping:
         return item
 
     def add_key(self, name: str, expr: Expr) -> GroupKey:
-        """A key; one that is there already is the same one."""
+        """The key of an expression; an equal one that is already there is used again."""
         known = next((key for key in self.keys if key.expr == expr), None)
         if known is None:
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
             self.keys.append(known)
-            told = facts(expr, self._body.env)
+            told = facts(expr, self._host.env)
             if self.sets is not None:  # NULL where it is summed out
                 told = replace(told, nullable=True)
                 if isinstance(expr, Ref):
@@ -240,9 +241,8 @@ class Grouping:
         return result
 
     def _ungrouped(self, part: Ref, span: Span | None) -> SqlError | Unsupported:
-        node = getattr(self._body, "node", None)
-        name = str(node.names.get(part.column, "a column")) if node is not None else "a column"
-        if name == LISTED or part.column in getattr(self._body, "joined", ()):
+        name = self._host.node.names.get(part.column, "a column")
+        if name == LISTED or part.column in self._host.joined:
             return Unsupported("a subquery over groups is not answered", code="group-by", span=part.span or span,
                                try_="the same test in WHERE, or as a key of GROUP BY")
         return SqlError(f"{name} is neither a key of GROUP BY nor inside an aggregate", code="group-by", span=part.span or span,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -17,6 +16,7 @@ from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.sql.binding.aggregates import Aggregated
+from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.owners import parent_keys
 from dpsql.sql.binding.scope import Origin
@@ -24,84 +24,81 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import item_name
 from dpsql.types import Type
 
-if TYPE_CHECKING:
-    from dpsql.sql.binding.select_binder import Body
-
 FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")
 
 
-def bind_groups(select: exp.Expr, body: Body) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
+def bind_groups(select: exp.Expr, host: SelectHost) -> tuple[list[tuple[str, Expr]], Node, Mapping[str, Origin]]:
     """The SELECT list of a grouped query, over its groups; keys keep the origin of their column."""
-    grouping = Grouping(body, body.world.fresh, exact=True)
+    grouping = Grouping(host, host.context.fresh, exact=True)
     grouping.read_keys(select)
     exprs = grouping.read_items(select)
     condition = grouping.read_having(select)
-    node: Node = replace(grouped(grouping, body), span=span_of(select.args.get("group") or select))
+    node: Node = replace(grouped(grouping, host), span=span_of(select.args.get("group") or select))
     if condition is not None:
         node = Filter(input=node, condition=condition)
-    origins = {key.id: body.scope.origins[key.expr.column] for key in grouping.keys
-               if isinstance(key.expr, Ref) and key.expr.column in body.scope.origins}
+    origins = {key.id: host.scope.origins[key.expr.column] for key in grouping.keys
+               if isinstance(key.expr, Ref) and key.expr.column in host.scope.origins}
     return [(item_name(item), expr) for item, expr in zip(select.expressions, exprs, strict=True)], node, origins
 
 
-def grouped(grouping: Grouping, body: Body) -> GroupBy:
+def grouped(grouping: Grouping, host: SelectHost) -> GroupBy:
     """The groups, by the keys and, where these name the entity, by the owner too."""
-    world, carried = body.world, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
-    folds = [_fold(found, carried, body) for found in grouping.aggregates]
-    owners, keys = world.owners(body.node), [key.id for key in grouping.keys]
+    context, carried = host.context, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
+    folds = [_fold(found, carried, host) for found in grouping.aggregates]
+    owners, keys = context.owners(host.node), [key.id for key in grouping.keys]
     named = {key.expr.column for key in grouping.keys if isinstance(key.expr, Ref)}
-    apart = all(names_entity(named, body, owner, owners) for owner in owners)
+    apart = all(names_entity(named, host, owner, owners) for owner in owners)
     for owner in owners if apart else ():
         if owner not in named:
-            carried.append((world.fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type)))
+            carried.append((context.fresh.column(), host.node.names[owner], Ref(column=owner, type=host.node.env[owner].type)))
             keys.append(carried[-1][0])
     if not carried:
-        carried.append((world.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
-    below = Project(input=body.node, columns=tuple(carried))
-    most = world.stability(below).rows if owners and apart else below.cap(keys)
+        carried.append((context.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
+    below = Project(input=host.node, columns=tuple(carried))
+    most = context.stability(below).rows if owners and apart else below.cap(keys)
     return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=most or None)
 
 
-def names_entity(refs: Collection[str], body: Body, owner: str, owners: tuple[str, ...]) -> bool:
+def names_entity(refs: Collection[str], host: SelectHost, owner: str, owners: tuple[str, ...]) -> bool:
     """Whether columns determine the entity: the owner itself; for a single owner, another copy of its name, a key of a private
     table, or a foreign key to one."""
     if owner in refs:
         return True
     if len(owners) > 1:
         return False
-    world, origins = body.world, body.scope.origins
+    context, origins = host.context, host.scope.origins
     readings: dict[tuple[int, str], set[str]] = {}
     for column in refs:
         origin = origins.get(column)
-        if origin is None or body.node.env[column].nullable:
+        if origin is None or host.node.env[column].nullable:
             continue
-        if world.names_owner(origin):
+        if context.names_owner(origin):
             return True
         readings.setdefault((origin.scan, origin.table), set()).add(origin.column)
     for (_, name), found in readings.items():
-        table = world.catalog.table(name)
+        table = context.catalog.table(name)
         if table is None or table.public:
             continue
         if any(unique <= found for unique in table.unique) or any(
-                set(key.columns) <= found for key, _ in parent_keys(table, world.catalog)):
+                set(key.columns) <= found for key, _ in parent_keys(table, context.catalog)):
             return True
     return False
 
 
-def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], body: Body) -> Fold:
+def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], host: SelectHost) -> Fold:
     """One aggregate of a subquery; its argument is added to what the relation below carries."""
-    argument, grid = exact_argument(found, body.env)
+    argument, grid = exact_argument(found, host.env)
     if argument is None:
         return Fold(id=found.id, name=found.function, function="count")
     column = next((id_ for id_, _, expr in carried if expr == argument), None)
     if column is None:
-        column = body.world.fresh.column()
+        column = host.context.fresh.column()
         carried.append((column, "argument", argument))
     return Fold(id=found.id, name=found.function, function=found.function, column=column, grid=grid)
 
 
 def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | None, Quantizer | None]:
-    """What an exact aggregate adds up, NULL where its FILTER is not true; and the grid that sums run over."""
+    """The argument of an exact aggregate, NULL where its FILTER is not true; and the grid that its values are rounded to."""
     if found.function not in FUNCTIONS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
                           try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")

@@ -1,4 +1,4 @@
-"""The outermost SELECT as a question, whose aggregates are released with noise; and scalar subqueries, which are such a one."""
+"""The SELECT whose aggregates are released with noise, as a question: that of the statement, or a scalar subquery."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
-from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.domains import domain_of
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.scope import Scope
-from dpsql.sql.binding.select_binder import Body
+from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name, position_of
@@ -24,18 +24,18 @@ from dpsql.types import Span, Type
 
 
 class Outermost:
-    """A SELECT whose aggregates are released, while it is bound: the one of the statement, or a scalar subquery."""
+    """Binds one SELECT whose aggregates are released with noise."""
 
-    def __init__(self, select: exp.Select, world: World, names: Names, scope: Scope) -> None:
-        """`scope` is its FROM. Where that has an outer one, `LooksOutside` is raised for a name that is found only there."""
-        self._select, self._world = select, world
-        self._body = Body(world, scope, names, aliases_of(select), alone=True)
-        self._grouping = Grouping(self._body, world.fresh)
+    def __init__(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> None:
+        """`scope` is its FROM. `LooksOutside` is raised for a name that only the query around it knows."""
+        self._select, self._context = select, context
+        self._host = SelectBinder(context, scope, names, aliases_of(select), alone=True)
+        self._grouping = Grouping(self._host, context.fresh)
 
     def bind(self) -> tuple[Question, Facts]:
         """The question, and what is known of its first column."""
         select, grouping = self._select, self._grouping
-        self._body.where(select.args.get("where"))
+        self._host.where(select.args.get("where"))
         self._check_items()
         distinct = select.args.get("distinct") is not None
         plain = select.args.get("group") is None and not any(has_aggregate(item) for item in select.expressions)
@@ -60,7 +60,7 @@ class Outermost:
 
     @property
     def _one_row(self) -> bool:
-        """Whether it only shows what subqueries say: SELECT (SELECT ...), (SELECT ...)."""
+        """Whether it only shows the values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
         select = self._select
         return select.args.get("from_") is None and select.args.get("where") is None and any(
             item.find(exp.Query) is not None for item in select.expressions)
@@ -75,7 +75,7 @@ class Outermost:
         if not self._one_row and all(select.args.get(key) is None for key in ("group", "distinct", "having")) and not any(
                 has_aggregate(item) for item in select.expressions):
             for item in select.expressions:
-                self._body.binder.bind(inner_of(item))  # a mistyped name or function is told first
+                self._host.binder.bind(inner_of(item))  # a mistyped name or function is told first
             raise self._rows_asked(select.expressions[0])
 
     @staticmethod
@@ -85,7 +85,7 @@ class Outermost:
 
     def _text(self, span: Span | None) -> str:
         """The name of an unnamed column: its text."""
-        return self._world.written(span)[:63] or "column"
+        return self._context.written(span)[:63] or "column"
 
     def _ordering(self, exprs: list[Expr]) -> tuple[Ordering, ...]:
         clause = self._select.args.get("order")
@@ -112,7 +112,7 @@ class Outermost:
             return None
         value: object = None
         if parameter_of(node) is not None or isinstance(node, exp.Literal):
-            bound = self._body.binder.bind(node)
+            bound = self._host.binder.bind(node)
             value = bound.value if isinstance(bound, Literal) else None
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise SqlError(f"{key.upper()} takes a number of rows", code="limit", span=span_of(node), try_=f"{key.upper()} 10")
@@ -120,7 +120,7 @@ class Outermost:
 
     def _view(self) -> tuple[Node, dict[Expr, str]]:
         """The rows that are aggregated: keys, arguments and conditions, and the owners."""
-        fresh, body = self._world.fresh, self._body
+        fresh, host = self._context.fresh, self._host
         carried: list[tuple[str, str, Expr]] = [(key.id, key.name or "key", key.expr) for key in self._grouping.keys]
         slots: dict[Expr, str] = {}
         for found in self._grouping.aggregates:
@@ -128,15 +128,15 @@ class Outermost:
                 if expr not in slots:
                     slots[expr] = fresh.column()
                     carried.append((slots[expr], self._text(expr.span), expr))
-        owners = self._world.owners(body.node)
+        owners = self._context.owners(host.node)
         seen = {expr.column for _, _, expr in carried if isinstance(expr, Ref)}
-        carried += [(fresh.column(), body.node.names[owner], Ref(column=owner, type=body.node.env[owner].type))
+        carried += [(fresh.column(), host.node.names[owner], Ref(column=owner, type=host.node.env[owner].type))
                     for owner in owners if owner not in seen]
         if not carried:
             carried.append((fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
-        return keep_first(push_equalities(Project(input=body.node, columns=tuple(carried)))), slots
+        return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
     def _key(self, key: GroupKey) -> Key:
-        domain, nullable = domain_of(key.expr, self._body.env, self._world.scratch)
+        domain, nullable = domain_of(key.expr, self._host.env, self._context.scratch)
         return Key(column=key.id, name=key.name or self._text(key.expr.span), type=key.expr.type, domain=domain,
                    nullable=nullable, span=key.expr.span)

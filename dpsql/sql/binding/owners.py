@@ -15,26 +15,26 @@ from dpsql.plan.expr.nodes import Call, Ref, all_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join, Merged
-from dpsql.sql.binding.binding_context import World
+from dpsql.sql.binding.binding_context import BindingContext
 from dpsql.sql.binding.scope import Origin
 from dpsql.types import Type
 
 
-def say_owners(join: Join, origins: Mapping[str, Origin], world: World) -> Join:
-    """The join with the equality of the owners in its condition, where the other equalities there imply it; of a full join, with
-    the column that names the owner on either side.
+def say_owners(join: Join, origins: Mapping[str, Origin], context: BindingContext) -> Join:
+    """The join, with the equality of the owners added to its condition where the other equalities imply it. A full join also gets
+    the column that names the owner on whichever side there is a row.
     """
-    owners = world.owners(join.left), world.owners(join.right)
+    owners = context.owners(join.left), context.owners(join.right)
     pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]
-    if len(owners[0]) == len(owners[1]) == 1 and same_owner(pairs, world):
+    if len(owners[0]) == len(owners[1]) == 1 and same_owner(pairs, context):
         join = _equated(join, owners[0][0], owners[1][0])
     elif not join.keep_left and not join.keep_right:
-        for ours, theirs in _same_owners(join, pairs, origins, world):
+        for ours, theirs in _same_owners(join, pairs, origins, context):
             join = _equated(join, ours, theirs)
     if not (join.keep_left and join.keep_right):
         return join
     known = {(made.left, made.right) for made in join.merged}
-    made = [Merged(id=world.fresh.column(), name=join.left.names[a], left=a, right=b) for a, b in dict.fromkeys(join.equated)
+    made = [Merged(id=context.fresh.column(), name=join.left.names[a], left=a, right=b) for a, b in dict.fromkeys(join.equated)
             if a in owners[0] and b in owners[1] and (a, b) not in known]
     return replace(join, merged=(*join.merged, *made))
 
@@ -49,17 +49,17 @@ def _equated(join: Join, ours: str, theirs: str) -> Join:
 
 
 def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Mapping[str, Origin],
-                 world: World) -> Iterator[tuple[str, str]]:
-    """The owners left and right that are one where the pairs of columns agree, for rows that may have several."""
+                 context: BindingContext) -> Iterator[tuple[str, str]]:
+    """The pairs of a left and a right owner that are the same wherever these columns agree, for rows with several owners."""
     places: dict[Origin, set[str]] = {}
     for side in (join.left, join.right):
         for column in set(side.env) & set(origins):
-            places.setdefault(origins[column], set()).update(_equal_to(column, side) & set(world.owners(side)))
+            places.setdefault(origins[column], set()).update(_equal_to(column, side) & set(context.owners(side)))
     readings = dict.fromkeys((a.scan, a.table, b.scan, b.table) for a, b in pairs)
     for left, first, right, second in readings:
         linked = [{origin.column: i for i, pair in enumerate(pairs) for origin in pair if origin.scan == scan}
                   for scan in (left, right)]
-        ways = [_named_by(world.catalog.table(name), columns) for name, columns in zip((first, second), linked, strict=True)]
+        ways = [_named_by(context.catalog.table(name), columns) for name, columns in zip((first, second), linked, strict=True)]
         for here, ours in ways[0].items():
             for there, theirs in ways[1].items():
                 if ours & theirs:
@@ -68,7 +68,7 @@ def _same_owners(join: Join, pairs: Sequence[tuple[Origin, Origin]], origins: Ma
 
 
 def _equal_to(column: str, node: Node) -> set[str]:
-    """The columns that are equal to this one, as the inner joins below say."""
+    """The columns that the inner joins below make equal to this one."""
     links: list[tuple[str, str]] = []
     below: list[Node] = [node]
     while below:
@@ -107,19 +107,19 @@ def owner_column(table: Table, place: int) -> str:
     return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
-def same_owner(pairs: Sequence[tuple[Origin, Origin]], world: World) -> bool:
+def same_owner(pairs: Sequence[tuple[Origin, Origin]], context: BindingContext) -> bool:
     """Whether rows that agree on these pairs of columns belong to one entity.
 
     Both columns name the entity of their row; or they make up a foreign key, and child and parent hang on the same entity; or
     they make up foreign keys to one parent.
     """
-    if any(world.names_owner(a) and world.names_owner(b) and _kind(a, world) == _kind(b, world) for a, b in pairs):
+    if any(context.names_owner(a) and context.names_owner(b) and _kind(a, context) == _kind(b, context) for a, b in pairs):
         return True
-    return any(_parent_of(left, world.catalog) & _parent_of(right, world.catalog) for left, right in _readings(pairs))
+    return any(_parent_of(left, context.catalog) & _parent_of(right, context.catalog) for left, right in _readings(pairs))
 
 
-def _kind(origin: Origin, world: World) -> int | None:
-    table = world.catalog.table(origin.table)
+def _kind(origin: Origin, context: BindingContext) -> int | None:
+    table = context.catalog.table(origin.table)
     return table.owner.kind if table is not None and table.owner is not None else None
 
 
@@ -135,7 +135,7 @@ Rows = tuple[str, dict[str, int]]  # a table, and for some of its columns the nu
 
 
 def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Rows]]:
-    """The pairs by the two readings of tables that they link."""
+    """The pairs of columns, grouped by the two readings of tables that they link."""
     linked: dict[tuple[int, int], tuple[Rows, Rows]] = {}
     for i, (a, b) in enumerate(pairs):
         left, right = linked.setdefault((a.scan, b.scan), ((a.table, {}), (b.table, {})))
@@ -145,7 +145,7 @@ def _readings(pairs: Sequence[tuple[Origin, Origin]]) -> Iterator[tuple[Rows, Ro
 
 
 def _parent_of(rows: Rows, catalog: Catalog) -> set[tuple[str, frozenset[tuple[str, int]]]]:
-    """The rows that are named by columns that are in pairs: the row itself, by a key, and parents, by foreign keys."""
+    """The rows that the paired columns identify: the row itself by a key, and its parents by foreign keys."""
     name, linked = rows
     table = catalog.table(name)
     if table is None or table.owner is None:

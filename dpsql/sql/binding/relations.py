@@ -18,11 +18,11 @@ from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.question import Question
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.binding_context import Names, Relation, World
+from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.inner_groups import bind_groups
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.scope import Origin, Scope
-from dpsql.sql.binding.select_binder import Body
+from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
@@ -30,48 +30,49 @@ from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, item_name,
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 
-class Inside:
+class QueryBinder:
     """See `binding_context.Queries`."""
 
-    def relation(self, tree: exp.Expr, world: World, names: Names) -> Relation:
+    def relation(self, tree: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
         inner = names.with_(tree.args.get("with_"))
-        with world.fresh.query(span_of(tree)):
+        with context.fresh.query(span_of(tree)):
             match tree:
                 case exp.Subquery():
-                    return self.relation(tree.this, world, inner)
+                    return self.relation(tree.this, context, inner)
                 case exp.SetOperation():
-                    return _bind_set_operation(tree, world, inner)
+                    return _bind_set_operation(tree, context, inner)
                 case exp.Select():
-                    return _bind_select(tree, world, inner)
+                    return _bind_select(tree, context, inner)
                 case exp.Values():
-                    return _bind_values(tree, world)
+                    return _bind_values(tree, context)
         raise Unsupported(f"{type(tree).__name__} is not answered", code="not-accepted", span=span_of(tree))
 
-    def question(self, select: exp.Select, world: World, names: Names, scope: Scope) -> tuple[Question, Facts]:
-        return Outermost(select, world, names, scope).bind()
+    def question(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> tuple[Question, Facts]:
+        return Outermost(select, context, names, scope).bind()
 
-    def sources(self, select: exp.Expr, world: World, names: Names) -> Scope:
+    def sources(self, select: exp.Expr, context: BindingContext, names: Names) -> Scope:
         refuse_windows(select)
-        return bind_from(select, world, names)
+        return bind_from(select, context, names)
 
 
 # -- SELECT
 
 
-def _bind_select(select: exp.Expr, world: World, names: Names) -> Relation:
+def _bind_select(select: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
     _no_limit(select)
-    body = Body(world, bind_from(select, world, names), names, aliases_of(select))
-    body.where(select.args.get("where"))
+    host = SelectBinder(context, bind_from(select, context, names), names, aliases_of(select))
+    host.where(select.args.get("where"))
     grouped = select.args.get("group") is not None or select.args.get("having") is not None or any(
         has_aggregate(item) for item in select.expressions)
     if grouped:
         refuse_windows(select)
-        relation = project(*bind_groups(select, body), world)
+        relation = project(*bind_groups(select, host), context)
     else:
-        body.windows = Windows(body, select)
-        items, condition = _rows(select, body), read_qualify(select, body)
-        relation = project(items, body.windows.rows(condition), body.scope.origins, world)
-    return _distinct(relation, world) if select.args.get("distinct") is not None else relation
+        windows = Windows(host, select)
+        host.answer_windows(windows)
+        items, condition = _rows(select, host), read_qualify(select, host)
+        relation = project(items, windows.rows(condition), host.scope.origins, context)
+    return _distinct(relation, context) if select.args.get("distinct") is not None else relation
 
 
 def _no_limit(tree: exp.Expr) -> None:
@@ -82,75 +83,76 @@ def _no_limit(tree: exp.Expr) -> None:
                               try_=f"{key.upper()} in the outermost query, where it acts on noisy rows")
 
 
-def _rows(select: exp.Expr, body: Body) -> list[tuple[str, Expr]]:
+def _rows(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
     """The SELECT list of a query without aggregates."""
     items: list[tuple[str, Expr]] = []
     for item in select.expressions:
-        starred = _star(inner_of(item), body)
-        items += starred if starred is not None else [(item_name(item), body.binder.bind(inner_of(item)))]
+        starred = _star(inner_of(item), host)
+        items += starred if starred is not None else [(item_name(item), host.binder.bind(inner_of(item)))]
     return items
 
 
-def _star(node: exp.Expr, body: Body) -> list[tuple[str, Expr]] | None:
+def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
     """The columns that * or t.* stands for; None for anything else."""
     if isinstance(node, exp.Star):
-        if not body.scope.sources:
+        if not host.scope.sources:
             raise SqlError("* needs a FROM", code="star", span=span_of(node))
-        return [(name, found.ref) for _, name, found in body.scope.columns()]
+        return [(name, found.ref) for _, name, found in host.scope.columns()]
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         table = str(node.args["table"].this)
-        if not body.scope.is_source(table):
-            body.scope.resolve("*", table, span_of(node))  # raises: there is no such table
-        return [(name, found.ref) for source in body.scope.sources if source.alias.lower() == table.lower()
+        if not host.scope.is_source(table):
+            host.scope.resolve("*", table, span_of(node))  # raises: there is no such table
+        return [(name, found.ref) for source in host.scope.sources if source.alias.lower() == table.lower()
                 for name, found in source.columns]
     return None
 
 
-def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str, Origin], world: World) -> Relation:
-    """The relation of named expressions, with the owners carried along unseen."""
-    shown = [(world.fresh.column(), name or f"col{i}", expr) for i, (name, expr) in enumerate(items)]
+def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str, Origin],
+            context: BindingContext) -> BoundRelation:
+    """The relation of named expressions, with the owners carried along in hidden columns."""
+    shown = [(context.fresh.column(), name or f"col{i}", expr) for i, (name, expr) in enumerate(items)]
     seen = {expr.column for _, _, expr in shown if isinstance(expr, Ref)}
-    hidden = [(world.fresh.column(), node.names[owner], Ref(column=owner, type=node.env[owner].type))
-              for owner in world.owners(node) if owner not in seen]
+    hidden = [(context.fresh.column(), node.names[owner], Ref(column=owner, type=node.env[owner].type))
+              for owner in context.owners(node) if owner not in seen]
     result = Project(input=node, columns=(*shown, *hidden))
     kept = {column: origins[expr.column] for column, _, expr in shown if isinstance(expr, Ref) and expr.column in origins}
-    return Relation(node=result, columns=tuple((name, result.field(column)) for column, name, _ in shown), origins=kept)
+    return BoundRelation(node=result, columns=tuple((name, result.field(column)) for column, name, _ in shown), origins=kept)
 
 
-def _distinct(relation: Relation, world: World) -> Relation:
-    """Each row once. The unseen owner is left out: with it, rows of different entities would not be equal."""
+def _distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation:
+    """Each row once. The hidden owner is left out: with it, rows of different entities would never be equal."""
     kept = Project(input=relation.node, columns=tuple(
-        (world.fresh.column(), name, found.ref) for name, found in relation.columns))
+        (context.fresh.column(), name, found.ref) for name, found in relation.columns))
     node = Distinct(input=kept)
     origins = {new.id: relation.origins[old.id] for new, (_, old) in zip(node.fields, relation.columns, strict=True)
                if old.id in relation.origins}
-    return Relation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
+    return BoundRelation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
 
 
 # -- UNION, INTERSECT and EXCEPT
 
 
-def _bind_set_operation(tree: exp.SetOperation, world: World, names: Names) -> Relation:
+def _bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: Names) -> BoundRelation:
     _no_limit(tree)
-    left, right = (world.relation(part, names) for part in (tree.this, tree.expression))
-    sides, shown = _by_position(left, right, type(tree).__name__.upper(), world, span_of(tree))
+    left, right = (context.relation(part, names) for part in (tree.this, tree.expression))
+    sides, shown = _by_position(left, right, type(tree).__name__.upper(), context, span_of(tree))
     if isinstance(tree, exp.Union):
         distinct = bool(tree.args.get("distinct"))
-        owned = 0 if distinct else _carry_owners(left, right, sides, world)
-        shown += [(world.fresh.column(), "(owner)") for _ in range(owned)]
+        owned = 0 if distinct else _carry_owners(left, right, sides, context)
+        shown += [(context.fresh.column(), "(owner)") for _ in range(owned)]
         union = UnionAll(parts=_projected(left, right, sides), columns=tuple(shown))
         visible = union.fields[: len(union.fields) - owned]
-        return Relation(node=Distinct(input=union) if distinct else union,
+        return BoundRelation(node=Distinct(input=union) if distinct else union,
                         columns=tuple((field.name, field) for field in visible))
     parts = _projected(left, right, sides)
     node = SetOperation(kind="except" if isinstance(tree, exp.Except) else "intersect", all=not tree.args.get("distinct"),
                         left=parts[0], right=parts[1], columns=tuple(shown))
     origins = {field.id: left.origins[expr.column] for field, (_, _, expr) in zip(node.fields, sides[0], strict=True)
                if isinstance(expr, Ref) and expr.column in left.origins}
-    return Relation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
+    return BoundRelation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
 
 
-def _by_position(left: Relation, right: Relation, word: str, world: World,
+def _by_position(left: BoundRelation, right: BoundRelation, word: str, context: BindingContext,
                  span: Span | None) -> tuple[list[list[tuple[str, str, Expr]]], list[tuple[str, str]]]:
     """The columns of both sides, converted to common types, and those of the result."""
     if len(left.columns) != len(right.columns):
@@ -159,35 +161,36 @@ def _by_position(left: Relation, right: Relation, word: str, world: World,
     sides: list[list[tuple[str, str, Expr]]] = [[], []]
     shown = []
     for (name, a), (_, b) in zip(left.columns, right.columns, strict=True):
-        shown.append((world.fresh.column(), name))
+        shown.append((context.fresh.column(), name))
         for side, expr in zip(sides, typing.common([a.ref, b.ref], span), strict=True):
-            side.append((world.fresh.column(), name, expr))
+            side.append((context.fresh.column(), name, expr))
     return sides, shown
 
 
-def _projected(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]]) -> tuple[Node, ...]:
+def _projected(left: BoundRelation, right: BoundRelation, sides: Sequence[list[tuple[str, str, Expr]]]) -> tuple[Node, ...]:
     return tuple(Project(input=relation.node, columns=tuple(side))
                  for relation, side in zip((left, right), sides, strict=True))
 
 
-def _carry_owners(left: Relation, right: Relation, sides: Sequence[list[tuple[str, str, Expr]]], world: World) -> int:
-    """Add the owners of both parts as last columns, where both have as many of the same types; returns how many."""
-    found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in world.owners(relation.node)]
+def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[list[tuple[str, str, Expr]]],
+                  context: BindingContext) -> int:
+    """Add the owners of both parts as last columns, where their numbers and types are the same; returns how many."""
+    found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in context.owners(relation.node)]
              for relation in (left, right)]
     if [ref.type for ref in found[0]] != [ref.type for ref in found[1]]:
         return 0
     for side, refs in zip(sides, found, strict=True):
-        side += [(world.fresh.column(), "(owner)", ref) for ref in refs]
+        side += [(context.fresh.column(), "(owner)", ref) for ref in refs]
     return len(found[0])
 
 
 # -- VALUES
 
 
-def _bind_values(tree: exp.Expr, world: World) -> Relation:
+def _bind_values(tree: exp.Expr, context: BindingContext) -> BoundRelation:
     span = span_of(tree)
-    body = Body(world, Scope(node=one_row(world), sources=()), Names())
-    rows = [[body.binder.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+    host = SelectBinder(context, Scope(node=one_row(context), sources=()), Names())
+    rows = [[host.binder.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
             for row in tree.expressions]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise SqlError("the rows of VALUES differ in length", code="values", span=span, try_="VALUES (1, 'a'), (2, 'b')")
@@ -200,9 +203,9 @@ def _bind_values(tree: exp.Expr, world: World) -> Relation:
                for i in range(len(rows[0]))]
     if any(len(column) != len(rows) for column in columns):
         raise Unsupported("VALUES takes constants of one type", code="values", span=span)
-    fields = tuple(Field(id=world.fresh.column(), name=f"col{i}", facts=_constants(column)) for i, column in enumerate(columns))
+    fields = tuple(Field(id=context.fresh.column(), name=f"col{i}", facts=_constants(column)) for i, column in enumerate(columns))
     node = Constants(columns=fields, rows=tuple(tuple(part.value for part in row) for row in zip(*columns, strict=True)))
-    return Relation(node=node, columns=tuple((field.name, field) for field in fields))
+    return BoundRelation(node=node, columns=tuple((field.name, field) for field in fields))
 
 
 def _constants(column: Sequence[Literal]) -> Facts:

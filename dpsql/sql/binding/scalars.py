@@ -2,92 +2,89 @@
 
 One that reads private rows is a question of its own, released before the question that it stands in: until then an `Awaited`
 stands for its value. One that reads public tables only is a constant. One that names columns of the query around it is a value
-for each of its rows, see `linked`.
+for each of its rows, see `correlated`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.intervals import outward
-from dpsql.plan.expr.nodes import Awaited, Expr, Literal, Value
+from dpsql.plan.expr.nodes import Awaited, Literal, Value
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.question import Question, Scalar
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.substitute import awaits
 from dpsql.sql.binding import correlated
-from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost
 from dpsql.sql.binding.scope import LooksOutside
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
 from dpsql.types import Span, Type
 
-if TYPE_CHECKING:
-    from dpsql.sql.binding.select_binder import Body
 
-
-def scalar(body: Body, query: exp.Expr, span: Span | None) -> Expr:
-    """The value of a subquery where it stands."""
-    select, names = query, body.names.with_(query.args.get("with_"))
+def scalar(host: SelectHost, query: exp.Expr, span: Span | None) -> AddedColumns:
+    """The value of a subquery where it stands, and the rows around with the columns that it needs there."""
+    select, names = query, host.names.with_(query.args.get("with_"))
     while isinstance(select, exp.Subquery):
         select = select.this
         names = names.with_(select.args.get("with_"))
     if not isinstance(select, exp.Select):
-        return _only_row(query, body.world, body.names, span)
+        return _only_row(query, host, span)
     if len(select.expressions) != 1:
         raise _columns(len(select.expressions), span)
     grouped, added_up = select.args.get("group") is not None, select.args.get("having") is not None or has_aggregate(
         select.expressions[0])
-    with body.world.fresh.query(span_of(select)):
+    with host.context.fresh.query(span_of(select)):
         if added_up and not grouped:
-            return _total(body, select, names, span)
+            return _total(host, select, names, span)
         if grouped or is_star(inner_of(select.expressions[0])):
-            _check_public(select, body.world, names, span)
-            return _only_row(query, body.world, body.names, span)
-        found = correlated.found(body, select, names, span)
-    return found if found is not None else _only_row(query, body.world, body.names, span)
+            _check_public(select, host.context, names, span)
+            return _only_row(query, host, span)
+        found = correlated.found(host, select, names, span)
+    return found if found is not None else _only_row(query, host, span)
 
 
 # -- aggregates without GROUP BY
 
 
-def _total(body: Body, select: exp.Select, names: Names, span: Span | None) -> Expr:
-    world = body.world
-    known = world.scalars.find(select, names)
+def _total(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns:
+    context = host.context
+    known = context.scalars.find(select, names)
     if known is not None:
-        return known.awaited
-    scope = replace(world.sources(select, names), outer=replace(body.scope, node=body.node))
+        return AddedColumns(expr=known.awaited, node=host.node)
+    scope = replace(context.sources(select, names), outer=replace(host.scope, node=host.node))
     try:
-        question, shown = world.question(select, names, scope)
+        question, shown = context.question(select, names, scope)
     except LooksOutside:
-        return correlated.total(body, select, names, span)
-    if world.stability(question.view).public and not awaits(question):
-        return Literal(value=_evaluated(question, world), type=shown.type, span=span)
-    scalar = Scalar(awaited=_awaited(shown, world, span), question=question, span=span)
-    world.scalars.add(select, names, scalar)
-    return scalar.awaited
+        return correlated.total(host, select, names, span)
+    if context.stability(question.view).public and not awaits(question):
+        value = Literal(value=_evaluated(question, context), type=shown.type, span=span)
+        return AddedColumns(expr=value, node=host.node)
+    scalar = Scalar(awaited=_awaited(shown, context, span), question=question, span=span)
+    context.scalars.add(select, names, scalar)
+    return AddedColumns(expr=scalar.awaited, node=host.node)
 
 
-def _awaited(shown: Facts, world: World, span: Span | None) -> Awaited:
-    """What stands for the value. It will be held in its declared range, so that range is a proof too."""
+def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Awaited:
+    """The placeholder of the value. The released value is clamped to its declared range, so proofs may rest on that range."""
     whole = shown.type is Type.BIGINT and shown.declared.finite
-    return Awaited(id=world.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
-                   declared=shown.declared, text=world.written(span), span=span)
+    return Awaited(id=context.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
+                   declared=shown.declared, text=context.written(span), span=span)
 
 
-def _evaluated(question: Question, world: World) -> Value:
+def _evaluated(question: Question, context: BindingContext) -> Value:
     """The value of a question about public tables."""
     calls = question.aggregates
-    (row,) = world.public.public_rows(Statistics(input=prune_columns(question.view), keys=(), calls=calls))
+    (row,) = context.public.public_rows(Statistics(input=prune_columns(question.view), keys=(), calls=calls))
     columns = {call.id: (call.type, [value]) for call, value in zip(calls, row, strict=False)}
     shown = [question.outputs[0].expr, *([question.having] if question.having is not None else [])]
-    ((value, *kept),) = world.scratch.evaluate(shown, columns)
+    ((value, *kept),) = context.scratch.evaluate(shown, columns)
     chosen = question.limit != 0 and question.offset == 0 and kept in ([], [True])
     return value if chosen else None
 
@@ -95,23 +92,24 @@ def _evaluated(question: Question, world: World) -> Value:
 # -- rows
 
 
-def _only_row(query: exp.Expr, world: World, names: Names, span: Span | None) -> Expr:
+def _only_row(query: exp.Expr, host: SelectHost, span: Span | None) -> AddedColumns:
     """The one row of public tables that a subquery has."""
-    relation = world.relation(query, names)
+    context, relation = host.context, host.context.relation(query, host.names)
     if len(relation.columns) != 1:
         raise _columns(len(relation.columns), span)
-    if not world.stability(relation.node).public:
+    if not context.stability(relation.node).public:
         raise _rows(span)
-    if world.public.fanout(relation.node, ()) > 1:
+    if context.public.fanout(relation.node, ()) > 1:
         raise SqlError("this subquery has several rows, and its value is one", code="scalar-subquery", span=span,
                        try_="MAX(x) or another aggregate, or IN (SELECT ...)")
     name, column = relation.columns[0]
-    rows = world.public.public_rows(Project(input=relation.node, columns=((world.fresh.column(), name, column.ref),)))
-    return Literal(value=rows[0][0] if rows else None, type=column.facts.type, span=span)
+    rows = context.public.public_rows(Project(input=relation.node, columns=((context.fresh.column(), name, column.ref),)))
+    value = Literal(value=rows[0][0] if rows else None, type=column.facts.type, span=span)
+    return AddedColumns(expr=value, node=host.node)
 
 
-def _check_public(select: exp.Select, world: World, names: Names, span: Span | None) -> None:
-    if not world.stability(world.sources(select, names).node).public:
+def _check_public(select: exp.Select, context: BindingContext, names: Names, span: Span | None) -> None:
+    if not context.stability(context.sources(select, names).node).public:
         raise _rows(span)
 
 

@@ -22,7 +22,7 @@ class LooksOutside(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The declared column that a column is an unchanged copy of, and which reading of the table it comes from."""
+    """The declared column that a column is an unchanged copy of; `scan` numbers the occurrence of its table in the statement."""
 
     scan: int
     table: str
@@ -30,7 +30,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class NamedSource:
     """A relation under a name: the columns that the text may use, in order, and where they come from."""
 
     alias: str
@@ -48,7 +48,7 @@ class Scope:
     """
 
     node: Node
-    sources: tuple[Source, ...]
+    sources: tuple[NamedSource, ...]
     merged: Mapping[str, str | None] = field(default_factory=dict)
     outer: Scope | None = None
 
@@ -110,8 +110,8 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-class Fresh:
-    """Plan-wide identifiers of columns, and counts of what a statement holds."""
+class FreshIdentifiers:
+    """Hands out identifiers of columns and scans, unique in the statement, and counts its queries."""
 
     def __init__(self) -> None:
         self._columns, self._scans = itertools.count(), itertools.count()

@@ -1,11 +1,10 @@
-"""FROM and WHERE of one SELECT while it is bound: what its expressions may refer to."""
+"""Binds FROM and WHERE of one SELECT, and resolves what its expressions refer to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -18,32 +17,29 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
-from dpsql.sql.binding.binding_context import Names, World
+from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, WindowFunctions
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import LooksOutside, Scope
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import aliases_of, has_aggregate, not_here, operands
+from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
 from dpsql.types import Span, Type
 
-if TYPE_CHECKING:
-    from dpsql.sql.binding.windows import Windows
 
-
-class Body:
+class SelectBinder:
     """The host of the expressions of one SELECT.
 
     Looking something up in a list, or a value of a subquery, adds a column to the relation, so `node` grows while expressions
     are bound.
     """
 
-    def __init__(self, world: World, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None, *,
+    def __init__(self, context: BindingContext, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None, *,
                  alone: bool = False) -> None:
         """`aliases` are the named items of the SELECT list: names too, where no column has the name. With `alone`,
         `scope.LooksOutside` is raised for the columns of the query around."""
-        self.world, self.scope, self.names, self._aliases, self._alone = world, scope, names, dict(aliases or {}), alone
+        self.context, self.scope, self.names, self._aliases, self._alone = context, scope, names, dict(aliases or {}), alone
         self.node = scope.node
-        self.windows: Windows | None = None  # where window functions are answered
+        self._windows: WindowFunctions | None = None
         self.joined: set[str] = set()  # columns that a linked subquery brought
         self.binder = Binder(self)
         self._bound: dict[str, Expr] = {}
@@ -54,12 +50,12 @@ class Body:
     @property
     def env(self) -> Mapping[str, Facts]:
         around = self.scope.outer.env if self.scope.outer is not None else {}
-        added = self.windows.env if self.windows is not None else {}
+        added = self._windows.env if self._windows is not None else {}
         return {**around, **self.node.env, **added} if around or added else self.node.env
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        return self.world.parameters
+        return self.context.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:
         """The column a name stands for, here or else in the query around. Raises SqlError or Unsupported."""
@@ -96,12 +92,12 @@ class Body:
             self._aliases[name.lower()] = item
 
     def _hidden(self, name: str, table: str | None, span: Span | None) -> Unsupported | None:
-        """A better answer where the database has the column but the policy does not declare it."""
+        """The refusal of a column that the database has and the policy does not declare."""
         if self.scope.find(name, table):
             return None
         for source in self.scope.sources:
             for reading in {origin.table for origin in source.origins.values()}:
-                hidden = self.world.catalog.hidden.get(reading, frozenset())
+                hidden = self.context.catalog.hidden.get(reading, frozenset())
                 if (table is None or table.lower() == source.alias.lower()) and any(
                         column.lower() == name.lower() for column in hidden):
                     return Unsupported(f"column {name} of {reading} is not declared in the policy, so it is private and unusable",
@@ -110,10 +106,10 @@ class Body:
         return None
 
     def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:
-        """A better answer where another table has the column."""
+        """The refusal of a column that a table outside of FROM has."""
         if table is not None or self.scope.find(name, None):
             return None
-        found = next((other.name for other in self.world.catalog.tables.values()
+        found = next((other.name for other in self.context.catalog.tables.values()
                       if any(column.lower() == name.lower() for column in other.columns)), None)
         if found is None:
             return None
@@ -128,7 +124,7 @@ class Body:
         """
         links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
-        self._kept |= {id(query) for part in parts for query in membership.kept_lists(part)}
+        self._kept |= {id(query) for part in parts for query in kept_lists(part)}
         for subqueries in (False, True):
             chosen = [self.binder.condition(part, "WHERE") for part in parts
                       if (part.find(exp.Query) is not None) is subqueries]
@@ -140,7 +136,7 @@ class Body:
 
     def _linked(self, node: Node) -> Node:
         origins = self.scope.origins
-        return rebuild(keep_marks(push_equalities(node)), lambda below: say_owners(below, origins, self.world) if isinstance(
+        return rebuild(keep_marks(push_equalities(node)), lambda below: say_owners(below, origins, self.context) if isinstance(
             below, Join) else below)
 
     def aggregate(self, node: exp.Expr) -> Expr:
@@ -148,39 +144,50 @@ class Body:
                        try_="HAVING, or a subquery that computes it for each entity")
 
     def compiles(self, pattern: str) -> bool:
-        return self.world.scratch.compiles(pattern)
+        return self.context.scratch.compiles(pattern)
 
     def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        """subject IN (query); the same test written twice is one."""
+        """subject IN (query); a test that is written twice is made once."""
         key = subject, query, id(query) in self._kept
         if key not in self._marks:
-            self._marks[key] = membership.listed(self, subject, query, span, kept=key[2])
+            self._marks[key] = self._added(membership.listed(self, subject, query, span, kept=key[2]))
         return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
-        """EXISTS (query); the same test written twice is one."""
+        """EXISTS (query); a test that is written twice is made once."""
         if (None, query, False) not in self._marks:
-            select = membership.plain_select(query, span)
+            select = plain_select(query, span)
             names = self.names.with_(select.args.get("with_"))
-            scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
-            self._marks[None, query, False] = membership.exists(self, Body(self.world, scope, names), select, span)
+            scope = replace(self.context.sources(select, names), outer=replace(self.scope, node=self.node))
+            inner = SelectBinder(self.context, scope, names)
+            self._marks[None, query, False] = self._added(membership.exists(self, inner, select, span))
         return replace(self._marks[None, query, False], span=span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
-        """(query) as a value; the same one written twice is one."""
+        """(query) as a value; one that is written twice is computed once."""
         if query not in self._values:
-            self._values[query] = scalars.scalar(self, query, span)
+            self._values[query] = self._added(scalars.scalar(self, query, span))
         return replace(self._values[query], span=span)
 
-    def inside(self, select: exp.Select, names: Names) -> Body:
-        """The body of a subquery, whose names may also be those of this one."""
-        scope = replace(self.world.sources(select, names), outer=replace(self.scope, node=self.node))
-        return Body(self.world, scope, names, aliases_of(select))
+    def inside(self, select: exp.Select, names: Names) -> SelectBinder:
+        """The host of a subquery, whose names may also be those of this one."""
+        scope = replace(self.context.sources(select, names), outer=replace(self.scope, node=self.node))
+        return SelectBinder(self.context, scope, names, aliases_of(select))
+
+    def _added(self, found: AddedColumns) -> Expr:
+        """The expression, once the columns that it reads are among those of this SELECT."""
+        self.node = found.node
+        self.joined |= found.joined
+        return found.expr
+
+    def answer_windows(self, windows: WindowFunctions) -> None:
+        """From here on, window functions may stand in expressions, over the rows that WHERE has kept."""
+        self._windows = windows
 
     def window(self, node: exp.Expr) -> Expr:
-        if self.windows is None:
+        if self._windows is None:
             raise not_here(node)
-        return self.windows.read(node)
+        return self._windows.read(node)
 
     def level(self, node: exp.Expr) -> Expr:
         raise SqlError("GROUPING tells of groups", code="group-by", span=span_of(node),
@@ -194,7 +201,7 @@ class Body:
             raise SqlError("bin_floor takes one column", code="bins", span=span, try_=form)
         column = self.binder.bind(node.expressions[0])
         origin = self.scope.origins.get(column.column) if isinstance(column, Ref) else None
-        table = self.world.catalog.table(origin.table) if origin is not None else None
+        table = self.context.catalog.table(origin.table) if origin is not None else None
         cuts = table.columns[origin.column].bins if table is not None and origin is not None else None
         if cuts is None:
             raise Unsupported("the policy declares no bins for this column", code="bins", span=span, try_=form)

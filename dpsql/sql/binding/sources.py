@@ -16,56 +16,56 @@ from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.binding_context import Names, Relation, World
+from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.membership import half_join
 from dpsql.sql.binding.owners import owner_column, say_owners
-from dpsql.sql.binding.scope import Origin, Scope, Source, distinct_names
-from dpsql.sql.binding.select_binder import Body
+from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names
+from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.types import Span, Type
 
 
-def bind_from(select: exp.Expr, world: World, names: Names) -> Scope:
+def bind_from(select: exp.Expr, context: BindingContext, names: Names) -> Scope:
     """The sources of a SELECT, joined."""
     clause = select.args.get("from_")
     if clause is None:
-        return Scope(node=one_row(world), sources=())
-    return _with_joins(_bind_source(clause.this, world, names), select, world, names)
+        return Scope(node=one_row(context), sources=())
+    return _with_joins(_bind_source(clause.this, context, names), select, context, names)
 
 
-def one_row(world: World) -> Node:
+def one_row(context: BindingContext) -> Node:
     """What a SELECT without FROM reads."""
-    return Constants(columns=(Field(id=world.fresh.column(), name="one", facts=Facts(type=Type.BIGINT, nullable=False)),),
+    return Constants(columns=(Field(id=context.fresh.column(), name="one", facts=Facts(type=Type.BIGINT, nullable=False)),),
                      rows=((1,),))
 
 
-def _with_joins(scope: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+def _with_joins(scope: Scope, tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
     for join in tree.args.get("joins") or ():
-        scope = _bind_join(scope, join, world, names)
+        scope = _bind_join(scope, join, context, names)
     return scope
 
 
-def _bind_source(tree: exp.Expr, world: World, names: Names) -> Scope:
+def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
     alias = tree.args.get("alias")
     match tree:
         case exp.Table():
-            scope = _bind_table(tree, world, names)
+            scope = _bind_table(tree, context, names)
         case exp.Subquery() if isinstance(tree.this, exp.Table) or (tree.this.args.get("joins") and isinstance(
                 tree.this, exp.Subquery)):  # brackets around a table or a join
-            scope = _bind_source(tree.this, world, names)
+            scope = _bind_source(tree.this, context, names)
             if alias is not None:
                 raise Unsupported("a join in brackets has no name", code="not-accepted", span=span_of(alias),
                                   try_="(SELECT ... FROM a JOIN b ...) AS name")
         case exp.Subquery() | exp.Values():
-            scope = _named(world.relation(tree, names), alias, "(subquery)")
+            scope = _named(context.relation(tree, names), alias, "(subquery)")
         case _:
             raise Unsupported(f"{type(tree).__name__} in FROM is not answered", code="not-accepted", span=span_of(tree))
-    return _with_joins(scope, tree, world, names)
+    return _with_joins(scope, tree, context, names)
 
 
-def _named(relation: Relation, alias: exp.Expr | None, default: str) -> Scope:
+def _named(relation: BoundRelation, alias: exp.Expr | None, default: str) -> Scope:
     """A relation under a name, with its columns renamed by `name(a, b)`; columns of one name are told apart."""
     name = str(alias.this.this) if alias is not None and alias.this is not None else default
     renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
@@ -75,13 +75,13 @@ def _named(relation: Relation, alias: exp.Expr | None, default: str) -> Scope:
                        try_=f"up to {len(relation.columns)} names")
     labels = distinct_names([*renamed, *(column for column, _ in relation.columns[len(renamed):])])
     shown = tuple((label, found) for label, (_, found) in zip(labels, relation.columns, strict=True))
-    return Scope(node=relation.node, sources=(Source(alias=name, columns=shown, origins=relation.origins),))
+    return Scope(node=relation.node, sources=(NamedSource(alias=name, columns=shown, origins=relation.origins),))
 
 
 # -- tables
 
 
-def _bind_table(tree: exp.Expr, world: World, names: Names) -> Scope:
+def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
     alias, span = tree.args.get("alias"), span_of(tree.this)
     if not isinstance(tree.this, exp.Identifier):
         raise Unsupported("functions in FROM are not answered", code="table-function", span=span,
@@ -90,13 +90,13 @@ def _bind_table(tree: exp.Expr, world: World, names: Names) -> Scope:
     cte = names.ctes.get(name.lower())
     if cte is not None:
         definition, visible = cte
-        relation = world.relation(definition.this, visible)
+        relation = context.relation(definition.this, visible)
         columns = _named(relation, definition.args["alias"], name).sources[0].columns
         return _named(replace(relation, columns=columns), alias, name)
-    table = world.catalog.table(name)
+    table = context.catalog.table(name)
     if table is None:
-        raise unknown_table(name, span, world.catalog, names.ctes)
-    return _named(read_table(table, world), alias, table.name)
+        raise unknown_table(name, span, context.catalog, names.ctes)
+    return _named(read_table(table, context), alias, table.name)
 
 
 def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
@@ -115,40 +115,40 @@ def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable
                     try_=closest(name, known) or one_of(known))
 
 
-def read_table(table: Table, world: World) -> Relation:
+def read_table(table: Table, context: BindingContext) -> BoundRelation:
     """A scan of a declared table, under fresh identifiers."""
-    pairs = tuple((world.fresh.column(), name) for name in table.columns)
+    pairs = tuple((context.fresh.column(), name) for name in table.columns)
     ids = {name: column for column, name in pairs}
-    owners = tuple((ids.get(way.column) if way.in_row else None) or world.fresh.column() for way in table.owners)
+    owners = tuple((ids.get(way.column) if way.in_row else None) or context.fresh.column() for way in table.owners)
     node = Scan(table=table, columns=pairs, owners=owners)
-    reading = world.fresh.scan()
+    reading = context.fresh.scan()
     origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
     origins |= {owner: Origin(scan=reading, table=table.name, column=owner_column(table, i)) for i, owner in enumerate(owners)}
-    return Relation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
+    return BoundRelation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
 
 
 # -- joins
 
 
-def _bind_join(left: Scope, join: exp.Expr, world: World, names: Names) -> Scope:
-    right = _beside(left, join.this, world, names)
+def _bind_join(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> Scope:
+    right = _beside(left, join.this, context, names)
     _check_aliases(left, right, join)
     side, kind = _kind(join)
     merged, pairs = {**left.merged, **right.merged}, _shared_names(left, right, join)
     if pairs:
         condition, merged = _using(left, right, pairs, merged, side, span_of(join))
     elif join.args.get("on") is not None:
-        condition = _on(left, right, join.args["on"], world, names)
+        condition = _on(left, right, join.args["on"], context, names)
     elif side or kind in HALVES:
         raise SqlError(f"{'an outer' if side else 'this'} join needs ON or USING", code="join-condition", span=span_of(join),
                        try_="ON a.key = b.key")
     else:
         condition = TRUE
     if kind in HALVES:
-        node = half_join(left.node, right.node, condition, {**left.origins, **right.origins}, world, keep=kind == "SEMI",
+        node = half_join(left.node, right.node, condition, {**left.origins, **right.origins}, context, keep=kind == "SEMI",
                          span=span_of(join))
         return replace(left, node=node)
-    return _joined(left, right, condition, side, [(a.id, b.id) for a, b in pairs], merged, world, span_of(join))
+    return _joined(left, right, condition, side, [(a.id, b.id) for a, b in pairs], merged, context, span_of(join))
 
 
 HALVES = ("SEMI", "ANTI")
@@ -164,26 +164,26 @@ def _kind(join: exp.Expr) -> tuple[str, str]:
 
 
 def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequence[tuple[str, str]],
-            merged: dict[str, str | None], world: World, span: Span | None) -> Scope:
+            merged: dict[str, str | None], context: BindingContext, span: Span | None) -> Scope:
     """The pairs of a join under the names of both sides. A full join shows one column for each of the `pairs` of USING."""
     full = side == "FULL"
     join = Join(left=left.node, right=right.node, condition=condition, keep_left=side in ("LEFT", "FULL"),
                 keep_right=side in ("RIGHT", "FULL"), span=span)
     if full:
-        made = [Merged(id=world.fresh.column(), name=left.node.names[a], left=a, right=b) for a, b in pairs]
+        made = [Merged(id=context.fresh.column(), name=left.node.names[a], left=a, right=b) for a, b in pairs]
         merged = {place: next((new.id for new in made if new.left == shown), shown) for place, shown in merged.items()}
         join = replace(join, merged=tuple(made))
-    node = say_owners(join, {**left.origins, **right.origins}, world)
+    node = say_owners(join, {**left.origins, **right.origins}, context)
     padded = {field.id: field for field in node.fields}
     sources = tuple(replace(source, columns=tuple((name, padded[found.id]) for name, found in source.columns))
                     for source in (*left.sources, *right.sources))
     return Scope(node=node, sources=sources, merged=merged)
 
 
-def _beside(left: Scope, tree: exp.Expr, world: World, names: Names) -> Scope:
+def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
     """What stands beside other sources. Raises Unsupported where it names one of them, as LATERAL would let it."""
     try:
-        return _bind_source(tree, world, names)
+        return _bind_source(tree, context, names)
     except SqlError as fault:
         if fault.code != "unknown-table" or not left.is_source(fault.subject):
             raise
@@ -200,13 +200,13 @@ def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:
                            try_=f"{source.alias} AS {source.alias}2")
 
 
-def _on(left: Scope, right: Scope, clause: exp.Expr, world: World, names: Names) -> Expr:
+def _on(left: Scope, right: Scope, clause: exp.Expr, context: BindingContext, names: Names) -> Expr:
     """The condition after ON, over the columns of both sides."""
     side_by_side = Join(left=left.node, right=right.node, condition=TRUE)
-    body = Body(world, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
+    host = SelectBinder(context, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
                              merged={**left.merged, **right.merged}), names)
-    condition = body.binder.condition(clause, "ON")
-    if body.node is not side_by_side:
+    condition = host.binder.condition(clause, "ON")
+    if host.node is not side_by_side:
         raise Unsupported("a subquery in ON is not answered", code="join-condition", span=span_of(clause), try_="it in WHERE")
     return condition
 

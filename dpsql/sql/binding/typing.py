@@ -51,7 +51,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
 
 
 def _held(parts: Sequence[Expr], env: Env) -> list[Expr]:
-    """Expressions with guards around the whole numbers of which conditions on rows have left few.
+    """Expressions with guards around columns of whole numbers that conditions on rows restrict to a smaller range.
 
     On the rows that these conditions leave, a guard changes nothing. On others it gives NULL, so that arithmetic is in range
     wherever an engine does it.
@@ -90,7 +90,7 @@ def _not_total(problem: str, shown: str, args: Sequence[Expr], *, rows: Sequence
 
 
 def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
-    """The cast of the first argument that is in the way."""
+    """A cast for the first argument whose type fits no overload."""
     for arg, kind in zip(args, rows[0].args, strict=False):
         if all(arg.type not in row.args for row in rows):
             return f"CAST(... AS {kind.value})"
@@ -98,7 +98,7 @@ def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
 
 
 def written(name: str) -> str:
-    """A function of the table by the name that it has in SQL."""
+    """The name in SQL of a function of the table."""
     for prefix in ("date_trunc", "date_diff"):
         if name.startswith(prefix + "_"):
             return f"{prefix}('{name[len(prefix) + 1:]}', ...)"
@@ -163,7 +163,7 @@ def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
 
 
 def to(expr: Expr, wanted: Type, span: Span | None) -> Expr:
-    """The expression as another type. Raises SqlError where that needs to be written."""
+    """The expression as another type. Raises SqlError where only an explicit CAST converts it."""
     converted = convert(expr, wanted)
     if converted is None:
         raise _mismatch(expr, wanted, span)
@@ -190,7 +190,7 @@ def _mismatch(part: Expr, wanted: Type, span: Span | None) -> SqlError:
 
 
 def convert(expr: Expr, wanted: Type) -> Expr | None:
-    """The conversions that happen without being written; None where there is none."""
+    """The expression as another type, by an implicit conversion; None where there is none."""
     if expr.type is wanted:
         return expr
     if is_null(expr):

@@ -1,10 +1,9 @@
-"""Window functions: which rows they look at, and the columns that they add to the rows of a SELECT inside a query."""
+"""Window functions of a SELECT inside a query: the rows that each of them sees, and the columns that they add."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -18,15 +17,13 @@ from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Over, Window, over_facts
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.aggregates import Reader
+from dpsql.sql.binding.aggregates import AggregateReader
+from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.frames import FORM, read_frame
 from dpsql.sql.binding.inner_groups import exact_argument, names_entity
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_window, is_aggregate
 from dpsql.types import Span, Type
-
-if TYPE_CHECKING:
-    from dpsql.sql.binding.select_binder import Body
 
 RANKS: dict[type[exp.Expr], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 VALUES: dict[type[exp.Expr], str] = {
@@ -35,7 +32,7 @@ VALUES: dict[type[exp.Expr], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What stands between the brackets of OVER, with what the window that it is based on says."""
+    """What stands between the brackets of OVER, completed from the named window that it is based on."""
 
     partition: tuple[exp.Expr, ...] = ()
     order: tuple[exp.Expr, ...] = ()
@@ -43,8 +40,8 @@ class Clauses:
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
-    """The functions over one partition and order, and the most rows of a partition where that is known."""
+class WindowGroup:
+    """The functions over one partition and order; `most` is the largest number of rows of a partition, None if unknown."""
 
     partition: tuple[str, ...]
     order: tuple[Term, ...]
@@ -54,15 +51,15 @@ class Group:
 
 
 class Windows:
-    """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees what they say."""
+    """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees their values."""
 
-    def __init__(self, body: Body, select: exp.Expr) -> None:
-        self._body = body
+    def __init__(self, host: SelectHost, select: exp.Expr) -> None:
+        self._host = host
         self._named: dict[str, Clauses] = {}
         for definition in select.args.get("windows") or ():
             self._define(definition)
         self._computed: dict[Expr, str] = {}  # expressions that functions look at, as columns
-        self._groups: list[Group] = []
+        self._groups: list[WindowGroup] = []
         self._read: dict[exp.Expr, Ref] = {}
         self._known: dict[str, Facts] = {}
 
@@ -83,42 +80,42 @@ class Windows:
     def _function(self, node: exp.Expr, span: Span | None) -> Ref:
         clauses = self._clauses(node)
         group = self._group(clauses, span)
-        called, body = node.this, self._body
+        called, host = node.this, self._host
         if is_aggregate(called):
-            found = Reader(body.binder, body.world.fresh.column(), exact=True).read(called)
-            argument, grid = exact_argument(found, body.env)
-            part = Over(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses, body),
+            found = AggregateReader(host.binder, host.context.fresh.column(), exact=True).read(called)
+            argument, grid = exact_argument(found, host.env)
+            part = Over(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses, host),
                         column=self._column(argument) if argument is not None else None)
         else:
             part = self._positional(called, clauses)
-        self._known[part.id] = over_facts(part, {**body.env, **self._arguments}, group.most)
+        self._known[part.id] = over_facts(part, {**host.env, **self._arguments}, group.most)
         group.functions.append(part)
         return Ref(column=part.id, type=self._known[part.id].type)
 
     def _positional(self, called: exp.Expr, clauses: Clauses) -> Over:
         """ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE."""
-        new, frame = self._body.world.fresh.column(), _frame(clauses, self._body)
+        new, frame = self._host.context.fresh.column(), _frame(clauses, self._host)
         if type(called) in RANKS:
             return Over(id=new, name=RANKS[type(called)], function=RANKS[type(called)])
         if isinstance(called, exp.Ntile):
-            parts = _count(called.this, "NTILE takes a number of parts", "NTILE(4)", self._body, least=1)
+            parts = _count(called.this, "NTILE takes a number of parts", "NTILE(4)", self._host, least=1)
             return Over(id=new, name="ntile", function="ntile", number=parts)
         if type(called) not in VALUES:
             raise Unsupported("this is not answered as a window function", code="window-function", span=span_of(called),
                               try_="ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX")
-        name, value = VALUES[type(called)], self._body.binder.bind(called.this)
+        name, value = VALUES[type(called)], self._host.binder.bind(called.this)
         if name not in ("lag", "lead"):
             return Over(id=new, name=name, function=name, column=self._column(value), frame=frame)
         distance, otherwise = called.args.get("offset"), None
         number = 1 if distance is None else _count(distance, f"{name.upper()} takes a number of rows", f"{name.upper()}(x, 2)",
-                                                   self._body)
+                                                   self._host)
         if called.args.get("default") is not None:
-            value, shown = typing.common([value, self._body.binder.bind(called.args["default"])], span_of(called))
+            value, shown = typing.common([value, self._host.binder.bind(called.args["default"])], span_of(called))
             otherwise = self._column(shown)
         return Over(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
     def _column(self, expr: Expr) -> str:
-        """The column that carries an expression. Raises SqlError where that is made of window functions."""
+        """The column that carries an expression. Raises SqlError where the expression uses a window function."""
         if not columns(expr).isdisjoint(self._known):
             raise SqlError("a window function inside a window function is not answered", code="window-here", span=expr.span,
                            try_="a subquery that computes the inner one")
@@ -126,12 +123,12 @@ class Windows:
         if isinstance(plain, Ref):
             return plain.column
         if plain not in self._computed:
-            self._computed[plain] = self._body.world.fresh.column()
+            self._computed[plain] = self._host.context.fresh.column()
         return self._computed[plain]
 
     @property
     def _arguments(self) -> Mapping[str, Facts]:
-        return {column: facts(expr, self._body.env) for expr, column in self._computed.items()}
+        return {column: facts(expr, self._host.env) for expr, column in self._computed.items()}
 
     # -- OVER
 
@@ -161,30 +158,30 @@ class Windows:
                            try_="OVER (PARTITION BY ... ORDER BY ...)")
         return replace(own, partition=base.partition, order=own.order or base.order)
 
-    def _group(self, clauses: Clauses, span: Span | None) -> Group:
-        """The group of a partition and an order. Where the partition names the entity, its owner is a part of it."""
-        body = self._body
-        split = [self._column(body.binder.bind(part)) for part in clauses.partition]
+    def _group(self, clauses: Clauses, span: Span | None) -> WindowGroup:
+        """The functions over this partition and order. Where the partition names the entity, its owner is a part of it."""
+        host = self._host
+        split = [self._column(host.binder.bind(part)) for part in clauses.partition]
         order = tuple(self._term(part) for part in clauses.order)
-        owners, origins = body.world.owners(body.node), body.scope.origins
+        owners, origins = host.context.owners(host.node), host.scope.origins
         if len(owners) == 1:
-            split = [owners[0] if body.world.names_owner(origins.get(column)) and not body.node.env[column].nullable else column
+            split = [owners[0] if host.context.names_owner(origins.get(column)) and not host.node.env[column].nullable else column
                      for column in split]
-        if all(names_entity(split, body, owner, owners) for owner in owners):
+        if all(names_entity(split, host, owner, owners) for owner in owners):
             split += owners
         partition = tuple(dict.fromkeys(split))
         found = next((group for group in self._groups if (group.partition, group.order) == (partition, order)), None)
         if found is None:
             apart = bool(owners) and set(owners) <= set(partition)
-            most = body.world.stability(body.node).rows if apart else body.node.cap(partition)
-            found = Group(partition=partition, order=order, most=most or None, span=span)
+            most = host.context.stability(host.node).rows if apart else host.node.cap(partition)
+            found = WindowGroup(partition=partition, order=order, most=most or None, span=span)
             self._groups.append(found)
         return found
 
     def _term(self, node: exp.Expr) -> Term:
         if isinstance(node.this, exp.Var) and str(node.this.this).upper() == "ALL":
             raise SqlError("ORDER BY ALL has no meaning in a window", code="window-order", span=span_of(node), try_="ORDER BY x")
-        return Term(column=self._column(self._body.binder.bind(node.this)), descending=bool(node.args.get("desc")),
+        return Term(column=self._column(self._host.binder.bind(node.this)), descending=bool(node.args.get("desc")),
                     nulls_first=bool(node.args.get("nulls_first")))
 
     # -- the rows
@@ -195,7 +192,7 @@ class Windows:
         Row numbers that QUALIFY limits stand above all others and by themselves, so that no other function sees fewer rows where
         the limit is kept by a truncation (`rules.keep_first`).
         """
-        node = self._with_arguments(self._body.node)
+        node = self._with_arguments(self._host.node)
         limited = {limit.column for limit in filter(None, map(limit_of, conjuncts(condition))) if limit.high is not None}
         first = [replace(group, functions=[part for part in group.functions if part.id not in limited]) for group in self._groups]
         last = [replace(group, functions=[part]) for group in self._groups for part in group.functions if part.id in limited]
@@ -210,26 +207,27 @@ class Windows:
         if not self._computed:
             return node
         kept = tuple((found.id, found.name, found.ref) for found in node.fields)
-        made = tuple((column, self._body.world.written(expr.span) or "argument", expr) for expr, column in self._computed.items())
+        written = self._host.context.written
+        made = tuple((column, written(expr.span) or "argument", expr) for expr, column in self._computed.items())
         return Project(input=node, columns=(*kept, *made))
 
 
-def read_qualify(select: exp.Expr, body: Body) -> Expr | None:
-    """The condition of QUALIFY. Raises SqlError where no window function is about."""
+def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
+    """The condition of QUALIFY. Raises SqlError where the SELECT has no window function."""
     clause = select.args.get("qualify")
     if clause is None:
         return None
     if not any(has_window(part) for part in (*select.expressions, clause)):
         raise SqlError("QUALIFY is about window functions, and there is none", code="qualify", span=span_of(clause),
                        try_="WHERE ..., or QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1")
-    return body.binder.condition(clause.this, "QUALIFY")
+    return host.binder.condition(clause.this, "QUALIFY")
 
 
 # -- frames
 
 
-def _frame(clauses: Clauses, body: Body) -> Frame:
-    """The frame as it is written. Without one: all rows up to the last peer, or all rows where there is no order."""
+def _frame(clauses: Clauses, host: SelectHost) -> Frame:
+    """The frame that is written; without one, all rows up to the last of equal rank, or all rows where there is no order."""
     spec = clauses.frame
     if spec is None:
         return RUNNING if clauses.order else WHOLE
@@ -238,15 +236,15 @@ def _frame(clauses: Clauses, body: Body) -> Frame:
         if not rows:
             raise Unsupported("RANGE with a distance is not answered", code="window-frame", span=span_of(node) or span_of(spec),
                               try_=FORM)
-        return _count(node, "a frame takes a number of rows", FORM, body)
+        return _count(node, "a frame takes a number of rows", FORM, host)
 
     rows, start, end = read_frame(spec, distance)
     return Frame(rows=rows, start=start, end=end)
 
 
-def _count(node: exp.Expr, reason: str, form: str, body: Body, *, least: int = 0) -> int:
+def _count(node: exp.Expr, reason: str, form: str, host: SelectHost, *, least: int = 0) -> int:
     """A number of rows that is written as a constant."""
-    value = body.binder.bind(node)
+    value = host.binder.bind(node)
     number = value.value if isinstance(value, Literal) and value.type is Type.BIGINT else None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= MOST_OFFSET:
         raise SqlError(reason, code="window-number", span=span_of(node), try_=form)

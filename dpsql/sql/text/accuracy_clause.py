@@ -27,7 +27,7 @@ _ENDS_LIST = {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAV
 
 
 def take_goals(tokens: list[Token]) -> tuple[list[Token], tuple[Goal, ...]]:
-    """Cut every clause out. Raises SqlError, located, for one that is wrong or stands elsewhere."""
+    """The other tokens, and what the clauses ask for. Raises SqlError, located, for a clause that is wrong or out of place."""
     starts = [i for i in range(len(tokens)) if _begins(tokens, i)]
     if not starts:
         return tokens, ()
@@ -38,7 +38,7 @@ def take_goals(tokens: list[Token]) -> tuple[list[Token], tuple[Goal, ...]]:
     rest, goals, at = [], [], 0
     for start in starts:
         rest += tokens[at:start]
-        reader = _Reader(tokens, start)
+        reader = _AccuracyReader(tokens, start)
         goals.append(reader.goal(_column(tokens, depths, select, start)))
         at = reader.at
         _check_end(tokens, reader, goals[-1])
@@ -93,7 +93,7 @@ def _column(tokens: Sequence[Token], depths: Sequence[int], select: int, start: 
     return sum(tokens[i].token_type is TokenType.COMMA for i in before) if in_list else None
 
 
-def _check_end(tokens: Sequence[Token], reader: _Reader, goal: Goal) -> None:
+def _check_end(tokens: Sequence[Token], reader: _AccuracyReader, goal: Goal) -> None:
     following = tokens[reader.at] if reader.at < len(tokens) else None
     left = [token for token in tokens[reader.at :] if token.token_type is not TokenType.R_PAREN]
     fits = not left if goal.column is None else (
@@ -103,7 +103,7 @@ def _check_end(tokens: Sequence[Token], reader: _Reader, goal: Goal) -> None:
                        try_="the clause after a column and its name, or at the end of the statement")
 
 
-class _Reader:
+class _AccuracyReader:
     def __init__(self, tokens: Sequence[Token], at: int) -> None:
         self._tokens, self.at, self._start = tokens, at, at
 

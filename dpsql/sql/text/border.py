@@ -14,7 +14,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import ARGUMENTS, OTHERS, REASONS
 from dpsql.sql.text.spelling import closest
 from dpsql.sql.text.statement import PARAMETER
-from dpsql.sql.text.syntax import RESERVED, WORDS
+from dpsql.sql.text.syntax import CALLS, RESERVED, WORDS
 from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
@@ -47,21 +47,12 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: _BINARY, exp.IntDiv: _BINARY,
     exp.Mod: _BINARY, exp.Neg: _UNARY, exp.Pow: _BINARY, exp.DPipe: {"this", "expression", "safe"},
     exp.Case: {"this", "ifs", "default"}, exp.If: {"this", "true", "false"}, exp.Cast: {"this", "to"},
-    exp.TryCast: {"this", "to", "safe"}, exp.Coalesce: {"this", "expressions"}, exp.Nullif: _BINARY,
+    exp.TryCast: {"this", "to", "safe"}, exp.Coalesce: {"this", "expressions"},
     exp.Greatest: {"this", "expressions", "ignore_nulls"}, exp.Least: {"this", "expressions", "ignore_nulls"},
     exp.Concat: {"expressions", "safe", "coalesce"},
-    # functions
-    exp.Abs: _UNARY, exp.Sign: _UNARY, exp.Floor: _UNARY, exp.Ceil: _UNARY, exp.Round: {"this", "decimals"}, exp.Trunc: _UNARY,
-    exp.Sqrt: _UNARY, exp.Cbrt: _UNARY, exp.Ln: _UNARY, exp.Log: _BINARY, exp.Exp: _UNARY, exp.Sin: _UNARY, exp.Cos: _UNARY,
-    exp.Tan: _UNARY, exp.Atan: _UNARY, exp.Radians: _UNARY, exp.Degrees: _UNARY, exp.IsNan: _UNARY, exp.IsInf: _UNARY,
-    exp.Lower: _UNARY, exp.Upper: _UNARY, exp.Trim: {"this", "position"}, exp.Length: _UNARY,
-    exp.Substring: {"this", "start", "length"}, exp.Left: _BINARY, exp.Right: _BINARY, exp.Contains: _BINARY,
-    exp.StartsWith: _BINARY, exp.EndsWith: _BINARY, exp.StrPosition: {"this", "substr"}, exp.Reverse: _UNARY,
-    exp.RegexpLike: _BINARY, exp.RegexpFullMatch: _BINARY,
-    exp.Year: _UNARY, exp.Quarter: _UNARY, exp.Month: _UNARY, exp.Week: _UNARY, exp.Day: _UNARY, exp.DayOfYear: _UNARY,
-    exp.DayOfWeek: _UNARY, exp.DayOfWeekIso: _UNARY, exp.Hour: _UNARY, exp.Minute: _UNARY, exp.Second: _UNARY,
-    exp.DayOfMonth: _UNARY, exp.WeekOfYear: _UNARY,
-    exp.Extract: _BINARY, exp.TimestampTrunc: {"this", "unit"}, exp.DateTrunc: {"this", "unit"},
+    # functions that need more than their arguments in order; the others of the table are added below
+    exp.Log: _BINARY, exp.Trim: {"this", "position"}, exp.RegexpLike: _BINARY, exp.RegexpFullMatch: _BINARY, exp.Extract: _BINARY,
+    exp.TimestampTrunc: {"this", "unit"}, exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit", "date_part_boundary"}, exp.Anonymous: {"this", "expressions"},
     # aggregates
     exp.Count: {"this", "big_int"}, exp.Sum: _UNARY, exp.Avg: _UNARY, exp.Min: _UNARY, exp.Max: _UNARY, exp.Median: _UNARY,
@@ -74,6 +65,8 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.DenseRank: set(), exp.Ntile: _UNARY, exp.Lag: {"this", "offset", "default"}, exp.Lead: {"this", "offset", "default"},
     exp.FirstValue: _UNARY, exp.LastValue: _UNARY,
 }
+
+ACCEPTED |= {kind: set(keys) for kind, (_, keys) in CALLS.items() if kind not in ACCEPTED}
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
@@ -107,9 +100,9 @@ def _check_whole(node: exp.Expr) -> None:
                           try_="OVER (...)")
     if isinstance(node, exp.Tuple) and isinstance(node.parent, exp.Group | exp.GroupingSets):
         return  # () is the set of no keys
-    for kind, (names, what, try_) in _NEEDED.items():
-        if isinstance(node, kind) and not any(node.args.get(name) for name in names):
-            raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
+    names, what, try_ = _NEEDED.get(type(node), ((), "", ""))
+    if names and not any(node.args.get(name) for name in names):
+        raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
 
 
 _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {

@@ -21,7 +21,7 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.accuracy_clause import take_goals
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
-from dpsql.sql.text.statement import PARAMETER, Checked, Describe, Explain, Query, Show, Statement, Validate
+from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Validate
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
 from dpsql.sql.text.validate_clause import read_check, read_validation
 from dpsql.types import Span
@@ -45,7 +45,7 @@ def parse(text: str) -> Statement:
         raise
 
 
-def parse_check(text: str) -> Checked:
+def parse_check(text: str) -> CheckedQuery:
     """One query of a suite: SELECT ..., or (SELECT ...) WITHIN 5 PERCENT. Raises SqlError or Unsupported, located in it."""
     try:
         tokens = tokens_of(text)

@@ -35,16 +35,17 @@ def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
     if len(intervals) == len(words) == 1:  # its parts leave no trace, so it is only found where it is the only one
         last = tokens[min(words[0] + 2, len(tokens) - 1)]
         intervals[0].meta["start"], intervals[0].meta["end"] = tokens[words[0]].start, last.end
-    found: dict[int, Span | None] = {}
+    below: dict[int, Span] = {}  # the hull of the nodes right below a node
     for node in reversed(list(tree.walk(bfs=True))):  # children first
         start, end = node.meta.get("start"), node.meta.get("end")
-        span = Span(start, end + 1) if start is not None and end is not None else None
-        for below in node.iter_expressions():
-            known = found.get(id(below))
-            span = known.join(span) if known is not None else span
-        found[id(node)] = finder.whole(node, span) if span is not None else None
-        node.meta[_PLACE] = found[id(node)]
-    if found[id(tree)] is None:
+        span = below.pop(id(node), None)
+        if start is not None and end is not None:
+            span = Span(start, end + 1).join(span)
+        found = finder.whole(node, span) if span is not None else None
+        node.meta[_PLACE] = found
+        if found is not None and node is not tree:
+            below[id(node.parent)] = found.join(below.get(id(node.parent)))
+    if tree.meta[_PLACE] is None:
         tree.meta[_PLACE] = Span(tokens[0].start, tokens[-1].end + 1)
 
 

@@ -71,7 +71,7 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedQuery:
     """A query of VALIDATE with its tolerance."""
 
     query: Query
@@ -91,7 +91,7 @@ class Standing:
 class Validate:
     """VALIDATE: whether synthetic tables answer queries as the private ones do."""
 
-    checks: tuple[Checked, ...]
+    checks: tuple[CheckedQuery, ...]
     standing: tuple[Standing, ...] = ()
     options: tuple[Option, ...] = ()
     text: str = ""

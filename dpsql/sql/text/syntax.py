@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from dpsql.plan.expr.functions import TABLE
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
               exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
@@ -10,36 +13,53 @@ AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Var
 # Functions that are known only before OVER.
 WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 
-# Functions whose arguments stand in these keys of sqlglot's node, in the order of our table.
-SIMPLE: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
-    exp.EQ: ("=", ("this", "expression")), exp.NEQ: ("<>", ("this", "expression")),
-    exp.LT: ("<", ("this", "expression")), exp.LTE: ("<=", ("this", "expression")),
-    exp.GT: (">", ("this", "expression")), exp.GTE: (">=", ("this", "expression")),
-    exp.NullSafeEQ: ("is not distinct from", ("this", "expression")),
-    exp.NullSafeNEQ: ("is distinct from", ("this", "expression")),
-    exp.Mul: ("*", ("this", "expression")), exp.Div: ("/", ("this", "expression")), exp.IntDiv: ("//", ("this", "expression")),
-    exp.Mod: ("%", ("this", "expression")), exp.Pow: ("pow", ("this", "expression")),
-    exp.Nullif: ("nullif", ("this", "expression")), exp.Abs: ("abs", ("this",)), exp.Sign: ("sign", ("this",)),
-    exp.Floor: ("floor", ("this",)), exp.Ceil: ("ceil", ("this",)), exp.Trunc: ("trunc", ("this",)),
-    exp.Round: ("round", ("this", "decimals")), exp.Sqrt: ("sqrt", ("this",)), exp.Cbrt: ("cbrt", ("this",)),
-    exp.Ln: ("ln", ("this",)), exp.Exp: ("exp", ("this",)), exp.Sin: ("sin", ("this",)), exp.Cos: ("cos", ("this",)),
-    exp.Tan: ("tan", ("this",)), exp.Atan: ("atan", ("this",)), exp.Radians: ("radians", ("this",)),
-    exp.Degrees: ("degrees", ("this",)), exp.IsNan: ("isnan", ("this",)), exp.IsInf: ("isinf", ("this",)),
-    exp.Lower: ("lower", ("this",)), exp.Upper: ("upper", ("this",)), exp.Length: ("length", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length")), exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")), exp.Contains: ("contains", ("this", "expression")),
-    exp.StartsWith: ("starts_with", ("this", "expression")), exp.EndsWith: ("ends_with", ("this", "expression")),
-    exp.StrPosition: ("strpos", ("this", "substr")), exp.Reverse: ("reverse", ("this",)),
-    exp.Year: ("year", ("this",)), exp.Quarter: ("quarter", ("this",)), exp.Month: ("month", ("this",)),
-    exp.Week: ("week", ("this",)), exp.WeekOfYear: ("week", ("this",)), exp.Day: ("day", ("this",)),
-    exp.DayOfMonth: ("day", ("this",)), exp.DayOfYear: ("dayofyear", ("this",)), exp.DayOfWeek: ("dayofweek", ("this",)),
-    exp.DayOfWeekIso: ("isodow", ("this",)), exp.Hour: ("hour", ("this",)), exp.Minute: ("minute", ("this",)),
-    exp.Second: ("second", ("this",)),
+# Operators, whose arguments stand in these keys of sqlglot's node, in the order of our table.
+_BOTH = ("this", "expression")
+_OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
+    exp.EQ: ("=", _BOTH), exp.NEQ: ("<>", _BOTH), exp.LT: ("<", _BOTH), exp.LTE: ("<=", _BOTH), exp.GT: (">", _BOTH),
+    exp.GTE: (">=", _BOTH), exp.NullSafeEQ: ("is not distinct from", _BOTH), exp.NullSafeNEQ: ("is distinct from", _BOTH),
+    exp.Mul: ("*", _BOTH), exp.Div: ("/", _BOTH), exp.IntDiv: ("//", _BOTH), exp.Mod: ("%", _BOTH), exp.Pow: ("pow", _BOTH),
 }
 
-# Functions that sqlglot knows by name only.
-NAMED = {"isfinite": "isfinite", "suffix": "ends_with", "prefix": "starts_with", "weekday": "dayofweek", "date_part": "date_part",
-         "datepart": "date_part", "bin_floor": "bin_floor", "mean": "mean"}
+# Functions that sqlglot knows by name only, and that are no row of the table.
+_UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor", "mean": "mean"}
+
+
+def _called() -> tuple[dict[type[exp.Expr], tuple[str, tuple[str, ...]]], dict[str, str]]:
+    """What sqlglot makes of the calls word(a, b) of the table: nodes, with the function and the keys of the arguments in their
+    order; and the functions that it knows by name only.
+
+    Left out are nodes that hold anything else, such as the side of TRIM: they need a clause of their own to be bound.
+    """
+    calls = [(name, word, count) for name, row in TABLE.items() for word, count in row.calls]
+    (tree,) = DuckDB().parse("SELECT " + ", ".join(f"{word}({', '.join(_letters(count))})" for _, word, count in calls))
+    nodes, names = dict[type[exp.Expr], tuple[str, tuple[str, ...]]](), dict[str, str]()
+    for (name, word, count), node in zip(calls, tree.expressions if tree is not None else (), strict=True):
+        keys = _keys(node, count)
+        if isinstance(node, exp.Anonymous):
+            names[word] = name
+        elif keys is not None:
+            other, longest = nodes.get(type(node), (name, keys))
+            if other != name or keys[: len(longest)] != longest[:count]:
+                raise ValueError(f"sqlglot reads {word}() as it reads {other}()")
+            nodes[type(node)] = name, max(longest, keys, key=len)
+    return nodes, names
+
+
+def _letters(count: int) -> list[str]:
+    return [f"a{i}" for i in range(count)]
+
+
+def _keys(node: exp.Expr, count: int) -> tuple[str, ...] | None:
+    """The keys of the arguments in their order; None where the node holds anything else."""
+    held = {key: value for key, value in node.args.items() if value not in (None, False, [])}
+    found = {value.name: key for key, value in held.items() if isinstance(value, exp.Column)}
+    return tuple(found[name] for name in _letters(count)) if len(held) == len(found) == count else None
+
+
+CALLS, _NAMES = _called()
+SIMPLE = {**CALLS, **_OPERATORS}  # functions and operators that a node says all about
+NAMED = {**_NAMES, **_UNLISTED}
 
 PARTS = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week", "DAY": "day", "DOW": "dayofweek",
          "DAYOFWEEK": "dayofweek", "WEEKDAY": "dayofweek", "ISODOW": "isodow", "DOY": "dayofyear", "DAYOFYEAR": "dayofyear",
@@ -50,14 +70,9 @@ TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT"
          "VARCHAR": "VARCHAR", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMPNTZ": "TIMESTAMP", "BOOLEAN": "BOOLEAN"}
 
 # Words that a query may use as functions, for hints at mistyped ones.
-_WORDS = """
-    abs sign floor ceil ceiling round trunc sqrt cbrt ln log log2 log10 exp pow power mod sin cos tan atan radians degrees
-    isnan isinf isfinite lower upper length substring substr left right contains starts_with ends_with prefix suffix
-    strpos position instr reverse trim ltrim rtrim concat regexp_matches regexp_full_match coalesce ifnull nullif least
-    greatest if year quarter month week day dayofyear dayofweek weekday isodow weekofyear dayofmonth hour minute second
-    extract date_part date_trunc date_diff bin_floor count count_if sum avg mean min max median var_pop var_samp variance
-    stddev stddev_pop stddev_samp quantile quantile_cont quantile_disc percentile_cont percentile_disc
-    row_number dense_rank ntile first_value last_value
+_OTHERS = """
+    if bin_floor count count_if sum avg mean min max median var_pop var_samp variance stddev stddev_pop stddev_samp quantile
+    quantile_cont quantile_disc percentile_cont percentile_disc row_number dense_rank ntile first_value last_value
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).
@@ -69,4 +84,5 @@ _RESERVED = """
     UNIQUE UNPIVOT USING VARIADIC WHEN WHERE WINDOW WITH WITHIN ANTI ASOF CROSS FULL ILIKE INNER IS ISNULL JOIN LEFT LIKE
     NATURAL NOTNULL OUTER OVERLAPS POSITIONAL RIGHT SEMI SIMILAR TABLESAMPLE
 """
-WORDS, RESERVED = tuple(sorted(_WORDS.split())), frozenset(_RESERVED.split())
+WORDS = tuple(sorted({*_OTHERS.split(), *(word for row in TABLE.values() for word in row.words)}))
+RESERVED = frozenset(_RESERVED.split())

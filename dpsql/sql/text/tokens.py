@@ -12,12 +12,11 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.sql.text.literals import is_text
 from dpsql.sql.text.places import CLOSING, OPENING
 from dpsql.types import Span
 
 MOST_BYTES, MOST_TOKENS, MOST_DEPTH = 64 * 1024, 8000, 40
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ODD = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # of control, and halves of a pair of code units
 _ENDS_FROM = {TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION,
               TokenType.SELECT, TokenType.QUALIFY, TokenType.WINDOW}
 _BEFORE_LISTS = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.FROM, TokenType.WITH, TokenType.GROUP_BY,
@@ -46,9 +45,9 @@ def tokens_of(text: str) -> list[Token]:
     if len(text.encode("utf-8", errors="replace")) > MOST_BYTES:
         raise SqlError(f"the statement is longer than {MOST_BYTES} bytes", code="too-long", span=Span(0, 1),
                        try_="parameters for long texts, or several statements")
-    odd = next((i for i, letter in enumerate(text) if _CONTROL.match(letter) or not is_text(letter)), None)
+    odd = _ODD.search(text)
     if odd is not None:
-        raise SqlError("the statement contains a control character", code="bad-character", span=Span(odd, odd + 1),
+        raise SqlError("the statement contains a control character", code="bad-character", span=Span(*odd.span()),
                        try_="a space, or the text without it")
     fault = ""
     try:

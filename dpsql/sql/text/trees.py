@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -11,6 +11,7 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.syntax import AGGREGATES
+from dpsql.types import Span
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -113,3 +114,32 @@ def item_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and parameter_of(item) is None:
         return str(item.this.this)
     return ""
+
+
+def kept_lists(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """The tests IN (SELECT ...) that keep rows only where they are true: those that AND and OR alone make a condition of."""
+    for part in operands(condition, exp.And):
+        choices = operands(part, exp.Or)
+        if len(choices) > 1:
+            for choice in choices:
+                yield from kept_lists(choice)
+        elif isinstance(inner := _in_brackets(part), exp.In) and inner.args.get("query") is not None:
+            yield inner.args["query"]
+
+
+def _in_brackets(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def plain_select(query: exp.Expr, span: Span | None) -> exp.Select:
+    """The SELECT of EXISTS. Raises Unsupported where it is more than rows of FROM that satisfy WHERE."""
+    select = query
+    while isinstance(select, exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select) or any(select.args.get(key) for key in ("group", "having", "limit", "offset")) or any(
+            has_aggregate(item) for item in select.expressions):
+        raise Unsupported("EXISTS takes a plain SELECT", code="exists", span=span_of(query) or span,
+                          try_="EXISTS (SELECT 1 FROM t WHERE ...)")
+    return select

@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError
 from dpsql.sql.text.option_clause import read_clause
 from dpsql.sql.text.places import CLOSING, OPENING
-from dpsql.sql.text.statement import Checked, Option, Query, Standing, Validate, Width
+from dpsql.sql.text.statement import CheckedQuery, Option, Query, Standing, Validate, Width
 from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
 
@@ -25,18 +25,18 @@ ReadQuery = Callable[[list[Token], Token], Query]
 
 def read_validation(text: str, tokens: Sequence[Token], query: ReadQuery) -> Validate:
     """The statement; `query` reads the tokens of one query, given the token before them. Raises SqlError, located."""
-    return _Reader(list(tokens), query).read(text)
+    return _ValidationReader(list(tokens), query).read(text)
 
 
-def read_check(tokens: Sequence[Token], query: ReadQuery) -> Checked:
+def read_check(tokens: Sequence[Token], query: ReadQuery) -> CheckedQuery:
     """A query of a suite, with or without its own tolerance: SELECT ..., or (SELECT ...) WITHIN 5 PERCENT."""
-    found = _Reader(list(tokens), query).checks(list(tokens))
+    found = _ValidationReader(list(tokens), query).checks(list(tokens))
     if len(found) != 1:
         raise SqlError("one query is expected here", code="validate", span=place_of(tokens[0]), try_="a semicolon after each")
     return found[0]
 
 
-class _Reader:
+class _ValidationReader:
     def __init__(self, tokens: list[Token], query: ReadQuery) -> None:
         self._tokens, self._query, self._at = tokens, query, 1
 
@@ -55,7 +55,7 @@ class _Reader:
             options = tuple(found)
         if self._at < len(self._tokens):
             raise self._wrong(f"{shown(self._tokens[self._at])} is not expected here", FORM)
-        return Validate(checks=tuple(Checked(query=check.query, width=check.width or width) for check in checks),
+        return Validate(checks=tuple(CheckedQuery(query=check.query, width=check.width or width) for check in checks),
                         standing=standing, options=options, text=text)
 
     # -- queries
@@ -70,7 +70,7 @@ class _Reader:
         self._at = len(self._tokens)
         raise self._wrong(f"{word} is expected here", FORM)
 
-    def checks(self, tokens: list[Token]) -> list[Checked]:
+    def checks(self, tokens: list[Token]) -> list[CheckedQuery]:
         if not tokens:
             raise SqlError("a query is missing here", code="syntax", span=place_of(self._tokens[0]), try_=FORM)
         parts = _parted(tokens)
@@ -84,7 +84,7 @@ class _Reader:
                                try_="VALIDATE (SELECT ...), (SELECT ...) AGAINST ...")
             width = None
             if bracketed and end is not None:
-                reader = _Reader(part, self._query)
+                reader = _ValidationReader(part, self._query)
                 reader._at = end
                 width = reader._width()
                 if reader._at < len(part):
@@ -97,7 +97,7 @@ class _Reader:
             if query.goals:
                 raise SqlError("VALIDATE decides; its answers have no accuracy", code="accuracy", span=query.goals[0].span,
                                try_=FORM)
-            found.append(Checked(query=query, width=width))
+            found.append(CheckedQuery(query=query, width=width))
         return found
 
     # -- what follows
