@@ -157,8 +157,8 @@ ROOMS = {
     "measurements": (below("dpsql.measurements"), 2050),
     "extensions": (below("dpsql.extensions"), 1050),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2330),
-    "expressions": (below("dpsql.plan.expr"), 700),
-    "all that the kernel can run": (sorted(KERNEL), 9700),
+    "expressions": (below("dpsql.plan.expr"), 760),
+    "all that the kernel can run": (sorted(KERNEL), 9760),
     "what it is handed": (sorted(HANDED), 1090),
 }
 
