@@ -9,12 +9,16 @@ A test is `fast` if it is the first instance of its function that is not marked 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
 os.environ["DPSQL_CACHE"] = ""  # no test leans on what another left behind
 os.environ["DPSQL_STATE"] = ""
+_MEMORY = Path("/dev/shm")
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:  # a ledger waits for its disk at every step, thousands of times
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402

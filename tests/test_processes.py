@@ -103,6 +103,7 @@ def start(work: str, folder: Path, count: int) -> tuple[subprocess.Popen[str], l
     return parent, ready, told
 
 
+@pytest.mark.slow
 def test_sixteen_connections_that_race_are_granted_exactly_what_there_is(tmp_path: Path) -> None:
     folder = project(tmp_path, 0.4)
     parent, *_ = start(RACE, folder, 16)

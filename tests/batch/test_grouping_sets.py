@@ -91,6 +91,7 @@ def test_the_best_strategies_answer_the_same(text: str, options: str, exact: Con
     _same(text, exact, plain, options)
 
 
+@pytest.mark.slow
 def test_random_grouping_sets_are_duckdbs(exact: Connection, plain: duckdb.DuckDBPyConnection, effort: float) -> None:
     draw = random.Random(7)
     for _ in range(int(40 * effort)):
@@ -153,6 +154,7 @@ def test_totals_agree_with_their_parts(noisy: Connection) -> None:
     assert abs(sum(inner[2:]) - sum(inner[:2])) <= 6 and abs(sum(row[2] for row in found[1:4]) - total) <= 3  # each is rounded
 
 
+@pytest.mark.slow
 def test_numbers_can_be_made_to_look_like_counts(noisy: Connection) -> None:
     text = ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.02, consistency = '{}') clinic, GROUPING(year, clinic) AS level, COUNT(*) "
             "FROM visits GROUP BY CUBE(year, clinic)")

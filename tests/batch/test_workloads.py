@@ -70,6 +70,7 @@ def connection(tmp_path: Path) -> Connection:
     return Connection(session_of(tmp_path, worlds.world()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"epsilon": 1}, {"rho": 0.5}], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("statements", [PEOPLE, VISITS], ids=["people", "visits"])
 def test_without_noise_a_workload_says_what_its_statements_say(statements: list[str], options: dict[str, Any],
@@ -84,6 +85,7 @@ def test_without_noise_a_workload_says_what_its_statements_say(statements: list[
                 assert value == expected or value == pytest.approx(expected, abs=1e-4), text
 
 
+@pytest.mark.slow
 def test_the_price_is_charged_once_and_the_same_workload_is_free(connection: Connection) -> None:
     first = connection.workload(PEOPLE, epsilon=0.25)
     assert len(connection.session.ledger.entries("person")) == 1
@@ -103,6 +105,7 @@ def test_answers_agree_with_each_other(connection: Connection) -> None:
         assert abs(sum(int(row[-1]) for row in answer.rows) - total) <= len(answer.rows)  # each is rounded to a whole number
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_numbers(tmp_path: Path, effort: float) -> None:
     session = session_of(tmp_path, worlds.world())
     made, _ = batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
@@ -159,6 +162,7 @@ def test_mistakes_are_told_and_cost_nothing(statements: list[str], options: dict
     assert not connection.session.ledger.entries("person")
 
 
+@pytest.mark.slow
 def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
     session = session_of(tmp_path, worlds.world(), policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", "epsilon = 1"))
     with pytest.raises(BudgetExhausted):
@@ -260,10 +264,12 @@ def test_a_strategy_that_is_named_is_planned_once(connection: Connection, monkey
 # -- the promise
 
 
+@pytest.mark.slow
 def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
     assert _bound(tmp_path, int(300 * effort)) <= 1
 
 
+@pytest.mark.slow
 def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
     from dpsql.noise import samplers
 

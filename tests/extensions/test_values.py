@@ -257,6 +257,7 @@ SMALL = 20_000  # variables that the simplex solves to the last digit in little 
 PUBLISHED = sorted({(graph, pattern) for graph, pattern, *_ in references()}) or [("none", "none")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph, pattern", PUBLISHED)
 def test_published_values(graph: str, pattern: str, effort: float) -> None:
     if graph == "none":

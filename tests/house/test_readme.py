@@ -78,6 +78,7 @@ def test_the_map_of_the_house_names_rooms_that_exist() -> None:
         assert any((ROOT / base / name).exists() for base in (".", "dpsql")), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
     made = subprocess.run([sys.executable, ROOT / "examples" / example], cwd=tmp_path, capture_output=True, text=True,

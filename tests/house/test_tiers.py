@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 
 def test_nearly_every_test_function_has_a_fast_instance(tiers: Any) -> None:
     """Shown by `pytest -s`: those that have none."""
-    if tiers.files != {path for path in TESTS.rglob("test_*.py")}:
+    if tiers.files != set(TESTS.rglob("test_*.py")):
         pytest.skip("some files only were collected")
     slow = sorted(tiers.functions - tiers.fast)
     print(*slow, sep="\n")

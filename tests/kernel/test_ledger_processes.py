@@ -93,6 +93,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(tmp_path: Path, effort: float) -> None:
     path, draw, heard = tmp_path / "ledger", random.Random(11), set()
     Ledger.create(path).close()

@@ -102,6 +102,7 @@ PLANTED: list[tuple[Plant, str, Pair, float, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "text", "pair", "claimed", "more"), PLANTED,
                          ids=[f"{case[0].__name__}: {case[1].partition(') ')[2][:40]}" for case in PLANTED])
 def test_the_audit_finds_what_spoils_the_promise(plant: Plant, text: str, pair: Pair, claimed: float, more: dict[str, Any],

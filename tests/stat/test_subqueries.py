@@ -96,6 +96,7 @@ def test_values_and_what_rests_on_them_keep_the_promise_together(claim: Claim, t
     assert found.epsilon <= claim.epsilon, f"{found} refutes {claim.epsilon} of {claim.text}"
 
 
+@pytest.mark.slow
 def test_the_audit_is_not_blind(tmp_path: Path, effort: float) -> None:
     """Of a price that is shared by two counts, it finds a good part."""
     claim = next(claim for claim in CLAIMS if claim.name == "two values")
