@@ -156,9 +156,8 @@ def test_odd_texts_are_refused_with_a_place(a_bench: Bench, effort: float) -> No
         outcome(a_bench, text)
 
 
-@pytest.mark.parametrize("text", [text for text in accepted() if "bin_floor" not in text])
-def test_accepted_statements_are_known_to_duckdb(a_bench: Bench, text: str) -> None:
-    assert known_to_duckdb(a_bench, text)
+def test_accepted_statements_are_known_to_duckdb(a_bench: Bench) -> None:
+    assert [text for text in accepted() if "bin_floor" not in text and not known_to_duckdb(a_bench, text)] == []
 
 
 def test_the_grammar_refuses_damaged_words() -> None:
