@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
 os.environ["DPSQL_CACHE"] = ""  # no test leans on what another left behind
 os.environ["DPSQL_STATE"] = ""
+if sys.dont_write_bytecode:  # what is compiled is kept out of the tree then, and not compiled again in every process
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:  # a ledger waits for its disk at every step, thousands of times
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))

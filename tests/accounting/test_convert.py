@@ -96,7 +96,6 @@ def test_the_default_accountant_agrees(effort: float) -> None:
         assert epsilon_of(Fraction(rho), Fraction(delta)) <= accountant.get_epsilon(delta) * (1 + 1e-6) + 1e-12
 
 
-@pytest.mark.slow
 def test_conversions_are_monotone_and_inverse(effort: float) -> None:
     for rho, delta in random_pairs(6, 80 * effort):
         epsilon = epsilon_of(Fraction(rho), Fraction(delta))

@@ -41,7 +41,6 @@ def charged(connection: Connection) -> list[Any]:
 # -- the price
 
 
-@pytest.mark.slow
 def test_the_price_of_one_count_is_that_of_the_formula(tmp_path: Path) -> None:
     for at, (x, p) in enumerate([(10, 0.95), (3, 0.8), (40, 0.999)]):
         gaussian = connected(tmp_path / f"g{at}")

@@ -70,7 +70,6 @@ def connection(tmp_path: Path) -> Connection:
     return Connection(session_of(tmp_path, worlds.world()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"epsilon": 1}, {"rho": 0.5}], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("statements", [PEOPLE, VISITS], ids=["people", "visits"])
 def test_without_noise_a_workload_says_what_its_statements_say(statements: list[str], options: dict[str, Any],
@@ -162,7 +161,6 @@ def test_mistakes_are_told_and_cost_nothing(statements: list[str], options: dict
     assert not connection.session.ledger.entries("person")
 
 
-@pytest.mark.slow
 def test_what_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None:
     session = session_of(tmp_path, worlds.world(), policy=worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", "epsilon = 1"))
     with pytest.raises(BudgetExhausted):

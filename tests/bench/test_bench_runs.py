@@ -49,7 +49,6 @@ def test_startup(tmp_path: Path) -> None:
     assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
 
 
-@pytest.mark.slow
 def test_joins(tmp_path: Path) -> None:
     duckdb.sql("SELECT i // 9 AS u, 9 + i % 9 AS v FROM range(81) AS t(i) UNION ALL SELECT i, i + 1 FROM range(8) AS t(i)").write_parquet(
         str(tmp_path / "lastfm_asia.parquet"))
@@ -58,7 +57,6 @@ def test_joins(tmp_path: Path) -> None:
     assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[3:])
 
 
-@pytest.mark.slow
 def test_degrees(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 9 AS u, 9 + i % 7 AS v FROM range(60) AS t(i) GROUP BY ALL").write_parquet(str(tmp_path / "us_power.parquet"))
     lines = run("degrees.py", tmp_path, "--runs", 2, "--only", "us_power")

@@ -272,6 +272,7 @@ def test_groups_that_share_noise_refute_the_price(name: str, folder: Path, monke
 # -- through a connection, as anybody asks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what, price, tight", [
     ("COUNT(*)", "epsilon = 1", 0.7), ("SUM(amount)", "rho = 0.5", 0.6), ("AVG(amount)", "epsilon = 2", 0.2)])
 def test_answers_of_a_connection_tell_what_their_price_says(what: str, price: str, tight: float, tmp_path: Path, effort: float,

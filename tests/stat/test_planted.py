@@ -179,6 +179,7 @@ def test_the_kernel_refuses_what_was_not_charged(plant: Plant, text: str, tmp_pa
     answer("SELECT " + text, session)
 
 
+@pytest.mark.slow
 def test_the_statements_that_are_planted_on_keep_their_promise_without(tmp_path: Path, effort: float) -> None:
     """So that what is found above is the fault."""
     for i, (_, text, pair, claimed, more) in enumerate(PLANTED[::3]):
