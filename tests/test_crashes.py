@@ -17,8 +17,9 @@ import pytest
 from support import worlds
 
 import dpsql
-from dpsql import cli, engine
+from dpsql import cli
 from dpsql.dbapi import Connection
+from dpsql.engine.answering import answer
 from dpsql.engine.guard import guarded
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.kernel.ledger import Ledger
@@ -199,7 +200,7 @@ def test_an_unexpected_fault_is_one_constant_error(fault: Exception, connection:
         monkeypatch.setattr(f"dpsql.engine.{module}.bind", broken)
     monkeypatch.setattr("dpsql.engine.validating.prepared", broken)
     for step in (lambda: connection.execute(text), lambda: connection.explain(text), lambda: connection.workload([text]),
-                 lambda: connection.explain([text]), lambda: engine.answer(text, connection.session)):
+                 lambda: connection.explain([text]), lambda: answer(text, connection.session)):
         with pytest.raises(InternalError) as caught:
             step()
         found: BaseException | None = caught.value
