@@ -154,7 +154,6 @@ def test_totals_agree_with_their_parts(noisy: Connection) -> None:
     assert abs(sum(inner[2:]) - sum(inner[:2])) <= 6 and abs(sum(row[2] for row in found[1:4]) - total) <= 3  # each is rounded
 
 
-@pytest.mark.slow
 def test_numbers_can_be_made_to_look_like_counts(noisy: Connection) -> None:
     text = ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.02, consistency = '{}') clinic, GROUPING(year, clinic) AS level, COUNT(*) "
             "FROM visits GROUP BY CUBE(year, clinic)")

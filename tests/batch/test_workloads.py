@@ -262,7 +262,6 @@ def test_a_strategy_that_is_named_is_planned_once(connection: Connection, monkey
 # -- the promise
 
 
-@pytest.mark.slow
 def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
     assert _bound(tmp_path, int(300 * effort)) <= 1
 

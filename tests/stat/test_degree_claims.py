@@ -112,6 +112,7 @@ def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyP
     assert audit(text, pair, tmp_path, int(4000 * max(1.0, effort))).epsilon > 1
 
 
+@pytest.mark.slow
 def test_the_graph_on_which_an_order_is_planted_keeps_its_promise_without(tmp_path: Path, effort: float) -> None:
     found = audit(asked(BOTH, options="max_rows = 1"), CHAINS, tmp_path, int(1000 * effort))
     assert found.epsilon <= 1, found

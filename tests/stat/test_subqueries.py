@@ -103,6 +103,7 @@ def test_the_audit_is_not_blind(tmp_path: Path, effort: float) -> None:
     assert audit(claim, tmp_path, int(2000 * max(1.0, effort))).epsilon > 0.35 * claim.epsilon
 
 
+@pytest.mark.slow
 def test_a_value_without_noise_would_be_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact average in the place of the released one: one entity then decides whether thirty others are counted."""
     claim = next(claim for claim in CLAIMS if claim.name == "many at the average")

@@ -301,7 +301,6 @@ def test_declared_ranges_hold_where_columns_keep_theirs(effort: float) -> None:
     run(2, round(2500 * effort), tame, declared=True)
 
 
-@pytest.mark.slow
 def test_every_function_is_tried_on_every_extreme() -> None:
     """Each overload with plain columns, that hold one extreme each in turn, so that no function is left to chance."""
     draw = random.Random(3)
