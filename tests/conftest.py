@@ -1,12 +1,29 @@
-"""Options of the whole test run."""
+"""Options of the whole test run, and its two tiers.
+
+    pytest -m fast -n auto      one instance of nearly every test function: minutes, while you write
+    pytest -n auto              all of them, before you hand in
+
+A test is `fast` if it is the first instance of its function that is not marked `slow`: nobody keeps a list.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
 os.environ["DPSQL_CACHE"] = ""  # no test leans on what another left behind
 os.environ["DPSQL_STATE"] = ""
+if sys.dont_write_bytecode:  # what is compiled is kept out of the tree then, and not compiled again in every process
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+_MEMORY = Path("/dev/shm")
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:  # a ledger waits for its disk at every step, thousands of times
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
@@ -26,3 +43,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def effort(request: pytest.FixtureRequest) -> float:
     """How much more (or less) than the default the statistical and fuzz tiers should try."""
     return float(request.config.getoption("--effort"))
+
+
+class Tiers(NamedTuple):
+    """What was collected, whatever was selected of it then: test functions, and which of them have a fast instance."""
+
+    files: frozenset[Path]
+    functions: frozenset[str]
+    fast: frozenset[str]
+
+
+TIERS = pytest.StashKey[Tiers]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the fast tier, before `-m` selects."""
+    fast: dict[str, pytest.Item] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            fast.setdefault(function_of(item), item)
+    for item in fast.values():
+        item.add_marker("fast")
+    config.stash[TIERS] = Tiers(files=frozenset(item.path for item in items), functions=frozenset(map(function_of, items)),
+                               fast=frozenset(fast))
+
+
+def function_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+@pytest.fixture
+def tiers(request: pytest.FixtureRequest) -> Tiers:
+    return request.config.stash[TIERS]

@@ -17,8 +17,9 @@ import pytest
 from support import worlds
 
 import dpsql
-from dpsql import cli, engine
+from dpsql import cli
 from dpsql.dbapi import Connection
+from dpsql.engine.answering import answer
 from dpsql.engine.guard import guarded
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.kernel.ledger import Ledger
@@ -63,18 +64,11 @@ def tell(step: Any) -> Error | None:
     return None
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("asked", ASKED)
-def test_extreme_numbers_are_answered_or_refused_with_a_place(asked: str, number: str, connection: Connection) -> None:
-    fault = tell(lambda: connection.explain(f"SELECT {asked.replace('{n}', number)} FROM people"))
-    assert fault is None or (fault.span is not None and fault.text)
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("asked", AROUND)
-def test_extreme_numbers_elsewhere(asked: str, number: str, connection: Connection) -> None:
-    fault = tell(lambda: connection.explain(asked.replace("{n}", number)))
-    assert fault is None or (fault.span is not None and fault.text)
+@pytest.mark.parametrize("asked", [*(f"SELECT {asked} FROM people" for asked in ASKED), *AROUND])
+def test_extreme_numbers_are_answered_or_refused_with_a_place(asked: str, connection: Connection) -> None:
+    for text in (asked.replace("{n}", number) for number in NUMBERS):
+        fault = tell(lambda text=text: connection.explain(text))
+        assert fault is None or (fault.span is not None and fault.text), text
 
 
 @pytest.mark.parametrize("asked", ["STDDEV_SAMP(9223372036854775807)", "VAR_POP(income * 1e90)", "VAR_POP(income * 1e-90)", "AVG(1e99)",
@@ -206,7 +200,7 @@ def test_an_unexpected_fault_is_one_constant_error(fault: Exception, connection:
         monkeypatch.setattr(f"dpsql.engine.{module}.bind", broken)
     monkeypatch.setattr("dpsql.engine.validating.prepared", broken)
     for step in (lambda: connection.execute(text), lambda: connection.explain(text), lambda: connection.workload([text]),
-                 lambda: connection.explain([text]), lambda: engine.answer(text, connection.session)):
+                 lambda: connection.explain([text]), lambda: answer(text, connection.session)):
         with pytest.raises(InternalError) as caught:
             step()
         found: BaseException | None = caught.value

@@ -103,6 +103,7 @@ def start(work: str, folder: Path, count: int) -> tuple[subprocess.Popen[str], l
     return parent, ready, told
 
 
+@pytest.mark.slow
 def test_sixteen_connections_that_race_are_granted_exactly_what_there_is(tmp_path: Path) -> None:
     folder = project(tmp_path, 0.4)
     parent, *_ = start(RACE, folder, 16)
@@ -115,6 +116,7 @@ def test_sixteen_connections_that_race_are_granted_exactly_what_there_is(tmp_pat
     assert ledger.spent("person").epsilon == 40 * entries[0].charge.epsilon  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_whoever_heard_an_answer_paid_for_it_whenever_the_process_dies(tmp_path: Path, effort: float) -> None:
     """Killed at random moments, most of them between the charge and the answer, which is made to take its time; one surely there."""
     folder, draw, rounds = project(tmp_path, 500), random.Random(3), round(2 * effort)

@@ -214,11 +214,13 @@ def told_apart(neighbours: tuple[Session, Session], texts: list[str], strategy: 
     return lower_bound(*samples, confidence=1 - 1e-8).epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
 def test_the_promise_is_kept(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float) -> None:
     assert told_apart(neighbours, texts, strategy, round(150 * effort)) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
 def test_noise_that_is_too_small_is_found(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float,
                                           monkeypatch: pytest.MonkeyPatch) -> None:

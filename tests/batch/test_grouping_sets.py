@@ -91,6 +91,7 @@ def test_the_best_strategies_answer_the_same(text: str, options: str, exact: Con
     _same(text, exact, plain, options)
 
 
+@pytest.mark.slow
 def test_random_grouping_sets_are_duckdbs(exact: Connection, plain: duckdb.DuckDBPyConnection, effort: float) -> None:
     draw = random.Random(7)
     for _ in range(int(40 * effort)):

@@ -84,6 +84,7 @@ def test_without_noise_a_workload_says_what_its_statements_say(statements: list[
                 assert value == expected or value == pytest.approx(expected, abs=1e-4), text
 
 
+@pytest.mark.slow
 def test_the_price_is_charged_once_and_the_same_workload_is_free(connection: Connection) -> None:
     first = connection.workload(PEOPLE, epsilon=0.25)
     assert len(connection.session.ledger.entries("person")) == 1
@@ -103,6 +104,7 @@ def test_answers_agree_with_each_other(connection: Connection) -> None:
         assert abs(sum(int(row[-1]) for row in answer.rows) - total) <= len(answer.rows)  # each is rounded to a whole number
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_numbers(tmp_path: Path, effort: float) -> None:
     session = session_of(tmp_path, worlds.world())
     made, _ = batched([_query(text) for text in PEOPLE], session, [_option("epsilon", 1.0)])
@@ -264,6 +266,7 @@ def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
     assert _bound(tmp_path, int(300 * effort)) <= 1
 
 
+@pytest.mark.slow
 def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
     from dpsql.noise import samplers
 

@@ -25,6 +25,7 @@ def run(script: str, *options: object) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
 
 
+@pytest.mark.slow
 def test_speed(tmp_path: Path) -> None:
     lines = run("speed.py", "--rows", 3000, "--runs", 1, "--data", tmp_path)
     assert lines[0] == ["3000 rows: CPU milliseconds, median of 1"]
@@ -33,6 +34,7 @@ def test_speed(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
 
 
+@pytest.mark.slow
 def test_accuracy() -> None:
     lines = run("accuracy.py", "--rows", 2000, "--runs", 3)
     rows = {line[0]: line for line in lines[3:]}
@@ -40,6 +42,7 @@ def test_accuracy() -> None:
     assert len(rows) >= 9
 
 
+@pytest.mark.slow
 def test_startup(tmp_path: Path) -> None:
     lines = run("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
     named = [line[0] for line in lines]
@@ -67,6 +70,7 @@ def test_levels(tmp_path: Path) -> None:
     assert all(float(cell.replace(",", "")) >= 0 for cell in lines[3][3:])
 
 
+@pytest.mark.slow
 def test_tpch() -> None:
     lines = run("tpch.py", "--runs", 2, "--only", "500 with")
     assert lines[1][:4] == ["rows", "groups", "truth", "Laplace"] and len(lines) == 9
@@ -80,6 +84,7 @@ def test_against_smartnoise() -> None:
     assert not any("refused" in cell for line in lines for cell in line)
 
 
+@pytest.mark.slow
 def test_deciders() -> None:
     lines = run("deciders.py", "--runs", 3, "--rows", 3000, "--draws", 1)
     errors = {line[0]: line for line in lines if len(line) == 6 and line[-1].isdigit()}

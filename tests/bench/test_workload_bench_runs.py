@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 
@@ -25,6 +27,7 @@ def test_extraction() -> None:
     assert [line[1:3] for line in lines[3:]] == [["14", "588"], ["91", "148,137"], ["364", "20,894,536"], ["10", "3,054"], ["10", "50,760"]]
 
 
+@pytest.mark.slow
 def test_adaptive() -> None:
     lines = run("adaptive.py", "--runs", "1", "--rows", "300")
     head = next(i for i, line in enumerate(lines) if line[0].startswith("PrivTree"))
@@ -34,12 +37,14 @@ def test_adaptive() -> None:
     assert len(lines[head + 3:]) == 6 and all(float(line[3].split(" / ")[0]) > 0 for line in lines[head + 3:])
 
 
+@pytest.mark.slow
 def test_census(tmp_path: Path) -> None:
     lines = run("census.py", "--rows", "2000", "--runs", "3", "--only", "pyramid", "--price", "rho", "--data", str(tmp_path))
     (found,) = [line for line in lines if line[0] == "pyramid, running totals"]
     assert 0.5 < float(found[2]) < 60 and float(found[4]) > 0.5  # about 6.5 and 21, of a few numbers that go together
 
 
+@pytest.mark.slow
 def test_workloads() -> None:
     lines = run("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
@@ -53,9 +58,10 @@ def test_workloads() -> None:
     assert eight[-3] == "marginals" and float(eight[-4]) < 0.95
 
 
+@pytest.mark.slow
 def test_pyramid() -> None:
     """Together costs less than one by one, and in turn something between."""
-    lines = run("pyramid.py", "--first", "5")
+    lines = run("pyramid.py", "--first", "2")
     assert [line[0] for line in lines[3:]] == ["ρ", "ε"]
     for _, _, alone, turn, _, together, _, ratio in lines[3:]:
         assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1

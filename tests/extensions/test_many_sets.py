@@ -72,6 +72,7 @@ def test_sums_are_held_between_the_same_bounds_whatever_room_there_is(seed: int,
         assert abs(found.value(j) - expected.value(j)) <= allowed, level
 
 
+@pytest.mark.slow
 def test_where_everybody_meets_everybody_a_few_sets_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Low levels are reached by any sample of the sets, and high ones bind nobody."""
     monkeypatch.setattr(cuts, "FEWEST", 60)

@@ -61,6 +61,7 @@ def answered(con: dpsql.dbapi.Connection, text: str, options: str) -> bool:
     return len(rows) == 1 and rows[0][0] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["epsilon = 1, bound = 'extension', clip = 1", "epsilon = 1, bound = 'extension', clip = 7",
                                      "epsilon = 0.01", "epsilon = 0.01, bound = 'r2t'", "epsilon = 1, bound = 'removals'",
                                      "epsilon = 0.1, bound = 'recursive'"])
@@ -81,6 +82,7 @@ def test_trips_of_three_are_added_up_in_cents(bound: str, epsilon: float, tmp_pa
             assert answered(con, "SUM(cost) FROM trips", options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], [(0, 39_999, 39_999)]])
 def test_many_heavy_entities_with_rows_of_their_own_and_one_that_shares(more: list[tuple[int, int, int]], tmp_path: Path) -> None:
     trips = [(at, at, at, 17) for at in range(40_000)] + [(*owners, 17) for owners in more]

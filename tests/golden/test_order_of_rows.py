@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from golden.test_noise_off import HERE, PLENTY, short, texts
+from support.golden.comparison import FOLDER, PLENTY, short, texts
 from support.golden.dense import dense
 from support.laws.faults import FAULTS
 from support.sessions import open_ledger, session_of
@@ -49,7 +49,7 @@ def released(text: str, session: Session) -> object:
     return made.rows, made.errors, made.notes
 
 
-@pytest.mark.parametrize("text", [*LIMITED, *texts(HERE / "answers.sql")], ids=short)
+@pytest.mark.parametrize("text", [*LIMITED, *texts(FOLDER / "answers.sql")], ids=short)
 def test_an_answer_does_not_depend_on_where_rows_lie(text: str, both: tuple[Session, Session]) -> None:
     assert repr(released(text, both[0])) == repr(released(text, both[1])), text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from golden.test_noise_off import PLENTY, compare, short, texts
+from support.golden.comparison import PLENTY, compare, short, texts
 from support.golden.dense import dense
 from support.sessions import reader_of, session_of
 

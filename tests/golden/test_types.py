@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from golden.test_noise_off import PLENTY, compare, released, short, texts
+from support.golden.comparison import PLENTY, compare, released, short, texts
 from support.golden.typed import POLICY, typed
 from support.sessions import session_of
 

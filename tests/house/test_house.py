@@ -22,11 +22,10 @@ def test_the_top_level_holds_what_it_should() -> None:
     assert top == {"pyproject.toml", "dpsql", "grammar", "tests", "examples", "README.md", "LICENSE"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    if path.name != "__init__.py":
-        assert ast.get_docstring(tree), "a module starts with a sentence"
+def test_every_module_says_what_it_is_for() -> None:
+    """A module starts with a sentence."""
+    silent = [path for path in MODULES if path.name != "__init__.py" and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
+    assert len(MODULES) > 300 and silent == []
 
 
 def test_every_operator_and_measurement_carries_its_proof() -> None:

@@ -225,6 +225,7 @@ def test_the_statements_do_what_they_are_here_for(cage: Cage, connection: Connec
     assert [text for text in lines(REFUSED) if outcomes[text]] == []
 
 
+@pytest.mark.slow
 def test_no_canary_is_in_what_a_used_connection_shows(cage: Cage, connection: Connection) -> None:
     for text in lines(ANSWERED):
         connection.execute(text)

@@ -92,6 +92,7 @@ def test_the_map_of_the_house_names_rooms_that_exist_and_all_of_them() -> None:
     assert standing - rooms == set(), "rooms that the map leaves out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
     made = subprocess.run([sys.executable, ROOT / "examples" / example], cwd=tmp_path, capture_output=True, text=True,

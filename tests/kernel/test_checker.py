@@ -130,6 +130,7 @@ def test_the_fields_of_every_class_that_is_read_are_those_it_was_written_for() -
     assert {Count, GridSum, Clipped, Moments, Quantizer, Literal, Ref, Call, Over} <= shapes.PARTS and len(shapes.PARTS) == 17
 
 
+@pytest.mark.slow
 def test_no_plan_of_a_statement_claims_more_than_is_derived(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "settled", only_numbers)
     counted: Counter[str] = Counter()

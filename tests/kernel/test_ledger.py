@@ -719,6 +719,7 @@ def inside(bound: Limit, spent: tuple[int | None, int, int]) -> bool:
     return delta <= bound.delta and (pure_fits or (bound.rho is not None and rho <= bound.rho))
 
 
+@pytest.mark.slow
 def test_against_a_model(effort: float) -> None:
     run_state_machine_as_test(Bookkeeping, settings=settings(
         max_examples=round(40 * effort), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)))

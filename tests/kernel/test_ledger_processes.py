@@ -66,6 +66,7 @@ print(granted)
 """
 
 
+@pytest.mark.slow
 def test_exactly_as_many_are_granted_as_fit(tmp_path: Path, effort: float) -> None:
     path, grants = tmp_path / "ledger", round(150 * effort)
     Ledger.create(path).close()
@@ -93,6 +94,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(tmp_path: Path, effort: float) -> None:
     path, draw, heard = tmp_path / "ledger", random.Random(11), set()
     Ledger.create(path).close()
@@ -139,6 +141,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 def test_opening_closing_and_writing_do_not_disturb_each_other(tmp_path: Path, effort: float) -> None:
     path, times = tmp_path / "ledger", round(80 * effort)
     Ledger.create(path).close()

@@ -77,6 +77,7 @@ def measured_together(text: str, session: Session) -> None:
         session.kernel._serve(batch_steps(made, chosen, session), made.purse).as_json()
 
 
+@pytest.mark.slow
 def test_no_combination_of_options_fails_after_the_charge(sessions: dict[tuple[str, str, bool], Session], effort: float) -> None:
     draw, asked, answered = random.Random(7), texts(), 0
     for _ in range(int(700 * effort)):

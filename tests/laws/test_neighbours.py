@@ -26,6 +26,7 @@ def families() -> Iterator[list[Family]]:
         family.close()
 
 
+@pytest.mark.slow
 def test_no_operator_moves_further_than_it_claims(families: list[Family], effort: float) -> None:
     used, claims, triples = Counter[str](), Counter[str](), 0
     for seed in range(int(PLANS * effort)):

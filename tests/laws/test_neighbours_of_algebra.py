@@ -40,6 +40,7 @@ def asked(text: str, entity: str, family: Family) -> Question | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_no_statement_moves_further_than_it_claims(entity: str, families: list[Family], effort: float) -> None:
     triples = bounded = 0
@@ -60,6 +61,7 @@ def test_no_statement_moves_further_than_it_claims(entity: str, families: list[F
     assert bounded > 0.9 * repeats * len(ALGEBRA)
 
 
+@pytest.mark.slow
 def test_half_of_the_claims_are_nearly_reached(families: list[Family]) -> None:
     shares: dict[str, float] = {}
     for text in ALGEBRA:

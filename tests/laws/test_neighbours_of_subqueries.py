@@ -77,6 +77,7 @@ def families() -> Iterator[list[Family]]:
         family.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_a_linked_subquery_moves_no_further_than_the_join_claims(entity: str, families: list[Family], effort: float) -> None:
     triples = refused = 0

@@ -25,6 +25,7 @@ def families() -> Iterator[list[Family]]:
         family.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_no_statement_moves_further_than_it_claims(entity: str, families: list[Family], effort: float) -> None:
     triples = refused = 0

@@ -430,6 +430,7 @@ def test_there_are_enough_statements() -> None:
     assert len({text for _, text in STATEMENTS}) >= 180
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["declared", "floating", "refused"])
 def test_the_outcome_of_a_statement_is_the_same_whoever_is_in_the_database(kind: str, family: dict[str, Session]) -> None:
     broken = []

@@ -54,6 +54,7 @@ def share(text: str, entity: str, families: list[Family], enough: float) -> floa
     return min((reach.share for reach in furthest.values()), default=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_most_claims_are_reached_or_nearly(entity: str, families: list[Family]) -> None:
     found = {text: share(text, entity, families, 0.5) for text in (TEXTS if entity == "person" else (*TEXTS, *HOUSEHOLD))}

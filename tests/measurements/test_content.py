@@ -52,6 +52,7 @@ def plans(family: Family, number: int) -> Iterator[Node]:
                     yield plan
 
 
+@pytest.mark.slow
 def test_what_was_learned_changes_no_answer(families: list[Family], effort: float) -> None:
     shorter = same = 0
     for number, family in enumerate(families):

@@ -320,6 +320,7 @@ def test_races_of_cells_are_those_of_the_cells_alone() -> None:
     assert found.totals == tuple(one.totals[0] for one in expected) and found.levels == tuple(one.levels[0] for one in expected)
 
 
+@pytest.mark.slow
 def test_the_scores_of_all_cells_together_move_no_further_than_their_cost_says(effort: float) -> None:
     """An entity of all cells moves the score by the parts of each."""
     draw = random.Random(12)

@@ -29,21 +29,25 @@ def totals(effort: float) -> Iterator[Totals]:
         family.close()
 
 
+@pytest.mark.slow
 def test_nothing_tells_more_than_its_price(totals: Totals) -> None:
     assert not totals.violations, f"{len(totals.violations)} violations; the first: {totals.violations[0]}"
 
 
+@pytest.mark.slow
 def test_hardly_any_statement_ends_in_anything_but_an_answer_or_a_refusal(totals: Totals) -> None:
     """What fails on every database alike tells nothing; it is a fault of another kind."""
     assert len(totals.incidents) + len(totals.crashed) <= totals.statements / 100, [*totals.incidents, *totals.crashed]
 
 
+@pytest.mark.slow
 def test_most_statements_are_answered_on_many_neighbours(totals: Totals) -> None:
     assert totals.answered > totals.statements / 2
     assert totals.compared > 3 * totals.answered / 2
     assert len({shape.split()[0] for shape in totals.shapes}) > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", REACHED)
 def test_claims_are_reached_by_some_entity(shape: str, totals: Totals) -> None:
     assert totals.shapes[shape].most >= 0.5
@@ -53,6 +57,7 @@ def test_a_world_follows_from_its_number() -> None:
     assert world_of(5) == world_of(5) != world_of(6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", CLAIMED, ids=lambda fault: fault.what.replace(" ", "_"))
 def test_a_claim_that_is_too_small_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the kernel's own checker switched off, so that the oracle finds it by itself."""
@@ -62,6 +67,7 @@ def test_a_claim_that_is_too_small_is_found(fault: Fault, totals: Totals, monkey
     assert any(claims_too_little(seen) for seen in totals.kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [fault for fault in CLAIMED if fault.checked], ids=lambda fault: fault.what.replace(" ", "_"))
 def test_a_claim_of_a_plan_that_is_too_small_is_refused_too(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)
@@ -86,6 +92,7 @@ def claims_too_little(seen: Seen) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", EXECUTED, ids=lambda fault: fault.what.replace(" ", "_"))
 def test_what_is_executed_wrongly_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     concerned = [seen for seen in totals.kept if f"{fault.within}(" in repr(seen.request.request)]

@@ -60,15 +60,18 @@ def test_what_the_binder_knows_is_accepted() -> None:
     assert set(SIMPLE) | set(AGGREGATES) <= set(ACCEPTED)
 
 
-OTHER_FUNCTIONS = [kind for kind in vars(exp).values() if isinstance(kind, type) and issubclass(kind, exp.Func)
-                   and kind not in (*ACCEPTED, exp.Func, exp.AggFunc)]
+def test_every_other_function_of_sqlglot_is_refused() -> None:
+    others = [kind for kind in vars(exp).values() if isinstance(kind, type) and issubclass(kind, exp.Func)
+              and kind not in (*ACCEPTED, exp.Func, exp.AggFunc)]
+    assert len(others) > 400 and [kind.__name__ for kind in others if not refused_at_the_border(kind)] == []
 
 
-@pytest.mark.parametrize("kind", OTHER_FUNCTIONS, ids=lambda kind: kind.__name__)
-def test_every_other_function_of_sqlglot_is_refused(kind: type[exp.Expr]) -> None:
-    tree = exp.select(exp.Count(this=kind())).from_("people")
-    with pytest.raises(Unsupported):
-        check(tree, "")
+def refused_at_the_border(kind: type[exp.Expr]) -> bool:
+    try:
+        check(exp.select(exp.Count(this=kind())).from_("people"), "")
+    except Unsupported:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(("text", "kind"), [

@@ -161,6 +161,7 @@ def follows(law: Law, noise: Numbers) -> None:
             assert abs(law.correlation(noise[:-lag], noise[lag:])) < MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_groups_tell_what_their_price_says(name: str, folder: Path, effort: float, told: list[Strength]) -> None:
     asked = ASKED[name]
@@ -237,6 +238,7 @@ def test_noise_of_answers_that_is_a_little_off_is_found(plant: Plant, name: str,
         follows(asked.law[0], noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant, name, amounts, times", [
     (scaled(0.95), "SUM by group, Laplace", (30, 100), 250_000), (no_clamp, "SUM by group, Laplace", (30, 105), 250_000),
     (a_sigma_taken_for_a_variance, "SUM by group, Gaussian", (30, 100), 50_000),
@@ -270,6 +272,7 @@ def test_groups_that_share_noise_refute_the_price(name: str, folder: Path, monke
 # -- through a connection, as anybody asks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what, price, tight", [
     ("COUNT(*)", "epsilon = 1", 0.7), ("SUM(amount)", "rho = 0.5", 0.6), ("AVG(amount)", "epsilon = 2", 0.2)])
 def test_answers_of_a_connection_tell_what_their_price_says(what: str, price: str, tight: float, tmp_path: Path, effort: float,

@@ -87,6 +87,7 @@ def audited(claim: Claim, folder: Path, times: int) -> Finding:
     return lower_bound(sample(first, times, cells), sample(second, times, cells), confidence=CONFIDENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS, ids=[f"{claim.bound}: {claim.text[:60]}" for claim in CLAIMS])
 def test_neighbours_are_told_apart_no_better_than_the_price_allows(claim: Claim, tmp_path: Path, effort: float) -> None:
     finding = audited(claim, tmp_path, int(claim.times * effort))
@@ -150,6 +151,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Claim]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "claim"), PLANTED, ids=[f"{plant.__name__}: {claim.bound}" for plant, claim in PLANTED])
 def test_a_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], claim: Claim, tmp_path: Path,
                                   monkeypatch: pytest.MonkeyPatch) -> None:

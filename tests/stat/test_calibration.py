@@ -115,6 +115,7 @@ def test_intervals_of_quantiles_are_not_too_narrow(text: str, people: int, times
         halfway(np.abs(values[:, i] - true[i]), 0.05 * told - 1, 1.2 * told + 1)
 
 
+@pytest.mark.slow
 def test_an_error_that_is_told_too_small_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dpsql.estimates import Error
 

@@ -258,6 +258,7 @@ def test_neighbours_are_told_apart_no_better_than_the_price_allows(case: Case, t
 # -- faults, which must be found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.halved], ids=lambda case: case.name)
 def test_half_of_the_noise_is_found(case: Case, tmp_path: Path) -> None:
     assert refuted(lambda i: strength(case, tmp_path / str(i), case.halved or 0, Halved))

@@ -105,12 +105,14 @@ CLAIMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 def test_neighbours_are_told_apart_no_better_than_the_price_allows(claim: Claim, tmp_path: Path, effort: float) -> None:
     found = audit(claim.text, claim.pair, tmp_path, int(claim.times * effort), delta=claim.delta, cells=claim.cells)
     assert found.epsilon <= claim.epsilon, f"{found} refutes {claim.epsilon} of {claim.text}"
 
 
+@pytest.mark.slow
 def test_the_worst_pairs_are_bad(tmp_path: Path, effort: float) -> None:
     """The audit is not blind: on the simplest statements it comes close to what is claimed. With 3600 releases it finds 1.5 of 2,
     seven of its standard deviations above what is asked for."""
@@ -119,6 +121,7 @@ def test_the_worst_pairs_are_bad(tmp_path: Path, effort: float) -> None:
         assert found.epsilon > 0.5 * claim.epsilon, found
 
 
+@pytest.mark.slow
 def test_a_group_that_only_one_has_is_shown_at_times(tmp_path: Path, effort: float) -> None:
     """So that it is delta alone which keeps the promise there: without it the epsilon would not do.
 

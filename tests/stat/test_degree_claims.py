@@ -102,6 +102,7 @@ CHAINS = Pair(people=[person(i) for i in range(24)], visits=meetings(
     (3, 7), (17, 22), (8, 21), (15, 18), (9, 14), (13, 18), (9, 17), (16, 22), (4, 9), (10, 19), (21, 22), (4, 13), (0, 23)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant, text, pair", [
     (counts_with_the_noise_of_the_limit, asked(BOTH), RISE), (an_order_that_others_decide, asked(BOTH, options="max_rows = 1"), CHAINS),
     (a_sensitivity_of_one, asked(BOTH), RISE)], ids=lambda value: getattr(value, "__name__", None))
@@ -111,6 +112,7 @@ def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyP
     assert audit(text, pair, tmp_path, int(4000 * max(1.0, effort))).epsilon > 1
 
 
+@pytest.mark.slow
 def test_the_graph_on_which_an_order_is_planted_keeps_its_promise_without(tmp_path: Path, effort: float) -> None:
     found = audit(asked(BOTH, options="max_rows = 1"), CHAINS, tmp_path, int(1000 * effort))
     assert found.epsilon <= 1, found

@@ -81,6 +81,7 @@ CLAIMS: list[tuple[str, str, Pair, float, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "pair", "claimed", "delta"), [claim[1:] for claim in CLAIMS], ids=[claim[0] for claim in CLAIMS])
 def test_neighbours_are_told_apart_no_better_than_the_price_allows(text: str, pair: Pair, claimed: float, delta: float, tmp_path: Path,
                                                                    effort: float) -> None:
@@ -114,6 +115,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str, Pair]] = [
     (no_limit_of_rows, LIKES, BUSY), (a_width_without_noise, f"COUNT(*) {SAME}", LAST)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "text", "pair"), PLANTED, ids=[case[0].__name__ for case in PLANTED])
 def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyPatch], None], text: str, pair: Pair, tmp_path: Path,
                                                  effort: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,7 @@ PLANTED: list[tuple[Plant, str, Pair, float, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "text", "pair", "claimed", "more"), PLANTED,
                          ids=[f"{case[0].__name__}: {case[1].partition(') ')[2][:40]}" for case in PLANTED])
 def test_the_audit_finds_what_spoils_the_promise(plant: Plant, text: str, pair: Pair, claimed: float, more: dict[str, Any],
@@ -178,6 +179,7 @@ def test_the_kernel_refuses_what_was_not_charged(plant: Plant, text: str, tmp_pa
     answer("SELECT " + text, session)
 
 
+@pytest.mark.slow
 def test_the_statements_that_are_planted_on_keep_their_promise_without(tmp_path: Path, effort: float) -> None:
     """So that what is found above is the fault."""
     for i, (_, text, pair, claimed, more) in enumerate(PLANTED[::3]):

@@ -91,6 +91,7 @@ def a_place_without_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recursive, "release", told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant, bound, times", [
     (removals_worth_nothing, "removals", 1200), (entities_counted_by_their_rows, "removals", 400), (a_place_without_noise, "recursive", 400)],
     ids=lambda value: getattr(value, "__name__", None))

@@ -103,6 +103,7 @@ def strength(name: str, folder: Path, times: int, noise: Callable[[], Any] = Bat
                                          for looked in (first, second)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_neighbours_are_told_apart_no_better_than_the_price_allows(name: str, tmp_path: Path, effort: float, told: list[Strength]) -> None:
     *_, times, tight = CASES[name]
@@ -111,6 +112,7 @@ def test_neighbours_are_told_apart_no_better_than_the_price_allows(name: str, tm
     assert max(found.ratio for found in told) > tight or effort < 1, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CASES if name not in LOOSE])
 def test_half_of_the_noise_is_found(name: str, tmp_path: Path) -> None:
     assert refuted(lambda i: strength(name, tmp_path / str(i), CASES[name][2], Halved))

@@ -96,12 +96,14 @@ def test_values_and_what_rests_on_them_keep_the_promise_together(claim: Claim, t
     assert found.epsilon <= claim.epsilon, f"{found} refutes {claim.epsilon} of {claim.text}"
 
 
+@pytest.mark.slow
 def test_the_audit_is_not_blind(tmp_path: Path, effort: float) -> None:
     """Of a price that is shared by two counts, it finds a good part."""
     claim = next(claim for claim in CLAIMS if claim.name == "two values")
     assert audit(claim, tmp_path, int(2000 * max(1.0, effort))).epsilon > 0.35 * claim.epsilon
 
 
+@pytest.mark.slow
 def test_a_value_without_noise_would_be_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact average in the place of the released one: one entity then decides whether thirty others are counted."""
     claim = next(claim for claim in CLAIMS if claim.name == "many at the average")

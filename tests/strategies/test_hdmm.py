@@ -41,6 +41,7 @@ def test_products_are_planned_attribute_by_attribute() -> None:
     assert isinstance(one, Strategy) and one.blocks[0].factors[1] == Total(64)  # what is summed out costs nothing
 
 
+@pytest.mark.slow
 def test_the_census_workload_is_answered_by_a_union() -> None:
     """Published: 7.459 by a product, 9.588 by marginals, 32.43 by a union whose groups were given."""
     asked = sf1()

@@ -72,6 +72,7 @@ def test_errors_are_below_those_of_the_published_program(name: str) -> None:
     assert rmse(line(factor)) <= published
 
 
+@pytest.mark.slow
 def test_random_ranges_and_long_ranges_are_better_still() -> None:
     assert rmse(line(random_ranges())) < 8.5  # published: 8.543
     assert rmse(line(AllRange(1024))) < 11.07  # published: 11.177

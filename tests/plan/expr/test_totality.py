@@ -291,10 +291,12 @@ def filtered(connection: duckdb.DuckDBPyConnection, condition: Expr) -> int:
     return int(found[0][0])
 
 
+@pytest.mark.slow
 def test_no_expression_raises_and_physical_facts_hold_on_extreme_rows(effort: float) -> None:
     run(1, round(3500 * effort), wild, declared=False)
 
 
+@pytest.mark.slow
 def test_declared_ranges_hold_where_columns_keep_theirs(effort: float) -> None:
     run(2, round(2500 * effort), tame, declared=True)
 

@@ -101,6 +101,7 @@ def test_rows_that_stay_are_spread_over_all() -> None:
         assert kept == {(1, town, float(cost)): 1 for town in "ab" for cost in range(10)}
 
 
+@pytest.mark.slow
 def test_rare_values_are_no_more_likely_than_others() -> None:
     """Nine equal rows and one other: each of the ten is kept as often, though only values tell them apart."""
     connection = made([(i, 1, "rare" if i == 0 else "usual", None) for i in range(10)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.small_tables import ref, visits
@@ -38,6 +39,7 @@ def tally(summands: tuple[Summand, ...], order: int, bound: int) -> Tally:
     return Tally(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
 
 
+@pytest.mark.slow
 @given(st.lists(ROW, max_size=40), st.lists(st.sampled_from(SUMMANDS), min_size=1, max_size=2, unique=True),
        st.sampled_from([1, 2]), st.sampled_from([1, 3, 7, 20, 200, 10**6]))
 def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None]], summands: list[Summand], order: int,

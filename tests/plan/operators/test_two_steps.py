@@ -105,6 +105,7 @@ def both(plan: Tally) -> tuple[str, str | None]:
     return printed(plan), in_two_steps(plan, printed(plan.input.input))
 
 
+@pytest.mark.slow
 @given(st.lists(ROW, max_size=14),
        st.lists(st.tuples(VALUES, st.one_of(st.none(), conditions(ATOMS))), min_size=FEWEST, max_size=9), st.booleans(), TEXTS)
 def test_two_steps_give_the_sums_of_one(rows: list[tuple[object, ...]], parts: list[tuple[Expr | None, Expr | None]], other: bool,

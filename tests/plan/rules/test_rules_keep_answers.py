@@ -199,6 +199,7 @@ def test_moved_conditions_keep_the_same_rows(rule: Callable[[Node], Node], famil
     assert moved > CASES * effort / 20
 
 
+@pytest.mark.slow
 def test_limits_of_keys_that_are_wide_enough_keep_all_rows(families: list[Family], effort: float) -> None:
     limited = 0
     for seed in range(int(3 * CASES * effort)):
