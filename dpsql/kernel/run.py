@@ -37,6 +37,7 @@ from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.summary import Summary
 
 Script: TypeAlias = Generator[Request, Any, Any]
+NO_REQUEST = object(), ()
 
 
 class Kernel:
@@ -52,6 +53,7 @@ class Kernel:
         self._content = Content(reader)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
+        self._first: tuple[object, tuple[Certificate, ...]] = NO_REQUEST
 
     @property
     def version(self) -> str:
@@ -99,7 +101,10 @@ class Kernel:
 
     def _begun(self, script: Script) -> Script:
         """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
-        when it is served: there its certificates are derived again, so that nothing which happened in between is believed.
+        when it is served.
+
+        The script goes on from the kernel's own copy, of frozen values of which nobody else holds a part: so what was derived of
+        it stands when it is served, and is kept with it. Of anything else that comes then it is derived anew.
         """
         begun: Request | Exception
         try:
@@ -109,7 +114,7 @@ class Kernel:
         if not isinstance(begun, Exception):
             begun = taken(begun)
             try:
-                self._certificates(begun)
+                self._first = begun, self._certificates(begun)
             except Error:
                 raise
             except Exception:  # noqa: S110
@@ -119,15 +124,22 @@ class Kernel:
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
         try:
-            request = taken(next(script))
+            request, certificates = self._certified(next(script))
             while True:
-                certificates = self._certificates(request)
                 spent += request.cost(*certificates)
                 if not cost.covers(spent):
                     raise RuntimeError("a script asks for more than was charged")
-                request = taken(script.send(self._look(request, certificates, context)))
+                request, certificates = self._certified(script.send(self._look(request, certificates, context)))
         except StopIteration as done:
             return done.value
+
+    def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
+        """The kernel's own copy of a request, and what is derived of it: now, or when it was checked before the charge."""
+        (first, certificates), self._first = self._first, NO_REQUEST
+        if request is first:
+            return request, certificates
+        own = taken(request)
+        return own, self._certificates(own)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""

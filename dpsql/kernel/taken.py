@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeVar
 
 from dpsql.catalog.model import Domain, Table
@@ -50,5 +51,11 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
     if kind is Fraction:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:
-        return kind(**{item.name: taken(getattr(value, item.name), held) for item in fields(kind)})
+        return kind(**{name: taken(getattr(value, name), held) for name in _names(kind)})
     raise TypeError("private rows are read by measurements only, made of their own values")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a frozen value."""
+    return tuple(item.name for item in fields(kind))
