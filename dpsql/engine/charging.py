@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import methodcaller
+from typing import Any, TypeVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
@@ -22,6 +23,8 @@ from dpsql.plan.question import Question
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.types import Span
+
+Made = TypeVar("Made")
 
 
 @contextlib.contextmanager
@@ -42,15 +45,42 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session,
-         views: Sequence[Node]) -> Any:
-    """What the steps return, after they are charged for; `views` are the relations that they ask about."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What is run and charged for.
+
+    steps     what is asked, and the answer that is made of it
+    views     the relations that are asked about
+    text      of the statement
+    too_dear  the refusal where a limit would be passed
+    """
+
+    steps: Generator[Request, Any, Any]
+    cost: Cost
+    views: Sequence[Node]
+    text: str
+    too_dear: Callable[[Refused], BudgetExhausted]
+
+
+def stored_or_paid(identity: str, read: Callable[[str], Made], bill: Callable[[], Bill | Made], session: Session) -> Made:
+    """The stored answer of the same statement, which `read` reads back; or a new one, after it is charged for. What is free needs
+    no bill.
+    """
+    stored = session.ledger.stored(session.account, identity, session.kernel.version)
+    if stored is not None:
+        return read(stored)
+    due = bill()
+    return paid(due, identity, session) if isinstance(due, Bill) else due
+
+
+def paid(bill: Bill, identity: str, session: Session) -> Any:
+    """What the steps of a bill return, after they are charged for."""
     try:
-        with open_account(text, session):
-            return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits,
-                                      digest=identity, encode=lambda made: made.as_json(), views=views)
+        with open_account(bill.text, session):
+            return session.kernel.run(bill.steps, cost=bill.cost, account=session.account, sql=bill.text, limits=session.limits,
+                                      digest=identity, encode=methodcaller("as_json"), views=bill.views)
     except Refused as refused:
-        raise refusal(refused, options, session).located(text) from None
+        raise bill.too_dear(refused).located(bill.text) from None
 
 
 @contextlib.contextmanager
@@ -70,7 +100,7 @@ def finished(question: Question, options: Options, released: Released, session: 
                    price=price, notes=released.notes, singles=released.singles)
 
 
-def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
+def refusal(refused: Refused, *, options: Options, session: Session) -> BudgetExhausted:
     """That a budget cannot pay, with what is left of it."""
     accounts = {account.whose: account for account in budget_of(session).accounts}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
-from functools import cache
 from typing import Any, TypeVar
 
 from dpsql.catalog.model import Domain, Table
@@ -26,6 +25,7 @@ from dpsql.workload.blocks import CLOSED
 Any_ = TypeVar("Any_")
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Facts, Interval, Span}
 """Frozen values, made again of their fields."""
+FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}
 """Passed on as they are: what the owner declares, and factors, of which `workload.blocks` makes matrices anew each time."""
 
@@ -51,11 +51,5 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
     if kind is Fraction:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:
-        return kind(**{name: taken(getattr(value, name), held) for name in _names(kind)})
+        return kind(**{name: taken(getattr(value, name), held) for name in FIELDS[kind]})
     raise TypeError("private rows are read by measurements only, made of their own values")
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a frozen value."""
-    return tuple(item.name for item in fields(kind))

@@ -12,7 +12,6 @@ import datetime as dt
 import enum
 import hashlib
 from collections.abc import Mapping
-from functools import cache
 from types import NoneType
 
 from dpsql.catalog.model import Table
@@ -22,6 +21,7 @@ SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for peop
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept
 _TABLES: dict[int, tuple[Table, str]] = {}
+_PARTS: dict[type, tuple[str, ...] | None] = {}
 LABELLED = {"Project", "UnionAll", "SetOperation"}  # whose `columns` are (identifier, name for people, ...)
 
 
@@ -68,10 +68,10 @@ def _table(table: Table) -> str:
     return kept[1]
 
 
-@cache
 def _parts(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of values that take part; None of what is none."""
-    if not dataclasses.is_dataclass(kind):
-        return None
-    return tuple(item.name for item in dataclasses.fields(kind)
-                 if item.name not in IGNORED and not (item.name == "name" and kind.__name__ in SHOWN))
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(item.name for item in dataclasses.fields(kind)
+                             if item.name not in IGNORED and not (item.name == "name" and kind.__name__ in SHOWN)
+                             ) if dataclasses.is_dataclass(kind) else None
+    return _PARTS[kind]
