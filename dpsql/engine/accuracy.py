@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
@@ -19,7 +18,7 @@ from dpsql.batch.workload_plan import batch, check_fitting, identity_of
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
-from dpsql.engine.charging import Bill, located, refusal, stored_or_paid
+from dpsql.engine.charging import Bill, Charged, located, refusal
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
 from dpsql.kernel.ledger import Refused
@@ -32,7 +31,7 @@ from dpsql.sql.text.statement import Goal, Option, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accurate:
+class Accurate(Charged[Answers]):
     """Statements with an accuracy in place of a price. `given` are the options that were written: a price among them is a cap."""
 
     queries: Sequence[Query]
@@ -40,7 +39,12 @@ class Accurate:
     goals: Goals
     options: Options
     given: Sequence[Option]
-    session: Session
+
+    @property
+    def identity(self) -> str:
+        options = replace(self.options, price=None)
+        return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals, _account(self.given, self.session),
+                      options)
 
     def explain(self) -> Explanation:
         with located(self.queries[0].text):
@@ -55,12 +59,12 @@ class Accurate:
     def answers(self) -> Answers:
         """Those of all statements, in order."""
         with located(self.queries[0].text):
-            options = replace(self.options, price=None)
-            identity = digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals,
-                              _account(self.given, self.session), options)
-            return stored_or_paid(identity, partial(answers_read, self.asked), self._bill, self.session)
+            return self.stored_or_paid()
 
-    def _bill(self) -> Bill | Answers:
+    def read(self, stored: str) -> Answers:
+        return answers_read(stored, self.asked)
+
+    def bill(self) -> Bill | Answers:
         """What the cheapest plan costs, or what earlier measurements answer."""
         made = self._cheapest()
         options = replace(self.options, price=price_of(made))
@@ -68,26 +72,34 @@ class Accurate:
         if made.free:
             found: Answers = without_requests(steps)
             return found
-        return Bill(steps=steps, cost=made.purse, views=[group.view for group in made.groups],
-                    text=";\n".join(query.text for query in self.queries), too_dear=partial(self._too_dear, made, options))
+        return Dear(steps=steps, cost=made.purse, views=[group.view for group in made.groups], options=options, made=made)
+
+    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+        """With the accuracy that is left to buy."""
+        fault = refusal(refused, due.options, self.session)
+        if isinstance(due, Dear):
+            ledger, budget = self.session.ledger, self.session.budget.name
+            left = min(left_of(due.made, most, ledger.spent(budget, name)) for name, most in self.session.limits.items())
+            fault.try_ = buys(due.made, left) or fault.try_
+        return fault
 
     def _cheapest(self) -> Aimed:
         return cheapest(self.queries, self.asked, self.goals, self.given, self.session)
 
-    def _too_dear(self, made: Aimed, options: Options, refused: Refused) -> BudgetExhausted:
-        """With the accuracy that is left to buy."""
-        session = self.session
-        left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
-        fault = refusal(refused, options=options, session=session)
-        fault.try_ = buys(made, left) or fault.try_
-        return fault
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dear(Bill):
+    """What an accuracy costs, with the plan that was made for it."""
+
+    made: Aimed
 
 
 def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
              given: Sequence[Option], session: Session) -> Accurate:
     """The plan of statements with accuracies; `general` is that of all of them. Raises what is wrong with one, located."""
     asked, goals = _goals(queries, questions, general, options, session)
-    return Accurate(queries=queries, asked=asked, goals=goals, options=options, given=given, session=session)
+    return Accurate(queries=queries, asked=asked, goals=goals, options=options, given=given, session=session,
+                    text=";\n".join(query.text for query in queries))
 
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,

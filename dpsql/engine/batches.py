@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from dpsql.answers.answer import Answer
@@ -16,8 +15,8 @@ from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, notes_of
-from dpsql.engine.accounts import is_stored, left_in_budget
-from dpsql.engine.charging import Bill, finished, located, refusal, stored_or_paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, finished, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
@@ -86,38 +85,37 @@ def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(Charged[Answers]):
     """Statements that are measured together."""
 
     made: Batch
     options: Options
-    text: str
-    session: Session
 
     @property
     def identity(self) -> str:
-        """What tells a workload from others: the same one is answered once."""
         return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.purse, self.options)
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
                                price=str(self.options.price), left=left_in_budget(self.session))
-        return replace(told, stored=is_stored(self.identity, self.session))
+        return replace(told, stored=self.is_stored)
 
     def answer(self) -> Answer:
         return self.answers()[0]
 
     def answers(self) -> Answers:
         """Those of all statements, in order."""
-        return stored_or_paid(self.identity, partial(answers_read, self.made.asked), self._bill, self.session)
+        return self.stored_or_paid()
 
-    def _bill(self) -> Bill:
-        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.purse, text=self.text,
-                    views=[group.view for group in self.made.groups],
-                    too_dear=partial(refusal, options=self.options, session=self.session))
+    def read(self, stored: str) -> Answers:
+        return answers_read(stored, self.made.asked)
+
+    def bill(self) -> Bill:
+        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.purse, options=self.options,
+                    views=[group.view for group in self.made.groups])
 
 
-def answers_read(asked: Sequence[Linear], stored: str) -> Answers:
+def answers_read(stored: str, asked: Sequence[Linear]) -> Answers:
     """Stored answers, under the names of the columns of these statements."""
     return of_json(stored).named([[output.name for output in one.question.outputs] for one in asked])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
@@ -47,40 +48,64 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What is run and charged for.
-
-    steps     what is asked, and the answer that is made of it
-    views     the relations that are asked about
-    text      of the statement
-    too_dear  the refusal where a limit would be passed
-    """
+    """What is run and charged for: its `steps` make the answer, `views` are the relations that they ask about."""
 
     steps: Generator[Request, Any, Any]
     cost: Cost
     views: Sequence[Node]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charged(abc.ABC, Generic[Made]):
+    """What is answered once for one price: the same statement, of the same account on the same data, gets the stored answer."""
+
     text: str
-    too_dear: Callable[[Refused], BudgetExhausted]
+    session: Session
 
+    @property
+    @abc.abstractmethod
+    def identity(self) -> str:
+        """What tells a statement from others."""
 
-def stored_or_paid(identity: str, read: Callable[[str], Made], bill: Callable[[], Bill | Made], session: Session) -> Made:
-    """The stored answer of the same statement, which `read` reads back; or a new one, after it is charged for. What is free needs
-    no bill.
-    """
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return read(stored)
-    due = bill()
-    return paid(due, identity, session) if isinstance(due, Bill) else due
+    @abc.abstractmethod
+    def read(self, stored: str) -> Made:
+        """A stored answer, as it is asked for now."""
 
+    @abc.abstractmethod
+    def bill(self) -> Bill | Made:
+        """What is to be paid for; or the answer itself, where it is free."""
 
-def paid(bill: Bill, identity: str, session: Session) -> Any:
-    """What the steps of a bill return, after they are charged for."""
-    try:
-        with open_account(bill.text, session):
-            return session.kernel.run(bill.steps, cost=bill.cost, account=session.account, sql=bill.text, limits=session.limits,
-                                      digest=identity, encode=methodcaller("as_json"), views=bill.views)
-    except Refused as refused:
-        raise bill.too_dear(refused).located(bill.text) from None
+    @property
+    def is_stored(self) -> bool:
+        return self._stored(self.identity) is not None
+
+    def stored_or_paid(self) -> Made:
+        """The stored answer, or a new one, after it is charged for."""
+        identity = self.identity
+        stored = self._stored(identity)
+        if stored is not None:
+            return self.read(stored)
+        due = self.bill()
+        return self._paid(due, identity) if isinstance(due, Bill) else due
+
+    def _stored(self, identity: str) -> str | None:
+        return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
+
+    def _paid(self, due: Bill, identity: str) -> Made:
+        session = self.session
+        try:
+            with open_account(self.text, session):
+                made: Made = session.kernel.run(
+                    due.steps, cost=due.cost, account=session.account, sql=self.text, limits=session.limits, digest=identity,
+                    encode=methodcaller("as_json"), views=due.views)
+                return made
+        except Refused as refused:
+            raise self.too_dear(refused, due).located(self.text) from None
+
+    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+        """The refusal where a limit would be passed."""
+        return refusal(refused, due.options, self.session)
 
 
 @contextlib.contextmanager
@@ -100,7 +125,7 @@ def finished(question: Question, options: Options, released: Released, session: 
                    price=price, notes=released.notes, singles=released.singles)
 
 
-def refusal(refused: Refused, *, options: Options, session: Session) -> BudgetExhausted:
+def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
     """That a budget cannot pay, with what is left of it."""
     accounts = {account.whose: account for account in budget_of(session).accounts}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)

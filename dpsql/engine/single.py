@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
-from dpsql.engine.accounts import is_stored, left_in_budget
-from dpsql.engine.charging import Bill, finished, located, refusal, stored_or_paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, finished, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.measurements import Request
@@ -43,35 +42,31 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Single:
+class Single(Charged[Answer]):
     """A statement over private rows, by itself."""
 
     program: Program
-    text: str
-    session: Session
 
     @property
     def identity(self) -> str:
-        """What tells a statement from others: the same one is answered once."""
         return digest(self.session.policy, self.program.question, self.program.options)
 
     def explain(self) -> Explanation:
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
-        return replace(told, stored=is_stored(self.identity, self.session))
+        return replace(told, stored=self.is_stored)
 
     def answer(self) -> Answer:
         with located(self.text):
-            return stored_or_paid(self.identity, self._read, self._bill, self.session)
+            return self.stored_or_paid()
 
-    def _read(self, stored: str) -> Answer:
+    def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.program.question.outputs])
 
-    def _bill(self) -> Bill:
+    def bill(self) -> Bill:
         program = self.program
-        return Bill(steps=program_steps(program, self.session), cost=program.cost, text=self.text,
-                    views=(program.view, *(below.view for _, below in program.first)),
-                    too_dear=partial(refusal, options=program.options, session=self.session))
+        return Bill(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
+                    views=(program.view, *(below.view for _, below in program.first)))
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:

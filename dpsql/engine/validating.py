@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from dpsql.engine.accounts import is_stored, left_in_budget
-from dpsql.engine.charging import Bill, located, refusal, stored_or_paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
@@ -36,33 +35,29 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checks:
+class Checks(Charged[Validation]):
     """A validation that is planned."""
 
     plan: ValidationPlan
-    text: str
-    session: Session
 
     @property
     def identity(self) -> str:
-        """What tells a validation from others: the same one is answered once."""
         return digest(self.session.policy, *self.plan.identity)
 
     def explain(self) -> Explanation:
         told = explained_validation(self.plan, self.session.kernel, entity=self.session.catalog.entity.name,
                                     left=left_in_budget(self.session))
-        return replace(told, stored=is_stored(self.identity, self.session))
+        return replace(told, stored=self.is_stored)
 
     def answer(self) -> Validation:
-        return stored_or_paid(self.identity, self._read, self._bill, self.session)
+        return self.stored_or_paid()
 
-    def _read(self, stored: str) -> Validation:
+    def read(self, stored: str) -> Validation:
         return of_json(stored).named([check.finding.query for check in self.plan.checks])
 
-    def _bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(), cost=self.plan.purse, text=self.text,
-                    views=[check.case.asked.view for check in self.plan.checks],
-                    too_dear=partial(refusal, options=self.plan.terms.options, session=self.session))
+    def bill(self) -> Bill:
+        return Bill(steps=self.plan.steps(), cost=self.plan.purse, options=self.plan.terms.options,
+                    views=[check.case.asked.view for check in self.plan.checks])
 
 
 def validation(statement: Validate, session: Session, parameters: Parameters,
