@@ -294,9 +294,10 @@ def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[
     """The program with its price held as a pure epsilon or as rho, whichever promises less error; and what is chosen for the
     parts of each of its questions."""
     held = [_with_rule(_shared_out(program, given)) for given in purses(price)]
-    tried = [(candidate, [expected(below, public) for below in _questions(candidate)]) for candidate in held]
-    return min(tried, key=lambda each: (len(_unused(each[0])), sum(
-        map(_expected_size, _questions(each[0]), each[1]))))
+    tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
+    tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
+                          for below, found in zip(_questions(candidate), tasks, strict=True)]) for candidate in held]
+    return min(tried, key=lambda each: (len(_unused(each[0])), sum(map(_expected_size, _questions(each[0]), each[1]))))
 
 
 def _questions(program: Program) -> tuple[Program, ...]:
@@ -362,12 +363,21 @@ def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one."""
+    """The choices for all parts, as far as they are known."""
+    return _assigned(program, _expected_tasks(program, public))
+
+
+def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
+    return assign(program, tasks, cells_declared(program.question))
+
+
+def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
+    """The tasks of all parts: a limit that is still to be learned counts as one. Only the norm of a clip rests on the account."""
     if program.learn == "degrees" and program.degrees is not None:
         program = replace(program, degrees=program.degrees.at_most(1))
     view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
     learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
-    return assign(program, tasks_of(program, program.decomposition, view, public, learned), cells_declared(program.question))
+    return tasks_of(program, program.decomposition, view, public, learned)
 
 
 def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:

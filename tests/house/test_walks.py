@@ -7,6 +7,7 @@ reached, so that no change walks further unseen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ STATEMENTS = {
     "CUBE": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {}) health, female, COUNT(*) FROM people GROUP BY CUBE (health, female)",
     "VALIDATE": "VALIDATE SELECT COUNT(*) FROM people AGAINST plans WITHIN 5 PERCENT OPTIONS (epsilon = {})",
 }
-MOST_CALLS, MOST_FILES, MOST_TWO_WAY = 2_500, 86, 9
+PRICES = count(1001)
+MOST_CALLS, MOST_FILES, MOST_TWO_WAY = 2_500, 86, 10
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +38,14 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 def steps(statement: str, connection: Connection) -> tuple[Walk, float]:
     """The walk of the second statement of a shape, and the CPU milliseconds of others; each has a price of its own, so that none
     was stored."""
-    prices = iter(range(1, 100))
-
     def run() -> None:
-        answered = connection.execute(statement.format(f"0.0{1000 + next(prices)}"))
-        assert answered.fetchall()
+        assert connection.execute(statement.format(f"0.0{next(PRICES)}")).fetchall()
 
+    before = len(connection.session.ledger.entries(BUDGET))
     run()
-    walk = walked(run)
-    return walk, min(milliseconds(run) for _ in range(3))
+    found = walked(run), min(milliseconds(run) for _ in range(3))
+    assert len(connection.session.ledger.entries(BUDGET)) == before + 5
+    return found
 
 
 def test_a_count_by_group_is_a_short_walk(connection: Connection) -> None:
