@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -204,11 +204,9 @@ def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Res
     return visit(plan, tuple(fold(below, visit) for below in plan.inputs))
 
 
-def bottom_up(plan: Node) -> Iterator[Node]:
-    """Every node of a plan, after its inputs; one that stands in several places is met in each."""
-    for below in plan.inputs:
-        yield from bottom_up(below)
-    yield plan
+def bottom_up(plan: Node) -> list[Node]:
+    """Every node of a plan, after its inputs; one that stands in several places is there for each."""
+    return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
 
 
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
