@@ -159,7 +159,7 @@ def single(awaited: Awaited, question: Question, cells: Cells, aggregates: Mappi
 def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
             price: Price | None, notes: Sequence[str], singles: Mapping[str, Single] = NONE) -> Answer:
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
-    question = _over_columns(question)
+    question = _over_columns(question) if singles else question
     with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
         table = _Table(question, cells, aggregates, scratch, singles)
         outputs = [table.output(output.expr) for output in question.outputs]

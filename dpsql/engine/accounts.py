@@ -21,11 +21,6 @@ def left_in_budget(session: Session) -> list[str]:
     return [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
 
 
-def is_stored(identity: str, session: Session) -> bool:
-    """Whether a statement was answered before, on these data, for this analyst."""
-    return session.ledger.stored(session.account, identity, session.kernel.version) is not None
-
-
 def releases_of(session: Session) -> list[Entry]:
     """The statements this analyst was charged for, with their answers."""
     return session.ledger.entries(session.budget.name, session.analyst)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accounting.cost import concentrated, pure
+from dpsql.answers.answer import Answer
 from dpsql.batch.accuracy_plan import Aimed, aimed, buys, check_cap, left_of, price_of
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of
 from dpsql.batch.linear_queries import Linear
 from dpsql.batch.records import MARK, decoded, without_requests
 from dpsql.batch.workload_answers import Answers
-from dpsql.batch.workload_answers import of_json as answers_of
 from dpsql.batch.workload_plan import batch, check_fitting, identity_of
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.batches import all_linear, batch_steps, which
-from dpsql.engine.charging import located, open_account, refusal
+from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
+from dpsql.engine.charging import Bill, Charged, located, refusal
 from dpsql.engine.session import Session
-from dpsql.errors import OptionError
+from dpsql.errors import BudgetExhausted, OptionError
 from dpsql.kernel.ledger import Refused
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
@@ -30,32 +30,76 @@ from dpsql.planning.program import priced
 from dpsql.sql.text.statement import Goal, Option, Query
 
 
-def answered_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
-                        given: Sequence[Option], session: Session) -> Answers:
-    """The stored answers of the same questions with the same goals, or the cheapest that meet the goals."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accurate(Charged[Answers]):
+    """Statements with an accuracy in place of a price. `given` are the options that were written: a price among them is a cap."""
+
+    queries: Sequence[Query]
+    asked: Sequence[Linear]
+    goals: Goals
+    options: Options
+    given: Sequence[Option]
+
+    @property
+    def identity(self) -> str:
+        options = replace(self.options, price=None)
+        return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals, _account(self.given, self.session),
+                      options)
+
+    def explain(self) -> Explanation:
+        with located(self.queries[0].text):
+            made = self._cheapest()
+            told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
+                                   price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
+            return replace(told, first_line=made.told)
+
+    def answer(self) -> Answer:
+        return self.answers()[0]
+
+    def answers(self) -> Answers:
+        """Those of all statements, in order."""
+        with located(self.queries[0].text):
+            return self.stored_or_paid()
+
+    def read(self, stored: str) -> Answers:
+        return answers_read(stored, self.asked)
+
+    def bill(self) -> Bill | Answers:
+        """What the cheapest plan costs, or what earlier measurements answer."""
+        made = self._cheapest()
+        options = replace(self.options, price=price_of(made))
+        steps = batch_steps(made, options, self.session)
+        if made.free:
+            found: Answers = without_requests(steps)
+            return found
+        return Dear(steps=steps, cost=made.purse, views=[group.view for group in made.groups], options=options, made=made)
+
+    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+        """With the accuracy that is left to buy."""
+        fault = refusal(refused, due.options, self.session)
+        if isinstance(due, Dear):
+            ledger, budget = self.session.ledger, self.session.budget.name
+            left = min(left_of(due.made, most, ledger.spent(budget, name)) for name, most in self.session.limits.items())
+            fault.try_ = buys(due.made, left) or fault.try_
+        return fault
+
+    def _cheapest(self) -> Aimed:
+        return cheapest(self.queries, self.asked, self.goals, self.given, self.session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dear(Bill):
+    """What an accuracy costs, with the plan that was made for it."""
+
+    made: Aimed
+
+
+def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
+             given: Sequence[Option], session: Session) -> Accurate:
+    """The plan of statements with accuracies; `general` is that of all of them. Raises what is wrong with one, located."""
     asked, goals = _goals(queries, questions, general, options, session)
-    options = replace(options, price=None)
-    identity = digest(session.policy, "accuracy", identity_of(asked), goals, _account(given, session), options)
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in asked])
-    made = cheapest(queries, asked, goals, given, session)
-    steps = batch_steps(made, replace(options, price=price_of(made)), session)
-    found: Answers
-    if made.free:
-        found = without_requests(steps)
-        return found
-    text = ";\n".join(query.text for query in queries)
-    try:
-        with open_account(text, session):
-            found = session.kernel.run(steps, cost=made.purse, account=session.account, limits=session.limits, digest=identity,
-                                       sql=text, encode=lambda told: told.as_json(), views=[group.view for group in made.groups])
-    except Refused as refused:
-        left = min(left_of(made, most, session.ledger.spent(session.budget.name, name)) for name, most in session.limits.items())
-        fault = refusal(refused, replace(options, price=price_of(made)), session)
-        fault.try_ = buys(made, left) or fault.try_
-        raise fault from None
-    return found
+    return Accurate(queries=queries, asked=asked, goals=goals, options=options, given=given, session=session,
+                    text=";\n".join(query.text for query in queries))
 
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
@@ -73,16 +117,6 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
                                   subject="strategy", try_="the price, or the accuracy without a strategy")
             each.append(goals_of(question, query.goals, general))
     return all_linear(queries, questions, options, session), Goals(each=tuple(each), confidence=options.confidence)
-
-
-def explained_accurately(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
-                         given: Sequence[Option], session: Session) -> Explanation:
-    """What it would measure and cost to meet the accuracies; spends nothing."""
-    asked, goals = _goals(queries, questions, general, options, session)
-    made = cheapest(queries, asked, goals, given, session)
-    told = explained_batch(made, session.kernel, entity=session.catalog.entity.name, price=str(price_of(made) or "nothing"),
-                           left=left_in_budget(session))
-    return replace(told, first_line=made.told)
 
 
 def _account(given: Sequence[Option], session: Session) -> Price:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dpsql.answers.answer import Answer
 from dpsql.batch.accuracy_plan import Aimed
 from dpsql.batch.consistency import check as check_consistency
+from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.linear_queries import Linear, linear
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
-from dpsql.batch.workload_answers import Answers
-from dpsql.batch.workload_answers import of_json as answers_of
+from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, notes_of
-from dpsql.engine.charging import finished, located, paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, finished, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
@@ -22,6 +24,7 @@ from dpsql.measurements import Request
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
 from dpsql.planning.script import Released
@@ -81,20 +84,40 @@ def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tup
     return made, options
 
 
-def identity_of_batch(made: Batch, options: Options, session: Session) -> str:
-    """What tells a workload from others: the same one is answered once."""
-    return digest(session.policy, "workload", identity_of(made.asked), made.purse, options)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload(Charged[Answers]):
+    """Statements that are measured together."""
+
+    made: Batch
+    options: Options
+
+    @property
+    def identity(self) -> str:
+        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.purse, self.options)
+
+    def explain(self) -> Explanation:
+        told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
+                               price=str(self.options.price), left=left_in_budget(self.session))
+        return replace(told, stored=self.is_stored)
+
+    def answer(self) -> Answer:
+        return self.answers()[0]
+
+    def answers(self) -> Answers:
+        """Those of all statements, in order."""
+        return self.stored_or_paid()
+
+    def read(self, stored: str) -> Answers:
+        return answers_read(stored, self.made.asked)
+
+    def bill(self) -> Bill:
+        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.purse, options=self.options,
+                    views=[group.view for group in self.made.groups])
 
 
-def answered(made: Batch, options: Options, text: str, session: Session) -> Answers:
-    """The stored answers of the same questions, or new ones that are charged for."""
-    identity = identity_of_batch(made, options, session)
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return answers_of(stored).named([[output.name for output in one.question.outputs] for one in made.asked])
-    found: Answers = paid(batch_steps(made, options, session), made.purse, options, identity, text, session,
-                          [group.view for group in made.groups])
-    return found
+def answers_read(stored: str, asked: Sequence[Linear]) -> Answers:
+    """Stored answers, under the names of the columns of these statements."""
+    return of_json(stored).named([[output.name for output in one.question.outputs] for one in asked])
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:

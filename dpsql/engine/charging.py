@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from operator import methodcaller
+from typing import Any, Generic, TypeVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
@@ -22,6 +24,8 @@ from dpsql.plan.question import Question
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.types import Span
+
+Made = TypeVar("Made")
 
 
 @contextlib.contextmanager
@@ -42,15 +46,66 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
         raise InternalError(f"this statement could not be planned ({fault})", code="plan").located(text, source) from None
 
 
-def paid(steps: Generator[Request, Any, Any], cost: Cost, options: Options, identity: str, text: str, session: Session,
-         views: Sequence[Node]) -> Any:
-    """What the steps return, after they are charged for; `views` are the relations that they ask about."""
-    try:
-        with open_account(text, session):
-            return session.kernel.run(steps, cost=cost, account=session.account, sql=text, limits=session.limits,
-                                      digest=identity, encode=lambda made: made.as_json(), views=views)
-    except Refused as refused:
-        raise refusal(refused, options, session).located(text) from None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What is run and charged for: its `steps` make the answer, `views` are the relations that they ask about."""
+
+    steps: Generator[Request, Any, Any]
+    cost: Cost
+    views: Sequence[Node]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charged(abc.ABC, Generic[Made]):
+    """What is answered once for one price: the same statement, of the same account on the same data, gets the stored answer."""
+
+    text: str
+    session: Session
+
+    @property
+    @abc.abstractmethod
+    def identity(self) -> str:
+        """What tells a statement from others."""
+
+    @abc.abstractmethod
+    def read(self, stored: str) -> Made:
+        """A stored answer, as it is asked for now."""
+
+    @abc.abstractmethod
+    def bill(self) -> Bill | Made:
+        """What is to be paid for; or the answer itself, where it is free."""
+
+    @property
+    def is_stored(self) -> bool:
+        return self._stored(self.identity) is not None
+
+    def stored_or_paid(self) -> Made:
+        """The stored answer, or a new one, after it is charged for."""
+        identity = self.identity
+        stored = self._stored(identity)
+        if stored is not None:
+            return self.read(stored)
+        due = self.bill()
+        return self._paid(due, identity) if isinstance(due, Bill) else due
+
+    def _stored(self, identity: str) -> str | None:
+        return self.session.ledger.stored(self.session.account, identity, self.session.kernel.version)
+
+    def _paid(self, due: Bill, identity: str) -> Made:
+        session = self.session
+        try:
+            with open_account(self.text, session):
+                made: Made = session.kernel.run(
+                    due.steps, cost=due.cost, account=session.account, sql=self.text, limits=session.limits, digest=identity,
+                    encode=methodcaller("as_json"), views=due.views)
+                return made
+        except Refused as refused:
+            raise self.too_dear(refused, due).located(self.text) from None
+
+    def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
+        """The refusal where a limit would be passed."""
+        return refusal(refused, due.options, self.session)
 
 
 @contextlib.contextmanager

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
-from dpsql.engine.charging import finished, paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, finished, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.measurements import Request
@@ -17,9 +19,10 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation, explained
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program, compile_question
-from dpsql.planning.script import Released, declared_cells, script
+from dpsql.planning.script import script
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
 
@@ -38,26 +41,32 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 
-def idle(program: Program, session: Session) -> Answer:
-    """The answer of a statement that asks nothing of the kernel: declared groups alone."""
-    groups = Released(cells=declared_cells(program), aggregates={})
-    return finished(program.question, program.options, groups, session)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single(Charged[Answer]):
+    """A statement over private rows, by itself."""
 
+    program: Program
 
-def identity_of(program: Program, session: Session) -> str:
-    """What tells a statement from others: the same one is answered once."""
-    return digest(session.policy, program.question, program.options)
+    @property
+    def identity(self) -> str:
+        return digest(self.session.policy, self.program.question, self.program.options)
 
+    def explain(self) -> Explanation:
+        told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
+                         left=left_in_budget(self.session))
+        return replace(told, stored=self.is_stored)
 
-def charged(program: Program, text: str, session: Session) -> Answer:
-    """The stored answer of the same statement, or a new one that is charged."""
-    identity = identity_of(program, session)
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return of_json(stored).named([output.name for output in program.question.outputs])
-    views = (program.view, *(below.view for _, below in program.first))
-    made: Answer = paid(program_steps(program, session), program.cost, program.options, identity, text, session, views)
-    return made
+    def answer(self) -> Answer:
+        with located(self.text):
+            return self.stored_or_paid()
+
+    def read(self, stored: str) -> Answer:
+        return of_json(stored).named([output.name for output in self.program.question.outputs])
+
+    def bill(self) -> Bill:
+        program = self.program
+        return Bill(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
+                    views=(program.view, *(below.view for _, below in program.first)))
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:

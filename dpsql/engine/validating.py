@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsql.engine.charging import located, paid
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.plan.identity import digest
+from dpsql.planning.explain import Explanation
 from dpsql.sql.text.statement import Query, Validate
 from dpsql.validation.check_plan import Plan as ValidationPlan
 from dpsql.validation.check_plan import planned
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
-from dpsql.validation.findings import Validation
-from dpsql.validation.findings import of_json as validation_of
+from dpsql.validation.explain_checks import explained_validation
+from dpsql.validation.findings import Validation, of_json
 from dpsql.validation.prepare import Side, prepared
 from dpsql.validation.suites import SUITES
 from dpsql.validation.synthetic import Stand, brought, declared
@@ -28,14 +31,33 @@ def validate(statement: Validate, session: Session, parameters: Parameters = (),
     """Whether synthetic tables answer queries as the private ones do. `synthetic` are files or frames by the names of the
     private tables that they stand for (None: the only one); without it, the statement names public tables.
     """
-    plan = validation(statement, session, parameters, synthetic)
-    identity = digest(session.policy, *plan.identity)
-    stored = session.ledger.stored(session.account, identity, session.kernel.version)
-    if stored is not None:
-        return validation_of(stored).named([check.finding.query for check in plan.checks])
-    made: Validation = paid(plan.steps(), plan.purse, plan.terms.options, identity, statement.text, session,
-                            [check.case.asked.view for check in plan.checks])
-    return made
+    return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checks(Charged[Validation]):
+    """A validation that is planned."""
+
+    plan: ValidationPlan
+
+    @property
+    def identity(self) -> str:
+        return digest(self.session.policy, *self.plan.identity)
+
+    def explain(self) -> Explanation:
+        told = explained_validation(self.plan, self.session.kernel, entity=self.session.catalog.entity.name,
+                                    left=left_in_budget(self.session))
+        return replace(told, stored=self.is_stored)
+
+    def answer(self) -> Validation:
+        return self.stored_or_paid()
+
+    def read(self, stored: str) -> Validation:
+        return of_json(stored).named([check.finding.query for check in self.plan.checks])
+
+    def bill(self) -> Bill:
+        return Bill(steps=self.plan.steps(), cost=self.plan.purse, options=self.plan.terms.options,
+                    views=[check.case.asked.view for check in self.plan.checks])
 
 
 def validation(statement: Validate, session: Session, parameters: Parameters,

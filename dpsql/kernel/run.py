@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.accounting.privacy_filter import Limit
@@ -22,7 +22,7 @@ from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
-from dpsql.kernel.taken import taken
+from dpsql.kernel.taken import Script, resumed, taken
 from dpsql.measurements import Release, Request, plans_of
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
@@ -35,8 +35,6 @@ from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import Shares
 from dpsql.plan.operators.summary import Summary
-
-Script: TypeAlias = Generator[Request, Any, Any]
 
 
 class Kernel:
@@ -52,6 +50,7 @@ class Kernel:
         self._content = Content(reader)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
+        self._first: tuple[object, tuple[Certificate, ...]] = (object(), ())
 
     @property
     def version(self) -> str:
@@ -99,7 +98,10 @@ class Kernel:
 
     def _begun(self, script: Script) -> Script:
         """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
-        when it is served: there its certificates are derived again, so that nothing which happened in between is believed.
+        when it is served.
+
+        The script goes on from the kernel's own copy, of frozen values of which nobody else holds a part: so what was derived of
+        it stands when it is served, and is kept with it. Of anything else that comes then it is derived anew.
         """
         begun: Request | Exception
         try:
@@ -109,25 +111,30 @@ class Kernel:
         if not isinstance(begun, Exception):
             begun = taken(begun)
             try:
-                self._certificates(begun)
+                self._first = begun, self._certificates(begun)
             except Error:
                 raise
             except Exception:  # noqa: S110
                 pass
-        return _resumed(script, begun)
+        return resumed(script, begun)
 
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
         try:
-            request = taken(next(script))
+            request, certificates = self._certified(next(script))
             while True:
-                certificates = self._certificates(request)
                 spent += request.cost(*certificates)
                 if not cost.covers(spent):
                     raise RuntimeError("a script asks for more than was charged")
-                request = taken(script.send(self._look(request, certificates, context)))
+                request, certificates = self._certified(script.send(self._look(request, certificates, context)))
         except StopIteration as done:
             return done.value
+
+    def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
+        """The kernel's own copy of a request, and what is derived of it: now, or when it was checked before the charge."""
+        first, certificates = self._first
+        own = request if request is first else taken(request)
+        return own, certificates if own is first else self._certificates(own)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One for each plan of a request."""
@@ -164,16 +171,3 @@ class Kernel:
         """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq)
-
-
-def _resumed(script: Script, begun: Request | Exception) -> Script:
-    """A script from the first that it did: a request, its end or a fault."""
-    while not isinstance(begun, Exception):
-        answer = yield begun
-        try:
-            begun = script.send(answer)
-        except StopIteration as done:
-            begun = done
-    if isinstance(begun, StopIteration):
-        return begun.value
-    raise begun

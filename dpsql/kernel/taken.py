@@ -11,21 +11,24 @@ Values that were one object are one object again: what tests of one plan cost re
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dpsql.catalog.model import Domain, Table
 from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
-from dpsql.measurements import MEASUREMENTS, VALUES
+from dpsql.measurements import MEASUREMENTS, VALUES, Request
 from dpsql.measurements.listed import PLAIN
 from dpsql.plan.expr.facts import Facts
 from dpsql.types import Interval, Span, Type
 from dpsql.workload.blocks import CLOSED
 
+Script: TypeAlias = Generator[Request, Any, Any]
 Any_ = TypeVar("Any_")
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Facts, Interval, Span}
 """Frozen values, made again of their fields."""
+FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}
 """Passed on as they are: what the owner declares, and factors, of which `workload.blocks` makes matrices anew each time."""
 
@@ -51,5 +54,18 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
     if kind is Fraction:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:
-        return kind(**{item.name: taken(getattr(value, item.name), held) for item in fields(kind)})
+        return kind(**{name: taken(getattr(value, name), held) for name in FIELDS[kind]})
     raise TypeError("private rows are read by measurements only, made of their own values")
+
+
+def resumed(script: Script, begun: Request | Exception) -> Script:
+    """A script from the first that it did: a request, as the kernel has taken it, its end or a fault."""
+    while not isinstance(begun, Exception):
+        answer = yield begun
+        try:
+            begun = script.send(answer)
+        except StopIteration as done:
+            begun = done
+    if isinstance(begun, StopIteration):
+        return begun.value
+    raise begun

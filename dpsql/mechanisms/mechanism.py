@@ -115,6 +115,11 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def kind(self) -> type[Task]:
+        """The kind of tasks that it may answer; of any other its verdict is a `No`."""
+        ...
+
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         """Whether it can do the task for this amount over so many cells, and how well; from public facts only."""
         ...

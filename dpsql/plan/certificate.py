@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, fold
+from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, bottom_up
 from dpsql.plan.operators.grouped_sums import Tally
 from dpsql.plan.operators.summands import Clipped
 
@@ -69,16 +69,13 @@ def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
     like any other, as one more row in the public table would make it.
     """
     found: dict[int, Stability] = {}
-
-    def visit(node: Node, below: tuple[Stability, ...]) -> Stability:
-        _check(node)
-        here = node.stability(below, public)
-        if here.public and not all(part.public for part in below):
-            here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
-        found[id(node)] = here
-        return here
-
-    fold(plan, visit)
+    for node in bottom_up(plan):
+        if id(node) not in found:
+            _check(node)
+            here = node.stability(tuple(found[id(below)] for below in node.inputs), public)
+            if here.public and not all(found[id(below)].public for below in node.inputs):
+                here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
+            found[id(node)] = here
     return found
 
 

@@ -14,9 +14,14 @@ import hashlib
 from collections.abc import Mapping
 from types import NoneType
 
+from dpsql.catalog.model import Table
+
 IGNORED = {"span", "text"}
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
+MOST_TABLES = 256  # whose texts are kept
+_TABLES: dict[int, tuple[Table, str]] = {}
+_PARTS: dict[type, tuple[str, ...] | None] = {}
 LABELLED = {"Project", "UnionAll", "SetOperation"}  # whose `columns` are (identifier, name for people, ...)
 
 
@@ -29,13 +34,19 @@ def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
     if type(value) in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
         return f"{type(value).__name__}:{value!r}"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if type(value) is Table:
+        return _table(value)
+    return _canonical(value)
+
+
+def _canonical(value: object) -> str:
+    names = _parts(type(value))
+    if names is not None:
         kind = type(value).__name__
-        parts = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)
-                 if item.name not in IGNORED and not (item.name == "name" and kind in SHOWN)}
+        parts = {name: getattr(value, name) for name in names}
         if kind in LABELLED:
             parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
-        return f"{kind}({','.join(f'{name}={canonical(part)}' for name, part in parts.items())})"
+        return f"{kind}({','.join([f'{name}={canonical(part)}' for name, part in parts.items()])})"
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, tuple | list):
@@ -45,3 +56,22 @@ def canonical(value: object) -> str:
     if isinstance(value, set | frozenset):
         return "{" + ",".join(sorted(canonical(part) for part in value)) + "}"
     return f"{type(value).__name__}:{value!r}"
+
+
+def _table(table: Table) -> str:
+    """A table's text is worked out once: it is a frozen part of a catalog, and longer than that of all else in a statement."""
+    kept = _TABLES.get(id(table))
+    if kept is None or kept[0] is not table:
+        if len(_TABLES) >= MOST_TABLES:
+            _TABLES.clear()
+        kept = _TABLES[id(table)] = table, _canonical(table)
+    return kept[1]
+
+
+def _parts(kind: type) -> tuple[str, ...] | None:
+    """The fields of a class of values that take part; None of what is none."""
+    if kind not in _PARTS:
+        _PARTS[kind] = tuple(item.name for item in dataclasses.fields(kind)
+                             if item.name not in IGNORED and not (item.name == "name" and kind.__name__ in SHOWN)
+                             ) if dataclasses.is_dataclass(kind) else None
+    return _PARTS[kind]

@@ -204,6 +204,11 @@ def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Res
     return visit(plan, tuple(fold(below, visit) for below in plan.inputs))
 
 
+def bottom_up(plan: Node) -> list[Node]:
+    """Every node of a plan, after its inputs; one that stands in several places is there for each."""
+    return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
+
+
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
     """The same tree with `change` applied to every node, inputs first."""
     updates: dict[str, object] = {}

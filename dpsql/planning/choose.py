@@ -14,29 +14,36 @@ from dpsql.mechanisms.mechanism import Mechanism, Ordered, Task, Verdict, Yes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The mechanism of a task, what it may spend, and what every mechanism said of the task."""
+    """The mechanism of a task, what it may spend, and what the mechanisms of its kind said of the task."""
 
     task: Task
     purse: Cost
+    cells: int
     mechanism: Mechanism
-    verdicts: Mapping[str, Verdict]
+    asked: Mapping[str, Verdict]
 
     @property
     def yes(self) -> Yes:
-        verdict = self.verdicts[self.mechanism.name]
+        verdict = self.asked[self.mechanism.name]
         assert isinstance(verdict, Yes)
         return verdict
+
+    @property
+    def verdicts(self) -> Mapping[str, Verdict]:
+        """What every mechanism says of the task, for people."""
+        return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.purse, self.cells)
+                for mechanism in MECHANISMS}
 
 
 def choose(task: Task, purse: Cost, cells: int, named: Sequence[str]) -> Choice | None:
     """The mechanism with the least error; one that was named goes before. None where none can do the task."""
-    verdicts = {mechanism.name: mechanism.judge(task, purse, cells) for mechanism in MECHANISMS}
-    errors = {name: verdict.error for name, verdict in verdicts.items() if isinstance(verdict, Yes)}
+    asked = {mechanism.name: mechanism.judge(task, purse, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
+    errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Yes)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
     if not preferred:
         return None
     best = min(preferred, key=errors.__getitem__)
-    return Choice(task=task, purse=purse, verdicts=verdicts, mechanism=next(m for m in MECHANISMS if m.name == best))
+    return Choice(task=task, purse=purse, cells=cells, asked=asked, mechanism=next(m for m in MECHANISMS if m.name == best))
 
 
 def shares(weights: Sequence[float], *, pure: bool) -> list[Fraction]:

@@ -170,7 +170,10 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
         (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
-    return _check_choices(_check_mechanisms(_with_account(program, price, public)), public)
+    program, choices = _with_account(program, price, public)
+    _check_mechanisms(program)
+    _check_choices(choices, program, public)
+    return program
 
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
@@ -286,11 +289,19 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
 # -- which account the price is held in
 
 
-def _with_account(program: Program, price: Price, public: PublicFacts) -> Program:
-    """The program with its price held as a pure epsilon or as rho, whichever promises less error."""
-    tried = [_with_rule(_shared_out(program, given)) for given in purses(price)]
-    return min(tried, key=lambda candidate: (len(_unused(candidate)), sum(
-        expected_size(below, public) for below in (candidate, *(found for _, found in candidate.first)))))
+def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
+    """The program with its price held as a pure epsilon or as rho, whichever promises less error; and what is chosen for the
+    parts of each of its questions."""
+    held = [_with_rule(_shared_out(program, given)) for given in purses(price)]
+    tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
+    tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
+                          for below, found in zip(_questions(candidate), tasks, strict=True)]) for candidate in held]
+    return min(tried, key=lambda each: (len(_unused(each[0])), sum(map(_expected_size, _questions(each[0]), each[1]))))
+
+
+def _questions(program: Program) -> tuple[Program, ...]:
+    """A program and those of its scalar subqueries."""
+    return (program, *(below for _, below in program.first))
 
 
 def _shared_out(program: Program, whole: Cost) -> Program:
@@ -342,21 +353,30 @@ def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
     return key_choices(price, program.groups) if known.owner is not None else choices_for_rows(price, known.rows or 1)
 
 
-def expected_size(program: Program, public: PublicFacts) -> float:
+def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
     """The weighted mean of the logarithms of expected errors, to compare accounts with."""
-    choices, weights = expected(program, public), program.decomposition.weights
+    weights = program.decomposition.weights
     sizes = [weight * math.log(max(choice.yes.error, 1e-9)) for choice, weight in zip(choices, weights, strict=True)
              if choice is not None and math.isfinite(choice.yes.error)]
     return sum(sizes) + (math.log(program.rule.half) if program.rule is not None else 0.0)
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The choices for all parts, as far as they are known: a limit that is still to be learned counts as one."""
+    """The choices for all parts, as far as they are known."""
+    return _assigned(program, _expected_tasks(program, public))
+
+
+def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
+    return assign(program, tasks, cells_declared(program.question))
+
+
+def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
+    """The tasks of all parts: a limit that is still to be learned counts as one. Only the norm of a clip rests on the account."""
     if program.learn == "degrees" and program.degrees is not None:
         program = replace(program, degrees=program.degrees.at_most(1))
     view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
     learned = dict.fromkeys(range(len(program.decomposition.parts)), 1) if program.learn == "totals" else {}
-    return assign(program, tasks_of(program, program.decomposition, view, public, learned), cells_declared(program.question))
+    return tasks_of(program, program.decomposition, view, public, learned)
 
 
 def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
@@ -401,22 +421,20 @@ def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice |
     return found
 
 
-def _check_mechanisms(program: Program) -> Program:
+def _check_mechanisms(program: Program) -> None:
     """A mechanism that was named must have something to do."""
     unused = _unused(program)
     if unused:
         name, reason = next(iter(unused.items()))
         raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
                           span=program.options.span.get("mechanism"), try_="the statement without it: the best one is chosen")
-    return program
 
 
-def _check_choices(program: Program, public: PublicFacts) -> Program:
+def _check_choices(choices: Sequence[Sequence[Choice | None]], program: Program, public: PublicFacts) -> None:
     """Every part needs a mechanism that can do it at this price."""
-    for below in (program, *(found for _, found in program.first)):
-        if not all(choice is not None and _may_be_asked(choice, below, public) for choice in expected(below, public)):
+    for below, found in zip(_questions(program), choices, strict=True):
+        if not all(choice is not None and _may_be_asked(choice, below, public) for choice in found):
             raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
-    return program
 
 
 def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
@@ -436,6 +454,8 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
 
 def _unused(program: Program) -> dict[str, str]:
     """The mechanisms that were named and can do nothing in any question of the statement, each with a reason."""
+    if not program.options.mechanisms:
+        return {}
     found = _unused_in(program)
     others = [_unused_in(below) for _, below in program.first]
     return {name: reason for name, reason in found.items() if all(name in other for other in others)}

@@ -17,6 +17,7 @@ from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.dbapi import Connection
+from dpsql.engine import answering
 from dpsql.engine.session import Session
 from dpsql.engine.together import batched
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
@@ -75,11 +76,11 @@ def connection(tmp_path: Path) -> Connection:
 def test_without_noise_a_workload_says_what_its_statements_say(statements: list[str], options: dict[str, Any],
                                                                exact: Session) -> None:
     together = Connection(exact).workload(statements, **options)
-    for text, answer in zip(statements, together, strict=True):
-        alone = answer(text, exact)
-        assert [column.name for column in answer.columns] == [column.name for column in alone.columns]  # type: ignore[union-attr]
-        assert len(answer.rows) == len(alone.rows)  # type: ignore[union-attr]
-        for row, other in zip(answer.rows, alone.rows, strict=True):  # type: ignore[union-attr]
+    for text, told in zip(statements, together, strict=True):
+        alone = answering.answer(text, exact)
+        assert [column.name for column in told.columns] == [column.name for column in alone.columns]  # type: ignore[union-attr]
+        assert len(told.rows) == len(alone.rows)  # type: ignore[union-attr]
+        for row, other in zip(told.rows, alone.rows, strict=True):  # type: ignore[union-attr]
             for value, expected in zip(row, other, strict=True):
                 assert value == expected or value == pytest.approx(expected, abs=1e-4), text
 

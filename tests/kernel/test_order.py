@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -114,3 +114,57 @@ def test_the_order_is_kept() -> None:
 def test_a_planted_fault_in_the_order_is_seen(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)
     assert not keeps_order()
+
+
+# -- what was checked before the charge stands, and nothing else does
+
+
+def answered_in_place_of_the_first(other: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Any, int]:
+    """What is seen and released where something else is served in the place of the first request; and how many requests were
+    certified."""
+    serve, certificates, certified = Kernel._serve, Kernel._certificates, []
+
+    def _serve(self: Kernel, script: Any, cost: Cost) -> Any:
+        def swapped() -> Generator[Any, Any, Any]:
+            answer = yield other(next(script))
+            try:
+                script.send(answer)
+            except StopIteration as done:
+                return done.value
+
+        return serve(self, swapped(), cost)
+
+    def _certificates(self: Kernel, request: Any) -> Any:
+        certified.append(request)
+        return certificates(self, request)
+
+    monkeypatch.setattr(Kernel, "_serve", _serve)
+    monkeypatch.setattr(Kernel, "_certificates", _certificates)
+    return *served(), len(certified)
+
+
+def test_the_copy_that_was_checked_is_certified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered_in_place_of_the_first(lambda request: request, monkeypatch) == (WHOLE, 42, 1)
+
+
+@pytest.mark.parametrize("other", [replace, lambda request: ASKED], ids=["an-equal-one", "the-script's-own"])
+def test_what_is_not_that_copy_is_certified_anew(other: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered_in_place_of_the_first(other, monkeypatch) == (WHOLE, 42, 2)
+
+
+@pytest.mark.parametrize("scale", [0.999, 0.5, 1e-9, 0.0])
+def test_a_dearer_one_in_its_place_is_not_served(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    events, found, _ = answered_in_place_of_the_first(lambda request: replace(request, noises=(DiscreteLaplace(scale=scale),)), monkeypatch)
+    assert (events, found) == (["charge", "incident"], "Incident")
+
+
+def test_a_copy_stands_for_one_statement_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what another statement was checked with nothing is left."""
+    kept: list[Any] = []
+
+    def other(request: Any) -> Any:
+        kept.append(request)
+        return kept[0]
+
+    assert answered_in_place_of_the_first(other, monkeypatch)[2] == 1
+    assert answered_in_place_of_the_first(other, monkeypatch)[2] >= 2

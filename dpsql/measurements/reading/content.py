@@ -76,7 +76,14 @@ class Learned:
 
 
 class Content:
-    """What was seen of tables, each when it was first needed, and kept as long as the reader is open."""
+    """What was seen of tables, each when it was first needed, and kept in memory as long as the reader is open.
+
+    It is not kept in a file, though the first statement of each connection looks anew: limits that seem idle and clamps that seem
+    loose are left out of the text, so what is learned decides what is released. A note that says less than there is, be it forged
+    or of a file that was replaced under the same name, size and time, would lift a limit; and to check it takes the same look. So
+    only what this reader has read itself is gone by. Nothing is looked up that no text rests on: a count asks for no range, and a
+    table of which the entity is a key for no number of rows.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

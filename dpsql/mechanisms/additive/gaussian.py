@@ -15,7 +15,7 @@ from dpsql.mechanisms.mechanism import Linear, No, Script, Setting, Task, Verdic
 class Gaussian:
     """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `DiscreteGaussian`."""
 
-    name = "gaussian"
+    name, kind = "gaussian", Linear
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):

@@ -15,7 +15,7 @@ from dpsql.mechanisms.mechanism import Linear, No, Script, Setting, Task, Verdic
 class Laplace:
     """Noise of scale D / epsilon for sums that one entity moves by at most D in l1. Proof: `measurements.DiscreteLaplace`."""
 
-    name = "laplace"
+    name, kind = "laplace", Linear
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):

@@ -43,6 +43,8 @@ NORMAL_95 = 1.959963984540054
 class JoinSensitivity:
     """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `measurements.Student`, `plan.distance`."""
 
+    kind = Shared
+
     def __init__(self, name: str, *, residual: bool) -> None:
         self.name, self._residual = name, residual
 

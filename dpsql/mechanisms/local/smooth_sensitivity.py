@@ -21,7 +21,7 @@ SIZE_SHARE = Fraction(1, 10)  # of the price, for telling how wide the noise was
 class SmoothSensitivity:
     """Noise scaled to the smooth sensitivity of Nissim, Raskhodnikova and Smith (2007). Proof: `measurements.Smooth`."""
 
-    name = "smooth_sensitivity"
+    name, kind = "smooth_sensitivity", Ordered
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):

@@ -14,7 +14,7 @@ from dpsql.plan.operators.ranks import Ranks
 class Exponential:
     """A value is drawn with probability proportional to exp(-(distance of its rank) / scale). Proof: `measurements.Select`."""
 
-    name = "exponential"
+    name, kind = "exponential", Ordered
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):

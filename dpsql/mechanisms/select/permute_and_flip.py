@@ -18,7 +18,7 @@ MOST_VALUES = 2**16  # every value of the grid is a candidate, one by one
 class PermuteAndFlip:
     """Values in random order, each accepted with probability exp(-(distance of its rank) / scale). Proof: `Select`."""
 
-    name = "permute_and_flip"
+    name, kind = "permute_and_flip", Ordered
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):

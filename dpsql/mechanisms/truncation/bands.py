@@ -43,7 +43,7 @@ SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**30), from_low=False)
 class Bands:
     """Shares of totals in bands of powers of two, added up as far as they stand out of their noise."""
 
-    name = "bands"
+    name, kind = "bands", Shared
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)

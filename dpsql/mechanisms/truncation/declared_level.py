@@ -24,7 +24,7 @@ from dpsql.plan.operators.owner_sets import UNIT, slack
 class Extension:
     """The sums held to one level, with plain noise."""
 
-    name = "extension"
+    name, kind = "extension", Shared
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)

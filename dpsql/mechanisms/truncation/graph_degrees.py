@@ -43,6 +43,8 @@ Reals = NDArray[np.float64]
 class DegreeCounts:
     """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.Degrees`."""
 
+    kind = Degrees
+
     def __init__(self, way: Way) -> None:
         self._way = way
 

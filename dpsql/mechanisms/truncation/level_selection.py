@@ -69,6 +69,7 @@ class Choosing:
     """A mechanism that chooses a level as its `told` says."""
 
     name: ClassVar[str]
+    kind = Shared
     told: ClassVar[type[Told]]
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:

@@ -29,7 +29,7 @@ BETA = 0.1  # chance that the answer is above the truth
 class RaceToTheTop:
     """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `measurements.Race`."""
 
-    name = "r2t"
+    name, kind = "r2t", Shared
 
     def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)

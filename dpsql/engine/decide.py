@@ -1,0 +1,128 @@
+"""What a statement will be answered by: its text and the catalog decide that, and nothing is spent.
+
+Each kind of plan stands in a file of its own and knows how it is explained and how it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpsql.answers.answer import Answer
+from dpsql.batch.goals import check_public
+from dpsql.batch.workload_plan import cells_of
+from dpsql.engine.accuracy import accurate
+from dpsql.engine.batches import Workload, batch_of, linear_of
+from dpsql.engine.charging import finished, located
+from dpsql.engine.parameters import Parameters
+from dpsql.engine.session import Session
+from dpsql.engine.single import Single, bound_to, compiled
+from dpsql.engine.validating import Checks, validation
+from dpsql.plan.cells import Cells
+from dpsql.plan.node import Node
+from dpsql.plan.question import Question
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation, explained_public
+from dpsql.planning.options import Options
+from dpsql.planning.public import exact
+from dpsql.planning.script import Released, declared_cells
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Query, Validate
+from dpsql.validation.findings import Validation
+
+
+class Plan(Protocol):
+    """What will be done for a statement."""
+
+    def explain(self) -> Explanation:
+        """What it would do and cost; spends nothing."""
+        ...
+
+    def answer(self) -> Answer | Validation:
+        """The answer, stored or paid for."""
+        ...
+
+
+def decide(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Plan:
+    """The plan of a query or of a validation. Raises what is wrong with it, located."""
+    if isinstance(query, Validate):
+        return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
+    with located(query.text):
+        question, options = bound_to(query, session, parameters)
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        if known.public and not question.scalars:
+            check_public(query.goals)
+            return Public(question=question, options=options, view=view, text=query.text, session=session)
+        if query.goals:
+            return accurate([query], [question], None, options, query.options, session)
+        if _needs_workload(question, options):
+            return _weighed(query, question, options, session)
+        program = compiled(question, options, view, known, session)
+    single = Single(program=program, text=query.text, session=session)
+    if not program.idle or program.first:
+        return single
+    return DeclaredGroups(question=program.question, options=options, cells=declared_cells(program), text=query.text,
+                          session=session, beside=lambda: single)
+
+
+def _needs_workload(question: Question, options: Options) -> bool:
+    """Whether a statement asks for what only a workload gives."""
+    return question.together or options.strategy is not None or options.consistency != "none"
+
+
+def _weighed(query: Query, question: Question, options: Options, session: Session) -> Plan:
+    """The plan of a statement that is a workload of its own."""
+    asked = linear_of(query, question, options, session)
+
+    def weighed() -> Workload:
+        with located(query.text):
+            made, chosen = batch_of([asked], options, session)
+        return Workload(made=made, options=chosen, text=query.text, session=session)
+
+    if question.aggregates:
+        return weighed()
+    return DeclaredGroups(question=question, options=options, cells=cells_of(question), text=query.text, session=session,
+                          beside=weighed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Public:
+    """A statement over public tables: it is free and exact."""
+
+    question: Question
+    options: Options
+    view: Node
+    text: str
+    session: Session
+
+    def explain(self) -> Explanation:
+        with located(self.text):
+            return explained_public(self.question, self.view, self.session.kernel, entity=self.session.catalog.entity.name)
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            cells, aggregates = exact(self.question, self.view, self.session.kernel)
+            return finished(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredGroups:
+    """A statement that shows groups which the policy declares, and no number: it asks nothing of private rows.
+
+    `beside` is the plan that would answer numbers beside them, which explains it.
+    """
+
+    question: Question
+    options: Options
+    cells: Cells
+    text: str
+    session: Session
+    beside: Callable[[], Plan]
+
+    def explain(self) -> Explanation:
+        return self.beside().explain()
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            return finished(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
