@@ -5,7 +5,7 @@ To add a function, add one row to `TABLE`, under its name in SQL:
 
     "asinh": _row(_real("asinh({0})", iv.monotone(math.asinh)), "asinh(cost)"),
 
-then run `python -m tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of
+(where one row stands for several functions of a kind, the name there will do), then run `python -m tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of
 `grammar/README.md`. All else follows from the row: `sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the
 ways in which it is written, so that the allowlist takes it and the binder binds it, and mistyped names are corrected to it; tests
 bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds
@@ -195,10 +195,11 @@ def _weekly(unit: str, kind: Type) -> str:
     return "CAST({0} AS TIMESTAMP)" if unit == "week" and kind is DATE else "{0}"
 
 
-def _part(name: str, low: int, high: int, *, of: tuple[Type, ...] = (DATE, TIMESTAMP)) -> tuple[Overload, ...]:
+def _part(name: str, low: int, high: int, *kinds: Type) -> tuple[Overload, ...]:
     rule = _year_range if name == "year" else iv.constant(low, high)
     return tuple(Overload(args=(kind,), result=BIGINT, undefined=True, range=rule,
-                          sql="(" + _guard_time(kind, f"CAST({name}({_weekly(name, kind)}) AS BIGINT)", 0) + ")") for kind in of)
+                          sql="(" + _guard_time(kind, f"CAST({name}({_weekly(name, kind)}) AS BIGINT)", 0) + ")")
+                 for kind in kinds or (DATE, TIMESTAMP))
 
 
 def day_number(value: dt.date) -> int:
@@ -207,8 +208,7 @@ def day_number(value: dt.date) -> int:
 
 
 def _year_range(days: Interval) -> Interval:
-    year: Callable[[float], int] = lambda day: dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year
-    return Interval(year(days.low), year(days.high))
+    return Interval(*(dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year for day in (days.low, days.high)))
 
 
 HELD = "held within"  # a whole number between two constants, NULL beyond them: for numbers that conditions hold there
@@ -267,8 +267,7 @@ TABLE: dict[str, Function] = {
     "or": _row((Overload(args=(BOOLEAN, BOOLEAN), result=BOOLEAN, sql="({0} OR {1})", strict=False),), "active OR sex = 'f'"),
     "not": _row((Overload(args=(BOOLEAN,), result=BOOLEAN, sql="(NOT {0})"),), "NOT active"),
     "=": _row(_comparison("="), "age = 30", "age == 30"), "<>": _row(_comparison("<>"), "age <> 30", "age != 30"),
-    "<": _row(_comparison("<"), "age < 30"), "<=": _row(_comparison("<="), "age <= 30"), ">": _row(_comparison(">"), "age > 30"),
-    ">=": _row(_comparison(">="), "age >= 30"),
+    **{symbol: _row(_comparison(symbol), f"age {symbol} 30") for symbol in ("<", "<=", ">", ">=")},
     "is distinct from": _row(_comparison("IS DISTINCT FROM", strict=False), "sex IS DISTINCT FROM 'f'"),
     "is not distinct from": _row(_comparison("IS NOT DISTINCT FROM", strict=False),
                                  "sex IS NOT DISTINCT FROM 'f'", "active IS TRUE"),
@@ -297,7 +296,6 @@ TABLE: dict[str, Function] = {
                    Overload(args=(DOUBLE, BIGINT), result=DOUBLE, sql="round({0}, CAST({1} AS INTEGER))", range=iv.round_to,
                             constants=(1,), accepts=_bounded_integer(0, 15))), "round(cost)", "round(cost, 1)"),
     "sqrt": _row(_where("{0} >= CAST(0 AS DOUBLE)", "sqrt", iv.monotone(math.sqrt, 0)), "sqrt(cost)"),
-    "cbrt": _row(_real("cbrt({0})", iv.monotone(math.cbrt)), "cbrt(cost)"),
     "ln": _row(_where("{0} > CAST(0 AS DOUBLE)", "ln", iv.monotone(lambda x: math.log(x), 0)), "ln(cost)", "log(3, cost)"),
     "log10": _row(_where("{0} > CAST(0 AS DOUBLE)", "log10", iv.monotone(math.log10, 0)),
                   "log10(cost)", "log(cost)", "log(10, cost)"),
@@ -308,19 +306,13 @@ TABLE: dict[str, Function] = {
                           sql="(CASE WHEN ({0} > CAST(0 AS DOUBLE)) OR ({1} = CAST(0 AS DOUBLE)) OR ({1} > CAST(0 AS DOUBLE) "
                               "AND ({0} = CAST(0 AS DOUBLE) OR {1} = floor({1}))) THEN pow({0}, {1}) END)"),),
                 "pow(cost, 2)", "power(cost, 2)", "cost ** 2"),
-    "sin": _row(_where("isfinite({0})", "sin", iv.constant(-1, 1)), "sin(cost)"),
-    "cos": _row(_where("isfinite({0})", "cos", iv.constant(-1, 1)), "cos(cost)"),
-    "tan": _row(_where("isfinite({0})", "tan", iv.constant(-math.inf, math.inf)), "tan(cost)"),
-    "atan": _row(_real("atan({0})", iv.monotone(math.atan)), "atan(cost)"),
-    "radians": _row(_real("radians({0})", iv.monotone(math.radians)), "radians(cost)"),
-    "degrees": _row(_real("degrees({0})", iv.monotone(math.degrees)), "degrees(cost)"),
-    "isnan": _row(_real("isnan({0})", result=BOOLEAN), "isnan(cost)"),
-    "isinf": _row(_real("isinf({0})", result=BOOLEAN), "isinf(cost)"),
-    "isfinite": _row(_real("isfinite({0})", result=BOOLEAN), "isfinite(cost)"),
+    **{name: _row(_where("isfinite({0})", name, iv.constant(-end, end)), f"{name}(cost)")
+       for name, end in (("sin", 1), ("cos", 1), ("tan", math.inf))},
+    **{name: _row(_real(name + "({0})", iv.monotone(rule)), f"{name}(cost)")
+       for name, rule in (("cbrt", math.cbrt), ("atan", math.atan), ("radians", math.radians), ("degrees", math.degrees))},
+    **{name: _row(_real(name + "({0})", result=BOOLEAN), f"{name}(cost)") for name in ("isnan", "isinf", "isfinite")},
     # text
-    "lower": _row(_text("lower({0})"), "lower(sex)"), "upper": _row(_text("upper({0})"), "upper(sex)"),
-    "reverse": _row(_text("reverse({0})"), "reverse(note)"), "trim": _row(_text("trim({0})"), "trim(note)"),
-    "ltrim": _row(_text("ltrim({0})"), "ltrim(note)"), "rtrim": _row(_text("rtrim({0})"), "rtrim(note)"),
+    **{name: _row(_text(name + "({0})"), f"{name}(note)") for name in ("lower", "upper", "reverse", "trim", "ltrim", "rtrim")},
     "length": _row(_text("length({0})", result=BIGINT, rule=iv.constant(0, 2**32)), "length(note)"),
     "substring": _row((*_piece("substring({0}, {1}, {2})", BIGINT), *_piece("substring({0}, {1})")), "substring(note, 1, 2)",
                       "substring(note, 2)", "substr(note, 1, 2)", "substr(note, 2)", "substring(note FROM 1 FOR 2)"),
@@ -338,14 +330,12 @@ TABLE: dict[str, Function] = {
                "sex || note", "concat(sex, age)"),
     # time
     "year": _row(_part("year", 1, 9999), "year(born)", "extract(year FROM seen)", "date_part('year', seen)"),
-    "quarter": _row(_part("quarter", 1, 4), "quarter(born)"), "month": _row(_part("month", 1, 12), "month(born)"),
+    **{name: _row(_part(name, 1, last), f"{name}(born)") for name, last in (("quarter", 4), ("month", 12), ("isodow", 7))},
     "week": _row(_part("week", 1, 53), "week(born)", "weekofyear(born)"),
     "day": _row(_part("day", 1, 31), "day(born)", "dayofmonth(born)"),
     "dayofyear": _row(_part("dayofyear", 1, 366), "dayofyear(born)", "extract(doy FROM born)"),
     "dayofweek": _row(_part("dayofweek", 0, 6), "dayofweek(born)", "weekday(born)", "extract(dow FROM born)"),
-    "isodow": _row(_part("isodow", 1, 7), "isodow(born)"), "hour": _row(_part("hour", 0, 23, of=(TIMESTAMP,)), "hour(seen)"),
-    "minute": _row(_part("minute", 0, 59, of=(TIMESTAMP,)), "minute(seen)"),
-    "second": _row(_part("second", 0, 59, of=(TIMESTAMP,)), "second(seen)"),
+    **{name: _row(_part(name, 0, to, TIMESTAMP), f"{name}(seen)") for name, to in (("hour", 23), ("minute", 59), ("second", 59))},
     "days_between": _row((Overload(args=(DATE, DATE), result=BIGINT, undefined=True, range=iv.subtract,
                                    sql="(" + _guard_time(DATE, "({0} - {1})", 0, 1) + ")"),), "born - DATE '2000-01-01'"),
     "add_to_date": _row((Overload(args=(DATE, BIGINT), result=DATE, undefined=True, constants=(1,), range=iv.add,
