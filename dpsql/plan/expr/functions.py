@@ -5,14 +5,16 @@ To add a function, add one row to `TABLE`, under its name in SQL:
 
     "asinh": _row(_real("asinh({0})", iv.monotone(math.asinh)), "asinh(cost)"),
 
-(where one row stands for several functions of a kind, the name there will do), then run `python -m tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of
-`grammar/README.md`. All else follows from the row: `sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the
-ways in which it is written, so that the allowlist takes it and the binder binds it, and mistyped names are corrected to it; tests
-bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds
-more than the arguments in their order (trim, log), or the function is an operator, `sql/text/border.py` accepts the node and
-`sql/binding/expressions.py` has a clause for it; where these are missing, the tests of the row fail. The row holds names only,
-as this room is trusted and sqlglot is not. What is sent to the engine is the template: show, by the rule below, that it raises
-for no row, and by `range` where its values lie; extreme rows try both in tests, and nothing checks them when statements run.
+(where one row stands for several functions of a kind, a name there will do), then run `python -m tests.support.function_table`,
+which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else follows from the row:
+`sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the ways in which it is written, so that the allowlist
+takes it and the binder binds it, and mistyped names are corrected to it; tests bind and run every way, print every overload
+over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds more than the arguments in their order (trim,
+log), or the function is an operator, `sql/text/border.py` accepts the node and `sql/binding/expressions.py` has a clause for
+it; where these are missing, the tests of the row fail. The row holds names only, as this room is trusted and sqlglot is not.
+What is sent to the engine is the template: show, by the rule below, that it raises for no row, and by `range` where its values
+lie; extreme rows try both in tests, and nothing checks them when statements run. A row is more to read for whoever wants to
+trust the kernel: `tests/house/test_trust.py` has the bound.
 
 A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one
 rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
