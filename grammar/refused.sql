@@ -416,7 +416,7 @@ SELECT COUNT(*) FROM visits WINDOW w AS (ORDER BY seen)
 -- SqlError window-here: a window function inside a window function is not answered
 SELECT COUNT(*) FROM (SELECT LAG(cost) OVER w AS a, LAG(a) OVER w AS b FROM visits WINDOW w AS (PARTITION BY person_id)) AS t
 
--- SqlError qualify: QUALIFY is about window functions, and there is none
+-- SqlError qualify: QUALIFY needs a window function, and this query has none
 SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY cost > 10) AS t
 
 -- SqlError unknown-window: there is no window w
@@ -488,19 +488,19 @@ SELECT sex, COUNT(*) FROM people GROUP BY sex WITH ROLLUP
 -- Unsupported group-by: grouping sets inside a query are not answered
 SELECT COUNT(*) FROM (SELECT sex, COUNT(*) AS n FROM visits JOIN people USING (person_id) GROUP BY CUBE (sex)) AS t
 
--- SqlError group-by: GROUPING tells of groups
+-- SqlError group-by: GROUPING is known only after rows are grouped
 SELECT COUNT(*) FROM people WHERE GROUPING(sex) = 1 GROUP BY CUBE (sex)
 
--- SqlError group-by: this is no key of GROUP BY
+-- SqlError group-by: this is not a key of GROUP BY
 SELECT COUNT(*), GROUPING(age) FROM people GROUP BY CUBE (sex)
 
 -- Unsupported window-here: an aggregate over groups of several grouping sets is not answered
 SELECT sex, SUM(COUNT(*)) OVER () FROM people GROUP BY ROLLUP (sex)
 
--- Unsupported window-order: running totals are in the order of one key
+-- Unsupported window-order: a running total is in the order of one key
 SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY sex, age) FROM people GROUP BY sex, age
 
--- SqlError group-by: this is no key of GROUP BY
+-- SqlError group-by: this is not a key of GROUP BY
 SELECT sex, SUM(COUNT(*)) OVER (ORDER BY age) FROM people GROUP BY sex
 
 -- Unsupported window-frame: ROWS counts groups one by one, and several groups have the same place in this order
@@ -580,7 +580,7 @@ SELECT COUNT(*) FROM people LEFT SEMI JOIN visits USING (person_id)
 -- SqlError join-condition: JOIN needs a condition
 SELECT COUNT(*) FROM people ANTI JOIN visits
 
--- SqlError join-condition: the tables of this NATURAL JOIN have no column of one name
+-- SqlError join-condition: the tables of this NATURAL JOIN have no column name in common
 SELECT COUNT(*) FROM people NATURAL JOIN clinics
 
 -- Unsupported join-condition: x is BIGINT on one side of this full join, and VARCHAR on the other
@@ -1093,7 +1093,7 @@ SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age), COUNT(*) FROM people)
 -- SqlError scalar-subquery: this subquery has several rows, and its value is one
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics)
 
--- Unsupported scalar-subquery: which rows of a public table are meant here rests on a value that is still to be released
+-- Unsupported scalar-subquery: which rows of a public table are meant here depends on a value that is still to be released
 SELECT COUNT(*) FROM visits v JOIN (SELECT city FROM clinics WHERE beds > (SELECT AVG(age) FROM people)) AS c ON v.note = c.city
 
 -- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
@@ -1207,7 +1207,7 @@ SELECT COUNT(*) FROM people ERROR WITHIN 10 STANDARD ERROR 3
 -- SqlError accuracy: a column has one accuracy
 SELECT COUNT(*) ERROR WITHIN 10 STANDARD ERROR 3 FROM people
 
--- SqlError accuracy: accuracy is asked of the outermost SELECT
+-- SqlError accuracy: accuracy is asked of the outermost SELECT only
 SELECT COUNT(*) FROM (SELECT * FROM people ERROR WITHIN 10) AS t
 
 -- SqlError accuracy: OF and a number are expected here
@@ -1222,5 +1222,5 @@ SELECT COUNT(*) FROM people ERROR WITHIN 50 WHERE age > 30
 -- SqlError accuracy: AS is not expected here
 SELECT COUNT(*) ERROR WITHIN 50 AS n FROM people
 
--- SqlError accuracy: VALIDATE decides
+-- SqlError accuracy: VALIDATE answers yes or no
 VALIDATE SELECT COUNT(*) ERROR WITHIN 3 FROM people AGAINST people_syn WITHIN 5 PERCENT

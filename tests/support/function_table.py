@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpsql.plan.expr.functions import MEMBERSHIP, TABLE, UNITS, Function, Overload
-from dpsql.sql.text.syntax import PARTS
+from dpsql.sql.text.syntax import PARTS, calls_of
 from dpsql.types import Type
 
 FOLDER = Path(__file__).parents[2] / "grammar"
@@ -36,7 +36,7 @@ def terminals() -> dict[str, list[str]]:
     """The words of each terminal. Raises ValueError for a function that no production has."""
     found = {name: list(OWN.get(name, ())) for name in (*SHAPES, *VARIADIC.values())}
     for row in TABLE.values():
-        for word, count in row.calls:
+        for word, count in calls_of(row):
             if word not in APART:
                 found[_terminal(word, row, count)].append(word)
     return found | {"PART": list(PARTS), "UNIT": list(UNITS)}
@@ -81,7 +81,7 @@ def table() -> str:
     families: dict[str, list[Function]] = {}
     for name, row in TABLE.items():
         if row.written:
-            families.setdefault(row.family or name, []).append(row)
+            families.setdefault(_family(name), []).append(row)
     lines = [HEADER]
     for name, rows in families.items():
         overloads = [over for row in rows for over in row.overloads]
@@ -90,6 +90,11 @@ def table() -> str:
         if name == "is not null":
             lines.append(_line(MEMBERSHIP, IN, "T, *T*, ... → BOOLEAN", ""))
     return "\n".join(lines)
+
+
+def _family(name: str) -> str:
+    unit = re.fullmatch(rf"(date_trunc_|date_diff_|add_)({'|'.join(UNITS)})s?", name)
+    return unit[1] + "*" if unit is not None else name
 
 
 def _line(name: str, written: Sequence[str], types: str, undefined: str) -> str:

@@ -3,16 +3,18 @@ it is total.
 
 To add a function, add one row to `TABLE`, under its name in SQL:
 
-    "asinh": _row("asinh(cost)", overloads=_real("asinh({0})", iv.monotone(math.asinh))),
+    "asinh": _row(_real("asinh({0})", iv.monotone(math.asinh)), "asinh(cost)"),
 
-then run `python -m tests.support.function_table`, which writes the words of `grammar/expr.lark` and the table of
-`grammar/README.md`. All else follows from the row: `sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the
-ways in which it is written, so that the allowlist takes it and the binder binds it, and mistyped names are corrected to it; tests
-bind and run every way, print every overload over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds
-more than the arguments in their order (trim, log), or the function is an operator, `sql/text/border.py` accepts the node and
-`sql/binding/expressions.py` has a clause for it; where these are missing, the tests of the row fail. The row holds names only,
-as this room is trusted and sqlglot is not. What is sent to the engine is the template: show, by the rule below, that it raises
-for no row, and by `range` where its values lie; extreme rows try both in tests, and nothing checks them when statements run.
+(where one row stands for several functions of a kind, a name there will do), then run `python -m tests.support.function_table`,
+which writes the words of `grammar/expr.lark` and the table of `grammar/README.md`. All else follows from the row:
+`sql/text/syntax.py` finds what sqlglot makes of each word(a, b) among the ways in which it is written, so that the allowlist
+takes it and the binder binds it, and mistyped names are corrected to it; tests bind and run every way, print every overload
+over extreme rows, and try it on neighbouring tables. Where sqlglot's node holds more than the arguments in their order (trim,
+log), or the function is an operator, `sql/text/border.py` accepts the node and `sql/binding/expressions.py` has a clause for
+it; where these are missing, the tests of the row fail. The row holds names only, as this room is trusted and sqlglot is not.
+What is sent to the engine is the template: show, by the rule below, that it raises for no row, and by `range` where its values
+lie; extreme rows try both in tests, and nothing checks them when statements run. A row is more to read for whoever wants to
+trust the kernel: `tests/house/test_trust.py` has the bound.
 
 A function that is not in the table is refused. Each way to call one is an `Overload`; the guarded templates follow one
 rule: *whatever the arguments hold, the printed expression does not raise* (NULL stands where the plain function would raise,
@@ -31,9 +33,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dpsql.plan.expr import intervals as iv
 from dpsql.plan.expr.nodes import Value
@@ -95,31 +97,14 @@ class Function:
     written    conditions and values that call it, over the tables of `tests/support/worlds.py`: every way in which it is written,
                as `word(a, b)` or otherwise; none for what no text can ask for
     overloads  what it accepts, and what is known of it
-    family     the entry of the grammar's README that it shares with others; empty for an entry of its own
     """
 
     written: tuple[str, ...]
     overloads: tuple[Overload, ...]
-    family: str = ""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words before a bracket in the ways in which it is written."""
-        return tuple(dict.fromkeys(found[1] for way in self.written if (found := re.match(r"(\w+)\(", way))))
-
-    @property
-    def calls(self) -> tuple[tuple[str, int], ...]:
-        """Of the ways in which it is written, each word(a, b) whose arguments are those of an overload: word and their number."""
-        found = [(call[1], call[2].count(", ") + 1) for way in self.written if (call := _CALL.fullmatch(way))]
-        return tuple((word, count) for word, count in dict.fromkeys(found) if any(
-            len(row.args) == count or (row.variadic and len(row.args) <= count) for row in self.overloads))
 
 
-_CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
-
-
-def _row(*written: str, overloads: tuple[Overload, ...], family: str = "") -> Function:
-    return Function(written=written, overloads=overloads, family=family)
+def _row(overloads: tuple[Overload, ...], *written: str) -> Function:
+    return Function(overloads=overloads, written=written)
 
 
 def _fits(rule: iv.Rule) -> Callable[..., bool]:
@@ -131,14 +116,29 @@ def _divides(dividend: Interval, divisor: Interval) -> bool:
     return dividend.inside(SAFE_INTEGERS) or not divisor.low <= -1 <= divisor.high
 
 
-def _arithmetic(symbol: str, rule: iv.Rule) -> tuple[Overload, ...]:
-    text = "({0} " + symbol + " {1})"
-    return (Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY" + text, range=rule, proved=_fits(rule)),
-            Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql=text, range=rule))
+def _arithmetic(sql: str, rule: iv.Rule, *, numbers: int = 2) -> tuple[Overload, ...]:
+    return (Overload(args=(BIGINT,) * numbers, result=BIGINT, sql="TRY" + sql, range=rule, proved=_fits(rule)),
+            Overload(args=(DOUBLE,) * numbers, result=DOUBLE, sql=sql, range=rule))
+
+
+def _division(symbol: str, kind: Type, rule: iv.Rule) -> Overload:
+    sql, proved = f"({{0}} {symbol} NULLIF({{1}}, CAST(0 AS {kind.value})))", _divides if kind is BIGINT else None
+    return Overload(args=(kind, kind), result=kind, sql="TRY" * (kind is BIGINT) + sql, range=rule, undefined=True, proved=proved)
 
 
 def _comparison(symbol: str, *, strict: bool = True) -> tuple[Overload, ...]:
     return tuple(Overload(args=(kind, kind), result=BOOLEAN, sql="({0} " + symbol + " {1})", strict=strict) for kind in Type)
+
+
+def _null_test(words: str) -> tuple[Overload, ...]:
+    return tuple(Overload(args=(kind,), result=BOOLEAN, sql="({0} " + words + ")", strict=False) for kind in Type)
+
+
+_ORDERED = tuple(kind for kind in Type if kind is not BOOLEAN)
+
+
+def _of_one_type(sql: str, kinds: Iterable[Type] = Type, **known: Any) -> tuple[Overload, ...]:
+    return tuple(Overload(args=(one, one), result=one, sql=sql, variadic="{all}" in sql, strict=False, **known) for one in kinds)
 
 
 def _whole_number(rule: iv.Rule, sql: str) -> tuple[Overload, ...]:
@@ -147,8 +147,12 @@ def _whole_number(rule: iv.Rule, sql: str) -> tuple[Overload, ...]:
             Overload(args=(DOUBLE,), result=DOUBLE, sql=sql, range=rule, whole=True))
 
 
-def _real(sql: str, rule: iv.Rule, *, undefined: bool = False) -> tuple[Overload, ...]:
-    return (Overload(args=(DOUBLE,), result=DOUBLE, sql=sql, range=rule, undefined=undefined),)
+def _real(sql: str, rule: iv.Rule = iv.anything, *, undefined: bool = False, result: Type = DOUBLE) -> tuple[Overload, ...]:
+    return (Overload(args=(DOUBLE,), result=result, sql=sql, range=rule, undefined=undefined),)
+
+
+def _where(test: str, name: str, rule: iv.Rule) -> tuple[Overload, ...]:
+    return _real(f"(CASE WHEN {test} THEN {name}({{0}}) END)", rule, undefined=True)
 
 
 def _text(sql: str, *extra: Type, result: Type = VARCHAR, rule: iv.Rule = iv.constant(-math.inf, math.inf),
@@ -157,15 +161,21 @@ def _text(sql: str, *extra: Type, result: Type = VARCHAR, rule: iv.Rule = iv.con
                      constants=tuple(range(1, 1 + len(extra))), accepts=accepts),)
 
 
+def _test(sql: str) -> tuple[Overload, ...]:
+    return _text(sql, VARCHAR, result=BOOLEAN, accepts=_no_null)
+
+
+def _piece(sql: str, *more: Type) -> tuple[Overload, ...]:
+    return _text(sql, BIGINT, *more, accepts=_bounded_integer(-10000, 10000))
+
+
 def _no_null(values: Sequence[Value]) -> str:
     return "NULL is not a constant that can be used here" if any(value is None for value in values) else ""
 
 
 def _bounded_integer(low: int, high: int) -> Callable[[Sequence[Value]], str]:
-    def accepts(values: Sequence[Value]) -> str:
-        fine = all(isinstance(value, int) and low <= value <= high for value in values)
-        return "" if fine else f"a whole number between {low} and {high} is needed here"
-    return accepts
+    wrong = f"a whole number between {low} and {high} is needed here"
+    return lambda values: "" if all(isinstance(value, int) and low <= value <= high for value in values) else wrong
 
 
 _FIRST_DAY, _LAST_DAY = "DATE '0001-01-01'", "DATE '9999-12-31'"
@@ -187,10 +197,11 @@ def _weekly(unit: str, kind: Type) -> str:
     return "CAST({0} AS TIMESTAMP)" if unit == "week" and kind is DATE else "{0}"
 
 
-def _part(name: str, low: int, high: int, *, of: tuple[Type, ...] = (DATE, TIMESTAMP)) -> tuple[Overload, ...]:
+def _part(name: str, low: int, high: int, *kinds: Type) -> tuple[Overload, ...]:
     rule = _year_range if name == "year" else iv.constant(low, high)
     return tuple(Overload(args=(kind,), result=BIGINT, undefined=True, range=rule,
-                          sql="(" + _guard_time(kind, f"CAST({name}({_weekly(name, kind)}) AS BIGINT)", 0) + ")") for kind in of)
+                          sql="(" + _guard_time(kind, f"CAST({name}({_weekly(name, kind)}) AS BIGINT)", 0) + ")")
+                 for kind in kinds or (DATE, TIMESTAMP))
 
 
 def day_number(value: dt.date) -> int:
@@ -199,9 +210,7 @@ def day_number(value: dt.date) -> int:
 
 
 def _year_range(days: Interval) -> Interval:
-    def year(day: float) -> int:
-        return dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year
-    return Interval(year(days.low), year(days.high))
+    return Interval(*(dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year for day in (days.low, days.high)))
 
 
 HELD = "held within"  # a whole number between two constants, NULL beyond them: for numbers that conditions hold there
@@ -212,24 +221,22 @@ def _truncations() -> dict[str, Function]:
     """date_trunc and date_diff with their unit in the name, as the unit must be a constant."""
     table: dict[str, Function] = {}
     for unit in UNITS:
-        table[f"date_trunc_{unit}"] = _row(f"date_trunc('{unit}', seen)", family="date_trunc_*", overloads=tuple(
+        table[f"date_trunc_{unit}"] = _row(tuple(
             Overload(args=(kind,), result=TIMESTAMP, undefined=True, range=_trunc_range,
                      sql="(" + _guard_time(kind, f"CAST(date_trunc('{unit}', {_weekly(unit, kind)}) AS TIMESTAMP)", 0) + ")")
-            for kind in (DATE, TIMESTAMP)))
-        written = (f"date_diff('{unit}', born, seen)", f"datediff('{unit}', born, seen)")
-        table[f"date_diff_{unit}"] = _row(*written, family="date_diff_*", overloads=tuple(
+            for kind in (DATE, TIMESTAMP)), f"date_trunc('{unit}', seen)")
+        table[f"date_diff_{unit}"] = _row(tuple(
             Overload(args=(kind, kind), result=BIGINT, undefined=True, range=_diff_range(unit),
                      sql="(" + _guard_time(kind, f"date_diff('{unit}', {{0}}, {{1}})", 0, 1) + ")")
-            for kind in (DATE, TIMESTAMP)))
+            for kind in (DATE, TIMESTAMP)), *(f"{word}('{unit}', born, seen)" for word in ("date_diff", "datediff")))
     for unit in ("day", "week", "month", "year"):
         # The guard keeps a century of room at both ends, more than the largest constant step can cross.
-        written = (f"seen + INTERVAL 3 {unit.upper()}", f"born - INTERVAL 2 {unit.upper()}")
-        table[f"add_{unit}s"] = _row(*written, family="add_*", overloads=tuple(
+        table[f"add_{unit}s"] = _row(tuple(
             Overload(args=(kind, BIGINT), result=TIMESTAMP, undefined=True, constants=(1,), range=_shift_range(unit),
                      accepts=_bounded_integer(-1200, 1200),
-                     sql=f"(CASE WHEN ({{0}} >= {word} '0201-01-01') AND ({{0}} <= {word} '9000-01-01') "
+                     sql=f"(CASE WHEN ({{0}} >= {kind.value} '0201-01-01') AND ({{0}} <= {kind.value} '9000-01-01') "
                          f"THEN CAST(({{0}} + to_{unit}s(CAST({{1}} AS INTEGER))) AS TIMESTAMP) END)")
-            for kind, word in ((DATE, "DATE"), (TIMESTAMP, "TIMESTAMP"))))
+            for kind in (DATE, TIMESTAMP)), *(f"{shift} {unit.upper()}" for shift in ("seen + INTERVAL 3", "born - INTERVAL 2")))
     return table
 
 
@@ -258,149 +265,85 @@ def _shift_range(unit: str) -> iv.Rule:
 
 TABLE: dict[str, Function] = {
     # truth values
-    "and": _row("active AND sex = 'f'",
-        overloads=(Overload(args=(BOOLEAN, BOOLEAN), result=BOOLEAN, sql="({0} AND {1})", strict=False),)),
-    "or": _row("active OR sex = 'f'",
-        overloads=(Overload(args=(BOOLEAN, BOOLEAN), result=BOOLEAN, sql="({0} OR {1})", strict=False),)),
-    "not": _row("NOT active", overloads=(Overload(args=(BOOLEAN,), result=BOOLEAN, sql="(NOT {0})"),)),
-    "=": _row("age = 30", "age == 30", overloads=_comparison("=")),
-    "<>": _row("age <> 30", "age != 30", overloads=_comparison("<>")),
-    "<": _row("age < 30", overloads=_comparison("<")),
-    "<=": _row("age <= 30", overloads=_comparison("<=")),
-    ">": _row("age > 30", overloads=_comparison(">")),
-    ">=": _row("age >= 30", overloads=_comparison(">=")),
-    "is distinct from": _row("sex IS DISTINCT FROM 'f'", overloads=_comparison("IS DISTINCT FROM", strict=False)),
-    "is not distinct from": _row("sex IS NOT DISTINCT FROM 'f'", "active IS TRUE",
-        overloads=_comparison("IS NOT DISTINCT FROM", strict=False)),
-    "is null": _row("sex IS NULL",
-        overloads=tuple(Overload(args=(kind,), result=BOOLEAN, sql="({0} IS NULL)", strict=False) for kind in Type)),
-    "is not null": _row("sex IS NOT NULL",
-        overloads=tuple(Overload(args=(kind,), result=BOOLEAN, sql="({0} IS NOT NULL)", strict=False) for kind in Type)),
+    "and": _row((Overload(args=(BOOLEAN, BOOLEAN), result=BOOLEAN, sql="({0} AND {1})", strict=False),), "active AND sex = 'f'"),
+    "or": _row((Overload(args=(BOOLEAN, BOOLEAN), result=BOOLEAN, sql="({0} OR {1})", strict=False),), "active OR sex = 'f'"),
+    "not": _row((Overload(args=(BOOLEAN,), result=BOOLEAN, sql="(NOT {0})"),), "NOT active"),
+    "=": _row(_comparison("="), "age = 30", "age == 30"), "<>": _row(_comparison("<>"), "age <> 30", "age != 30"),
+    **{symbol: _row(_comparison(symbol), f"age {symbol} 30") for symbol in ("<", "<=", ">", ">=")},
+    "is distinct from": _row(_comparison("IS DISTINCT FROM", strict=False), "sex IS DISTINCT FROM 'f'"),
+    "is not distinct from": _row(_comparison("IS NOT DISTINCT FROM", strict=False),
+                                 "sex IS NOT DISTINCT FROM 'f'", "active IS TRUE"),
+    "is null": _row(_null_test("IS NULL"), "sex IS NULL"), "is not null": _row(_null_test("IS NOT NULL"), "sex IS NOT NULL"),
     # NULL
-    "coalesce": _row("coalesce(sex, '?')", "ifnull(sex, '?')",
-        overloads=tuple(Overload(args=(kind, kind), variadic=True, result=kind, sql="COALESCE({all})", strict=False,
-                                 range=iv.hull) for kind in Type)),
-    "nullif": _row("nullif(age, 0)",
-        overloads=tuple(Overload(args=(kind, kind), result=kind, sql="NULLIF({0}, {1})", strict=False, undefined=True,
-                                 range=iv.first) for kind in Type)),
-    "least": _row("least(age, 50)",
-        overloads=tuple(Overload(args=(kind, kind), variadic=True, result=kind, sql="LEAST({all})", strict=False,
-                                 null_skipping_range=iv.least) for kind in Type if kind is not BOOLEAN)),
-    "greatest": _row("greatest(age, 18)",
-        overloads=tuple(Overload(args=(kind, kind), variadic=True, result=kind, sql="GREATEST({all})", strict=False,
-                                 null_skipping_range=iv.greatest) for kind in Type if kind is not BOOLEAN)),
+    "coalesce": _row(_of_one_type("COALESCE({all})", range=iv.hull), "coalesce(sex, '?')", "ifnull(sex, '?')"),
+    "nullif": _row(_of_one_type("NULLIF({0}, {1})", undefined=True, range=iv.first), "nullif(age, 0)"),
+    "least": _row(_of_one_type("LEAST({all})", _ORDERED, null_skipping_range=iv.least), "least(age, 50)"),
+    "greatest": _row(_of_one_type("GREATEST({all})", _ORDERED, null_skipping_range=iv.greatest), "greatest(age, 18)"),
     # numbers
-    "+": _row("age + 1", overloads=_arithmetic("+", iv.add)),
-    "-": _row("age - 1", overloads=_arithmetic("-", iv.subtract)),
-    "*": _row("age * 2", overloads=_arithmetic("*", iv.multiply)),
-    "/": _row("age / 2",
-        overloads=(Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} / NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.divide,
-                            undefined=True),)),
-    "//": _row("age // 10",
-        overloads=(Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY({0} // NULLIF({1}, CAST(0 AS BIGINT)))",
-                            range=iv.integer_divide, undefined=True, proved=_divides),)),
-    "%": _row("age % 10", "mod(age, 10)",
-        overloads=(Overload(args=(BIGINT, BIGINT), result=BIGINT, sql="TRY({0} % NULLIF({1}, CAST(0 AS BIGINT)))",
-                            range=iv.modulo, undefined=True, proved=_divides),
-                   Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="({0} % NULLIF({1}, CAST(0 AS DOUBLE)))", range=iv.modulo,
-                            undefined=True))),
-    "negate": _row("-age",
-        overloads=(Overload(args=(BIGINT,), result=BIGINT, sql="TRY(-{0})", range=iv.negate, proved=_fits(iv.negate)),
-                   Overload(args=(DOUBLE,), result=DOUBLE, sql="(-{0})", range=iv.negate))),
-    "abs": _row("abs(age)",
-        overloads=(Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
-                   Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute))),
-    HELD: _row(overloads=(
-        Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.held, accepts=_no_null,
-                 sql="(CASE WHEN ({0} >= {1}) AND ({0} <= {2}) THEN {0} END)"),)),
-    "sign": _row("sign(age)",
-        overloads=tuple(Overload(args=(kind,), result=BIGINT, sql="CAST(sign({0}) AS BIGINT)", range=iv.constant(-1, 1))
-                        for kind in (BIGINT, DOUBLE))),
-    "floor": _row("floor(cost)", overloads=_whole_number(iv.rounded(math.floor), "floor({0})")),
-    "ceil": _row("ceil(cost)", "ceiling(cost)", overloads=_whole_number(iv.rounded(math.ceil), "ceil({0})")),
-    "trunc": _row("trunc(cost)", overloads=_whole_number(iv.rounded(math.trunc), "trunc({0})")),
-    "round": _row("round(cost)", "round(cost, 1)",
-        overloads=(*_whole_number(iv.outward, "round({0})"),
+    "+": _row(_arithmetic("({0} + {1})", iv.add), "age + 1"), "-": _row(_arithmetic("({0} - {1})", iv.subtract), "age - 1"),
+    "*": _row(_arithmetic("({0} * {1})", iv.multiply), "age * 2"), "/": _row((_division("/", DOUBLE, iv.divide),), "age / 2"),
+    "//": _row((_division("//", BIGINT, iv.integer_divide),), "age // 10"),
+    "%": _row((_division("%", BIGINT, iv.modulo), _division("%", DOUBLE, iv.modulo)), "age % 10", "mod(age, 10)"),
+    "negate": _row(_arithmetic("(-{0})", iv.negate, numbers=1), "-age"),
+    "abs": _row((Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
+                 Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)), "abs(age)"),
+    HELD: _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=BIGINT, constants=(1, 2), range=iv.held, accepts=_no_null,
+                         sql="(CASE WHEN ({0} >= {1}) AND ({0} <= {2}) THEN {0} END)"),)),
+    "sign": _row(tuple(Overload(args=(kind,), result=BIGINT, sql="CAST(sign({0}) AS BIGINT)", range=iv.constant(-1, 1))
+                       for kind in (BIGINT, DOUBLE)), "sign(age)"),
+    "floor": _row(_whole_number(iv.rounded(math.floor), "floor({0})"), "floor(cost)"),
+    "ceil": _row(_whole_number(iv.rounded(math.ceil), "ceil({0})"), "ceil(cost)", "ceiling(cost)"),
+    "trunc": _row(_whole_number(iv.rounded(math.trunc), "trunc({0})"), "trunc(cost)"),
+    "round": _row((*_whole_number(iv.outward, "round({0})"),
                    Overload(args=(DOUBLE, BIGINT), result=DOUBLE, sql="round({0}, CAST({1} AS INTEGER))", range=iv.round_to,
-                            constants=(1,), accepts=_bounded_integer(0, 15)))),
-    "sqrt": _row("sqrt(cost)",
-        overloads=_real("(CASE WHEN {0} >= CAST(0 AS DOUBLE) THEN sqrt({0}) END)", iv.monotone(math.sqrt, 0), undefined=True)),
-    "cbrt": _row("cbrt(cost)", overloads=_real("cbrt({0})", iv.monotone(math.cbrt))),
-    "ln": _row("ln(cost)", "log(3, cost)",
-        overloads=_real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN ln({0}) END)", iv.monotone(lambda x: math.log(x), 0),
-                        undefined=True)),
-    "log10": _row("log10(cost)", "log(cost)", "log(10, cost)",
-        overloads=_real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN log10({0}) END)", iv.monotone(math.log10, 0), undefined=True)),
-    "log2": _row("log2(cost)", "log(2, cost)",
-        overloads=_real("(CASE WHEN {0} > CAST(0 AS DOUBLE) THEN log2({0}) END)", iv.monotone(math.log2, 0), undefined=True)),
-    "exp": _row("exp(cost)",
-        overloads=_real("(CASE WHEN {0} < CAST(700 AS DOUBLE) THEN exp({0}) END)",
-                        iv.monotone(lambda x: math.exp(x) if x > -700 else 0.0, -math.inf, 700), undefined=True)),
-    "pow": _row("pow(cost, 2)", "power(cost, 2)", "cost ** 2",
-        overloads=(Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, constants=(1,), undefined=True, range=iv.power,
-                            accepts=_no_null,
-                            sql="(CASE WHEN ({0} > CAST(0 AS DOUBLE)) OR ({1} = CAST(0 AS DOUBLE)) OR ({1} > CAST(0 AS DOUBLE) "
-                                "AND ({0} = CAST(0 AS DOUBLE) OR {1} = floor({1}))) THEN pow({0}, {1}) END)"),)),
-    "sin": _row("sin(cost)", overloads=_real("(CASE WHEN isfinite({0}) THEN sin({0}) END)", iv.constant(-1, 1), undefined=True)),
-    "cos": _row("cos(cost)", overloads=_real("(CASE WHEN isfinite({0}) THEN cos({0}) END)", iv.constant(-1, 1), undefined=True)),
-    "tan": _row("tan(cost)",
-        overloads=_real("(CASE WHEN isfinite({0}) THEN tan({0}) END)", iv.constant(-math.inf, math.inf), undefined=True)),
-    "atan": _row("atan(cost)", overloads=_real("atan({0})", iv.monotone(math.atan))),
-    "radians": _row("radians(cost)", overloads=_real("radians({0})", iv.monotone(math.radians))),
-    "degrees": _row("degrees(cost)", overloads=_real("degrees({0})", iv.monotone(math.degrees))),
-    "isnan": _row("isnan(cost)", overloads=(Overload(args=(DOUBLE,), result=BOOLEAN, sql="isnan({0})"),)),
-    "isinf": _row("isinf(cost)", overloads=(Overload(args=(DOUBLE,), result=BOOLEAN, sql="isinf({0})"),)),
-    "isfinite": _row("isfinite(cost)", overloads=(Overload(args=(DOUBLE,), result=BOOLEAN, sql="isfinite({0})"),)),
+                            constants=(1,), accepts=_bounded_integer(0, 15))), "round(cost)", "round(cost, 1)"),
+    "sqrt": _row(_where("{0} >= CAST(0 AS DOUBLE)", "sqrt", iv.monotone(math.sqrt, 0)), "sqrt(cost)"),
+    "ln": _row(_where("{0} > CAST(0 AS DOUBLE)", "ln", iv.monotone(lambda x: math.log(x), 0)), "ln(cost)", "log(3, cost)"),
+    "log10": _row(_where("{0} > CAST(0 AS DOUBLE)", "log10", iv.monotone(math.log10, 0)),
+                  "log10(cost)", "log(cost)", "log(10, cost)"),
+    "log2": _row(_where("{0} > CAST(0 AS DOUBLE)", "log2", iv.monotone(math.log2, 0)), "log2(cost)", "log(2, cost)"),
+    "exp": _row(_where("{0} < CAST(700 AS DOUBLE)", "exp",
+                       iv.monotone(lambda x: math.exp(x) if x > -700 else 0.0, -math.inf, 700)), "exp(cost)"),
+    "pow": _row((Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, constants=(1,), undefined=True, range=iv.power, accepts=_no_null,
+                          sql="(CASE WHEN ({0} > CAST(0 AS DOUBLE)) OR ({1} = CAST(0 AS DOUBLE)) OR ({1} > CAST(0 AS DOUBLE) "
+                              "AND ({0} = CAST(0 AS DOUBLE) OR {1} = floor({1}))) THEN pow({0}, {1}) END)"),),
+                "pow(cost, 2)", "power(cost, 2)", "cost ** 2"),
+    **{name: _row(_where("isfinite({0})", name, iv.constant(-end, end)), f"{name}(cost)")
+       for name, end in (("sin", 1), ("cos", 1), ("tan", math.inf))},
+    **{name: _row(_real(name + "({0})", iv.monotone(rule)), f"{name}(cost)")
+       for name, rule in (("cbrt", math.cbrt), ("atan", math.atan), ("radians", math.radians), ("degrees", math.degrees))},
+    **{name: _row(_real(name + "({0})", result=BOOLEAN), f"{name}(cost)") for name in ("isnan", "isinf", "isfinite")},
     # text
-    "lower": _row("lower(sex)", overloads=_text("lower({0})")),
-    "upper": _row("upper(sex)", overloads=_text("upper({0})")),
-    "reverse": _row("reverse(note)", overloads=_text("reverse({0})")),
-    "trim": _row("trim(note)", overloads=_text("trim({0})")),
-    "ltrim": _row("ltrim(note)", overloads=_text("ltrim({0})")),
-    "rtrim": _row("rtrim(note)", overloads=_text("rtrim({0})")),
-    "length": _row("length(note)", overloads=_text("length({0})", result=BIGINT, rule=iv.constant(0, 2**32))),
-    "substring": _row("substring(note, 1, 2)", "substring(note, 2)", "substr(note, 1, 2)", "substr(note, 2)",
-                      "substring(note FROM 1 FOR 2)",
-        overloads=(*_text("substring({0}, {1}, {2})", BIGINT, BIGINT, accepts=_bounded_integer(-10000, 10000)),
-                   *_text("substring({0}, {1})", BIGINT, accepts=_bounded_integer(-10000, 10000)))),
-    "left": _row("left(note, 1)", overloads=_text("left({0}, {1})", BIGINT, accepts=_bounded_integer(-10000, 10000))),
-    "right": _row("right(note, 1)", overloads=_text("right({0}, {1})", BIGINT, accepts=_bounded_integer(-10000, 10000))),
-    "contains": _row("contains(note, 'i')", overloads=_text("contains({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "starts_with": _row("starts_with(note, 'i')", "prefix(note, 'i')",
-        overloads=_text("starts_with({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "ends_with": _row("ends_with(note, 'l')", "suffix(note, 'l')",
-        overloads=_text("ends_with({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "strpos": _row("strpos(note, 'l')", "position('l' IN note)", "instr(note, 'l')",
-        overloads=_text("strpos({0}, {1})", VARCHAR, result=BIGINT, rule=iv.constant(0, 2**32), accepts=_no_null)),
-    "like": _row("note LIKE 'i%'", "note ~~ 'i%'", overloads=_text("({0} LIKE {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "ilike": _row("note ILIKE 'I%'", overloads=_text("({0} ILIKE {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "regexp_matches": _row("regexp_matches(note, '^i')", "note ~ '^i'",
-        overloads=_text("regexp_matches({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "regexp_full_match": _row("regexp_full_match(note, 'i.*')",
-        overloads=_text("regexp_full_match({0}, {1})", VARCHAR, result=BOOLEAN, accepts=_no_null)),
-    "||": _row("sex || note", "concat(sex, age)",
-        overloads=(Overload(args=(VARCHAR, VARCHAR), result=VARCHAR,
-                            sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),)),
+    **{name: _row(_text(name + "({0})"), f"{name}(note)") for name in ("lower", "upper", "reverse", "trim", "ltrim", "rtrim")},
+    "length": _row(_text("length({0})", result=BIGINT, rule=iv.constant(0, 2**32)), "length(note)"),
+    "substring": _row((*_piece("substring({0}, {1}, {2})", BIGINT), *_piece("substring({0}, {1})")), "substring(note, 1, 2)",
+                      "substring(note, 2)", "substr(note, 1, 2)", "substr(note, 2)", "substring(note FROM 1 FOR 2)"),
+    "left": _row(_piece("left({0}, {1})"), "left(note, 1)"), "right": _row(_piece("right({0}, {1})"), "right(note, 1)"),
+    "contains": _row(_test("contains({0}, {1})"), "contains(note, 'i')"),
+    "starts_with": _row(_test("starts_with({0}, {1})"), "starts_with(note, 'i')", "prefix(note, 'i')"),
+    "ends_with": _row(_test("ends_with({0}, {1})"), "ends_with(note, 'l')", "suffix(note, 'l')"),
+    "strpos": _row(_text("strpos({0}, {1})", VARCHAR, result=BIGINT, rule=iv.constant(0, 2**32), accepts=_no_null),
+                   "strpos(note, 'l')", "position('l' IN note)", "instr(note, 'l')"),
+    "like": _row(_test("({0} LIKE {1})"), "note LIKE 'i%'", "note ~~ 'i%'"),
+    "ilike": _row(_test("({0} ILIKE {1})"), "note ILIKE 'I%'"),
+    "regexp_matches": _row(_test("regexp_matches({0}, {1})"), "regexp_matches(note, '^i')", "note ~ '^i'"),
+    "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
+    "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
+               "sex || note", "concat(sex, age)"),
     # time
-    "year": _row("year(born)", "extract(year FROM seen)", "date_part('year', seen)", overloads=_part("year", 1, 9999)),
-    "quarter": _row("quarter(born)", overloads=_part("quarter", 1, 4)),
-    "month": _row("month(born)", overloads=_part("month", 1, 12)),
-    "week": _row("week(born)", "weekofyear(born)", overloads=_part("week", 1, 53)),
-    "day": _row("day(born)", "dayofmonth(born)", overloads=_part("day", 1, 31)),
-    "dayofyear": _row("dayofyear(born)", "extract(doy FROM born)", overloads=_part("dayofyear", 1, 366)),
-    "dayofweek": _row("dayofweek(born)", "weekday(born)", "extract(dow FROM born)", overloads=_part("dayofweek", 0, 6)),
-    "isodow": _row("isodow(born)", overloads=_part("isodow", 1, 7)),
-    "hour": _row("hour(seen)", overloads=_part("hour", 0, 23, of=(TIMESTAMP,))),
-    "minute": _row("minute(seen)", overloads=_part("minute", 0, 59, of=(TIMESTAMP,))),
-    "second": _row("second(seen)", overloads=_part("second", 0, 59, of=(TIMESTAMP,))),
-    "days_between": _row("born - DATE '2000-01-01'",
-        overloads=(Overload(args=(DATE, DATE), result=BIGINT, undefined=True, range=iv.subtract, sql="(" + _guard_time(DATE,
-                            "({0} - {1})", 0, 1) + ")"),)),
-    "add_to_date": _row("born + 30", "born - 30",
-        overloads=(Overload(args=(DATE, BIGINT), result=DATE, undefined=True, constants=(1,), range=iv.add,
-                            accepts=_bounded_integer(-36500, 36500),
-                            sql="(CASE WHEN ({0} >= DATE '0201-01-01') AND ({0} <= DATE '9000-01-01') "
-                            "THEN ({0} + CAST({1} AS INTEGER)) END)"),)),
+    "year": _row(_part("year", 1, 9999), "year(born)", "extract(year FROM seen)", "date_part('year', seen)"),
+    **{name: _row(_part(name, 1, last), f"{name}(born)") for name, last in (("quarter", 4), ("month", 12), ("isodow", 7))},
+    "week": _row(_part("week", 1, 53), "week(born)", "weekofyear(born)"),
+    "day": _row(_part("day", 1, 31), "day(born)", "dayofmonth(born)"),
+    "dayofyear": _row(_part("dayofyear", 1, 366), "dayofyear(born)", "extract(doy FROM born)"),
+    "dayofweek": _row(_part("dayofweek", 0, 6), "dayofweek(born)", "weekday(born)", "extract(dow FROM born)"),
+    **{name: _row(_part(name, 0, to, TIMESTAMP), f"{name}(seen)") for name, to in (("hour", 23), ("minute", 59), ("second", 59))},
+    "days_between": _row((Overload(args=(DATE, DATE), result=BIGINT, undefined=True, range=iv.subtract,
+                                   sql="(" + _guard_time(DATE, "({0} - {1})", 0, 1) + ")"),), "born - DATE '2000-01-01'"),
+    "add_to_date": _row((Overload(args=(DATE, BIGINT), result=DATE, undefined=True, constants=(1,), range=iv.add,
+                                  accepts=_bounded_integer(-36500, 36500),
+                                  sql="(CASE WHEN ({0} >= DATE '0201-01-01') AND ({0} <= DATE '9000-01-01') "
+                                      "THEN ({0} + CAST({1} AS INTEGER)) END)"),), "born + 30", "born - 30"),
     **_truncations(),
 }
 

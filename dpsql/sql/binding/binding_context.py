@@ -50,7 +50,7 @@ class GuardedPublicTables:
     @staticmethod
     def _check(relation: Node) -> None:
         for awaited in awaits(relation).values():
-            raise Unsupported("which rows of a public table are meant here rests on a value that is still to be released",
+            raise Unsupported("which rows of a public table are meant here depends on a value that is still to be released",
                               code="scalar-subquery", span=awaited.span,
                               try_="the comparison in the WHERE of the outermost query")
 

@@ -120,7 +120,7 @@ class Grouping:
         expr = self._rows.bind(node)
         found = next((key for key in self.keys if key.expr == expr), None)
         if found is None:
-            raise SqlError("this is no key of GROUP BY", code="group-by", span=span_of(node), try_="one of " + ", ".join(
+            raise SqlError("this is not a key of GROUP BY", code="group-by", span=span_of(node), try_="one of " + ", ".join(
                 key.name or "the keys" for key in self.keys) if self.keys else "GROUP BY ...")
         return found.id, found.expr.type
 

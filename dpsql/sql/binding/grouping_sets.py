@@ -70,5 +70,5 @@ def _check_count(count: int, part: exp.Expr) -> None:
 
 
 def _too_many(part: exp.Expr) -> Unsupported:
-    return Unsupported(f"these are more than {MOST_SETS} grouping sets", code="group-by", span=span_of(part),
+    return Unsupported(f"there are more than {MOST_SETS} grouping sets", code="group-by", span=span_of(part),
                        try_="fewer keys, or only the sets that are needed: GROUPING SETS ((a, b), (a), ())")

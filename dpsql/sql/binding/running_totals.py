@@ -44,7 +44,7 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
     terms = node.args["order"].expressions if node.args.get("order") is not None else []
     mean, spec = isinstance(node.this, exp.Avg), node.args.get("spec")
     if len(terms) > 1:
-        raise Unsupported("running totals are in the order of one key", code="window-order", span=span_of(terms[1]), try_=FORM)
+        raise Unsupported("a running total is in the order of one key", code="window-order", span=span_of(terms[1]), try_=FORM)
     if not terms:
         if spec is not None:
             raise Unsupported("a frame needs an order", code="window-frame", span=span_of(spec), try_=FORM)

@@ -158,8 +158,7 @@ class SelectBinder:
         if (None, query, False) not in self._marks:
             select = plain_select(query, span)
             names = self.names.with_(select.args.get("with_"))
-            scope = replace(self.context.sources(select, names), outer=replace(self.scope, node=self.node))
-            inner = SelectBinder(self.context, scope, names)
+            inner = SelectBinder(self.context, self._scope_inside(select, names), names)
             self._marks[None, query, False] = self._added(membership.exists(self, inner, select, span))
         return replace(self._marks[None, query, False], span=span)
 
@@ -170,9 +169,11 @@ class SelectBinder:
         return replace(self._values[query], span=span)
 
     def inside(self, select: exp.Select, names: Names) -> SelectBinder:
-        """The host of a subquery, whose names may also be those of this one."""
-        scope = replace(self.context.sources(select, names), outer=replace(self.scope, node=self.node))
-        return SelectBinder(self.context, scope, names, aliases_of(select))
+        """The host of a subquery, whose names may also be those of this SELECT."""
+        return SelectBinder(self.context, self._scope_inside(select, names), names, aliases_of(select))
+
+    def _scope_inside(self, select: exp.Select, names: Names) -> Scope:
+        return replace(self.context.sources(select, names), outer=replace(self.scope, node=self.node))
 
     def _added(self, found: AddedColumns) -> Expr:
         """The expression, once the columns that it reads are among those of this SELECT."""
@@ -190,7 +191,7 @@ class SelectBinder:
         return self._windows.read(node)
 
     def level(self, node: exp.Expr) -> Expr:
-        raise SqlError("GROUPING tells of groups", code="group-by", span=span_of(node),
+        raise SqlError("GROUPING is known only after rows are grouped", code="group-by", span=span_of(node),
                        try_="SELECT GROUPING(a) ... GROUP BY CUBE (a)")
 
     def bins(self, node: exp.Expr) -> Expr:

@@ -218,7 +218,7 @@ def _shared_names(left: Scope, right: Scope, join: exp.Expr) -> list[tuple[Field
     theirs = {name.lower() for _, name, _ in right.columns()}
     shared = dict.fromkeys(name for _, name, _ in left.columns() if name.lower() in theirs)
     if not shared:
-        raise SqlError("the tables of this NATURAL JOIN have no column of one name", code="join-condition", span=span_of(join),
+        raise SqlError("the tables of this NATURAL JOIN have no column name in common", code="join-condition", span=span_of(join),
                        try_="JOIN ... ON a.key = b.key")
     return [(left.resolve(name, None, span_of(join)), right.resolve(name, None, span_of(join))) for name in shared]
 

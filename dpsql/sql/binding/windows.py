@@ -218,7 +218,7 @@ def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
     if clause is None:
         return None
     if not any(has_window(part) for part in (*select.expressions, clause)):
-        raise SqlError("QUALIFY is about window functions, and there is none", code="qualify", span=span_of(clause),
+        raise SqlError("QUALIFY needs a window function, and this query has none", code="qualify", span=span_of(clause),
                        try_="WHERE ..., or QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1")
     return host.binder.condition(clause.this, "QUALIFY")
 

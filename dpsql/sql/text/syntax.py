@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dpsql.plan.expr.functions import TABLE
+from dpsql.plan.expr.functions import TABLE, Function
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
               exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
@@ -25,13 +27,23 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 _UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor", "mean": "mean"}
 
 
+_CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
+
+
+def calls_of(row: Function) -> list[tuple[str, int]]:
+    """Of the ways to write a function, each word(a, b) with the arguments of an overload: the word and their number."""
+    found = [(call[1], call[2].count(", ") + 1) for way in row.written if (call := _CALL.fullmatch(way))]
+    return [(word, count) for word, count in dict.fromkeys(found) if any(
+        len(over.args) == count or (over.variadic and len(over.args) <= count) for over in row.overloads)]
+
+
 def _called() -> tuple[dict[type[exp.Expr], tuple[str, tuple[str, ...]]], dict[str, str]]:
     """What sqlglot makes of the calls word(a, b) of the table: nodes, with the function and the keys of the arguments in their
     order; and the functions that it knows by name only.
 
     Left out are nodes that hold anything else, such as the side of TRIM: they need a clause of their own to be bound.
     """
-    calls = [(name, word, count) for name, row in TABLE.items() for word, count in row.calls]
+    calls = [(name, word, count) for name, row in TABLE.items() for word, count in calls_of(row)]
     (tree,) = DuckDB().parse("SELECT " + ", ".join(f"{word}({', '.join(_letters(count))})" for _, word, count in calls))
     nodes, names = dict[type[exp.Expr], tuple[str, tuple[str, ...]]](), dict[str, str]()
     for (name, word, count), node in zip(calls, tree.expressions if tree is not None else (), strict=True):
@@ -84,5 +96,6 @@ _RESERVED = """
     UNIQUE UNPIVOT USING VARIADIC WHEN WHERE WINDOW WITH WITHIN ANTI ASOF CROSS FULL ILIKE INNER IS ISNULL JOIN LEFT LIKE
     NATURAL NOTNULL OUTER OVERLAPS POSITIONAL RIGHT SEMI SIMILAR TABLESAMPLE
 """
-WORDS = tuple(sorted({*_OTHERS.split(), *(word for row in TABLE.values() for word in row.words)}))
+WORDS = tuple(sorted({*_OTHERS.split(), *(
+    call[1] for row in TABLE.values() for way in row.written if (call := re.match(r"(\w+)\(", way)))}))
 RESERVED = frozenset(_RESERVED.split())

@@ -117,7 +117,7 @@ def item_name(item: exp.Expr) -> str:
 
 
 def kept_lists(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The tests IN (SELECT ...) that keep rows only where they are true: those that AND and OR alone make a condition of."""
+    """The subqueries of tests IN (SELECT ...) under AND and OR alone, where rows are kept only if the test is true."""
     for part in operands(condition, exp.And):
         choices = operands(part, exp.Or)
         if len(choices) > 1:
@@ -134,7 +134,7 @@ def _in_brackets(node: exp.Expr) -> exp.Expr:
 
 
 def plain_select(query: exp.Expr, span: Span | None) -> exp.Select:
-    """The SELECT of EXISTS. Raises Unsupported where it is more than rows of FROM that satisfy WHERE."""
+    """The SELECT of EXISTS. Raises Unsupported where it is more than SELECT, FROM and WHERE."""
     select = query
     while isinstance(select, exp.Subquery):
         select = select.this

@@ -80,7 +80,7 @@ class _ValidationReader:
                         and part[i].token_type is TokenType.VAR and part[i - 1].token_type is TokenType.R_PAREN), None)
             bracketed = part[0].token_type is TokenType.L_PAREN
             if len(parts) > 1 and not bracketed:
-                raise SqlError("each of several queries stands in brackets", code="syntax", span=place_of(part[0]),
+                raise SqlError("each of several queries needs brackets", code="syntax", span=place_of(part[0]),
                                try_="VALIDATE (SELECT ...), (SELECT ...) AGAINST ...")
             width = None
             if bracketed and end is not None:
@@ -95,8 +95,8 @@ class _ValidationReader:
                 raise SqlError("the options of VALIDATE stand at its end", code="options", span=query.options[0].span,
                                try_=FORM + " OPTIONS (...)")
             if query.goals:
-                raise SqlError("VALIDATE decides; its answers have no accuracy", code="accuracy", span=query.goals[0].span,
-                               try_=FORM)
+                raise SqlError("VALIDATE answers yes or no, so no accuracy is asked of it", code="accuracy",
+                               span=query.goals[0].span, try_=FORM)
             found.append(CheckedQuery(query=query, width=width))
         return found
 
