@@ -73,9 +73,9 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
     Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
     """
-    from dpsql.engine.opening import Terms, open_session
+    from dpsql.engine.opening import ConnectionTerms, open_session
 
-    terms = Terms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+    terms = ConnectionTerms(budget=budget, analyst=analyst, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
     return Connection(open_session(database, policy, ledger, terms))
 
 

@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Error:
+class NoiseTerm:
     """One piece of noise, independent of all others and from cell to cell.
 
     Pieces with one number in `together` may depend on each other: they are sums of the same noises. Their standard deviations add
@@ -46,7 +46,7 @@ class Estimate:
     """Values over cells, NaN where there is none; `slopes` maps each piece of noise to how fast the value moves with it."""
 
     values: Numbers
-    slopes: Mapping[tuple[int, ...], tuple[Error, Numbers]] = field(default_factory=dict)
+    slopes: Mapping[tuple[int, ...], tuple[NoiseTerm, Numbers]] = field(default_factory=dict)
     linear: bool = True
 
     def __add__(self, other: Estimate | float) -> Estimate:
@@ -144,7 +144,7 @@ def constant(values: Numbers) -> Estimate:
     return Estimate(values=values)
 
 
-def released(name: tuple[int, ...], values: Numbers, error: Error, *, unit: float = 1.0) -> Estimate:
+def released(name: tuple[int, ...], values: Numbers, error: NoiseTerm, *, unit: float = 1.0) -> Estimate:
     """Noisy integers times a unit."""
     return Estimate(values=values * unit, slopes={name: (error, np.full(values.shape, unit))})
 
@@ -155,7 +155,7 @@ RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that e
 GRID = math.log(1.01)
 
 
-def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: float) -> float:
+def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence: float) -> float:
     """The least w, up to rounding upwards, with P(|sum of slope * noise| <= w) >= confidence.
 
     Exact for one piece of noise on integers. For several pieces the continuous noises are summed, and half a unit of each
@@ -177,10 +177,10 @@ def margin(errors: tuple[Error, ...], slopes: tuple[float, ...], confidence: flo
     return largest * _quantile(relative, _up(spread / largest) if widths else 1.0, confidence) + units / 2
 
 
-def _apart(pieces: list[tuple[Error, float]]) -> list[tuple[Error, float]]:
+def _apart(pieces: list[tuple[NoiseTerm, float]]) -> list[tuple[NoiseTerm, float]]:
     """Pieces that may depend on each other as one."""
     found = [piece for piece in pieces if piece[0].together is None]
-    shared: dict[int, list[tuple[Error, float]]] = {}
+    shared: dict[int, list[tuple[NoiseTerm, float]]] = {}
     for error, slope in pieces:
         if error.together is not None:
             shared.setdefault(error.together, []).append((error, slope))
@@ -189,7 +189,7 @@ def _apart(pieces: list[tuple[Error, float]]) -> list[tuple[Error, float]]:
     return found
 
 
-def _integer(error: Error, confidence: float) -> int:
+def _integer(error: NoiseTerm, confidence: float) -> int:
     """The least whole number w with P(|z| <= w) >= confidence, for noise z on integers."""
     if error.kind == "gaussian" and error.scale < 100:
         weights = np.exp(-(np.arange(10 * error.scale + 10) ** 2) / (2 * error.scale**2))

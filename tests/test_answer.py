@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.answers.answer import Answer, Column, compose, of_json, values_of
+from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
-from dpsql.estimates import Error, Estimate, constant, released
+from dpsql.estimates import Estimate, NoiseTerm, constant, released
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
 from dpsql.types import Type
 
 SCRATCH = DuckScratch()
-NOISE = Error(kind="laplace", scale=5.0)
-SURE = Error(kind="gaussian", scale=2.0)
+NOISE = NoiseTerm(kind="laplace", scale=5.0)
+SURE = NoiseTerm(kind="gaussian", scale=2.0)
 BIGINT, DOUBLE, BOOLEAN, VARCHAR = Type.BIGINT, Type.DOUBLE, Type.BOOLEAN, Type.VARCHAR
 KEY = Key(column="k", name="k", type=VARCHAR, domain=None, nullable=True)
 N = AggregateCall(id="n", function="count", type=BIGINT)
@@ -158,9 +158,9 @@ def test_values_are_held_in_their_types(kind: Type, function: str, value: float,
 
 def test_what_is_stored_is_read_back() -> None:
     answer = Answer(
-        columns=(Column(name="d", type=Type.DATE, exact=True), Column(name="t", type=Type.TIMESTAMP, exact=True),
-                 Column(name="n", type=BIGINT), Column(name="x", type=DOUBLE, approximate=True), Column(name="w", type=VARCHAR),
-                 Column(name="b", type=BOOLEAN)),
+        columns=(AnswerColumn(name="d", type=Type.DATE, exact=True), AnswerColumn(name="t", type=Type.TIMESTAMP, exact=True),
+                 AnswerColumn(name="n", type=BIGINT), AnswerColumn(name="x", type=DOUBLE, approximate=True), AnswerColumn(name="w", type=VARCHAR),
+                 AnswerColumn(name="b", type=BOOLEAN)),
         rows=((dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 0, 7), 2**53 + 1, 0.1, "ü'\"\n", True),
               (None, None, None, math.inf, None, None)),
         errors=((None, None, 1.5, 2.5, None, None), (None,) * 6), margins=((None, None, 3.0, 4.0, None, None), (None,) * 6),
@@ -177,7 +177,7 @@ def test_a_stored_answer_may_be_told_under_other_names() -> None:
 
 
 def test_an_interval_of_dates_is_one_of_days() -> None:
-    made = Answer(columns=(Column(name="d", type=Type.DATE),), rows=((dt.date(2020, 1, 1),),), errors=((2.0,),), margins=((4.0,),),
+    made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((dt.date(2020, 1, 1),),), errors=((2.0,),), margins=((4.0,),),
                   confidence=0.95)
     day = dt.date(2020, 1, 1).toordinal()
     assert made.interval(0, 0) == (day - 4, day + 4)

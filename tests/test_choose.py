@@ -19,7 +19,7 @@ from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Quantiles
-from dpsql.planning.choose import choose, shares, weight_of
+from dpsql.planning.choose import choose, split_budget, weight_of
 from dpsql.types import Type
 
 ROWS = Constants(columns=(Field(id="x", name="x", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))
@@ -37,7 +37,7 @@ HALF = Fraction(1, 2)
 WITH_DELTA = pure(Fraction(1), Fraction(1, 10**6))
 
 
-@pytest.mark.parametrize(("task", "purse", "named", "expected"), [
+@pytest.mark.parametrize(("task", "allotted", "named", "expected"), [
     (COUNTED, EPSILON, (), "laplace"), (COUNTED, RHO, (), "gaussian"), (COUNTED, RHO, ("laplace",), "laplace"),
     (ONLY_L2, RHO, (), "gaussian"), (ONLY_L2, RHO, ("laplace",), "gaussian"), (COUNTED, EPSILON, ("gaussian",), "laplace"),
     (ranked(HALF, most=10**6), EPSILON, (), "exponential"), (ranked(HALF, most=10**6), RHO, (), "exponential"),
@@ -45,9 +45,9 @@ WITH_DELTA = pure(Fraction(1), Fraction(1, 10**6))
     (ranked(HALF), WITH_DELTA, (), "permute_and_flip"), (ranked(HALF), WITH_DELTA, ("smooth_sensitivity",), "smooth_sensitivity"),
     (ranked(HALF), EPSILON, ("smooth_sensitivity",), "permute_and_flip"), (ranked(HALF, Fraction(3, 4)), EPSILON, (), "exponential"),
     (ranked(HALF), EPSILON, ("laplace", "exponential"), "exponential")])
-def test_the_best_that_can_do_it_is_taken_and_a_named_one_goes_before(task: Task, purse: Cost, named: tuple[str, ...],
+def test_the_best_that_can_do_it_is_taken_and_a_named_one_goes_before(task: Task, allotted: Cost, named: tuple[str, ...],
                                                                      expected: str) -> None:
-    choice = choose(task, purse, 1, named)
+    choice = choose(task, allotted, 1, named)
     assert choice is not None and choice.mechanism.name == expected
     assert set(choice.verdicts) == set(NAMES), "every mechanism says something, for EXPLAIN"
     assert choice.yes is choice.verdicts[expected]
@@ -59,9 +59,9 @@ def test_nothing_is_chosen_where_nothing_can_do_it() -> None:
 
 def test_refusals_give_a_reason_and_promises_a_size() -> None:
     for task in (COUNTED, ONLY_L2, ranked(HALF), ranked(Fraction(0)), ranked(HALF, rows=3)):
-        for purse in (EPSILON, RHO, WITH_DELTA):
+        for allotted in (EPSILON, RHO, WITH_DELTA):
             for mechanism in MECHANISMS:
-                verdict = mechanism.judge(task, purse, 2)
+                verdict = mechanism.judge(task, allotted, 2)
                 match verdict:
                     case No(because=because):
                         assert because and because[0].islower()
@@ -78,7 +78,7 @@ def test_a_larger_price_never_promises_more_error() -> None:
 
 @given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=12), st.booleans())
 def test_shares_add_up_to_one_at_most_and_waste_next_to_nothing(weights: list[float], is_pure: bool) -> None:
-    found = shares(weights, pure=is_pure)
+    found = split_budget(weights, pure=is_pure)
     assert len(found) == len(weights) and all(share > 0 for share in found)
     assert 1 - Fraction(len(weights), 2**30) <= sum(found) <= 1
 
@@ -92,7 +92,7 @@ def test_no_other_shares_have_less_variance(weights: list[float], is_pure: bool,
     def variance(parts: list[float]) -> float:
         return sum(weight / part ** (2 if is_pure else 1) for weight, part in zip(weights, parts, strict=True))
 
-    best = [float(share) for share in shares(weights, pure=is_pure)]
+    best = [float(share) for share in split_budget(weights, pure=is_pure)]
     other = [draw.uniform(0.01, 1) for _ in weights]
     assert variance(best) <= variance([part / sum(other) for part in other]) * (1 + 1e-9)
     assert math.isclose(sum(best), 1, rel_tol=1e-6)

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from dpsql.estimates import Error, Estimate, _quantile, constant, laplaces, margin, normal, released
+from dpsql.estimates import Estimate, NoiseTerm, _quantile, constant, laplaces, margin, normal, released
 
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
 
 
-def laplace(scale: float) -> Error:
-    return Error(kind="laplace", scale=scale)
+def laplace(scale: float) -> NoiseTerm:
+    return NoiseTerm(kind="laplace", scale=scale)
 
 
-def gaussian(sigma: float) -> Error:
-    return Error(kind="gaussian", scale=sigma)
+def gaussian(sigma: float) -> NoiseTerm:
+    return NoiseTerm(kind="gaussian", scale=sigma)
 
 
-def pmf(error: Error) -> NDArray[np.float64]:
+def pmf(error: NoiseTerm) -> NDArray[np.float64]:
     """Chances of -n .. n, with next to nothing beyond."""
     reach = math.ceil(error.scale * (45 if error.kind == "laplace" else 10)) + 3
     z = np.arange(-reach, reach + 1, dtype=np.float64)
@@ -44,7 +44,7 @@ def covered(chances: NDArray[np.float64], w: float) -> float:
 
 @pytest.mark.parametrize("error", [laplace(s) for s in (0.1, 0.5, 1.0, 2.7, 30.0, 1000.0)] + [
     gaussian(s) for s in (0.3, 0.6, 1.0, 1.7, 5.0, 40.0, 1000.0)])
-def test_one_piece_has_the_least_interval_that_covers(error: Error) -> None:
+def test_one_piece_has_the_least_interval_that_covers(error: NoiseTerm) -> None:
     chances = pmf(error)
     for level in [*LEVELS, 1 - 1e-6]:
         w = margin((error,), (1.0,), level)
@@ -61,7 +61,7 @@ def test_wide_noise_has_the_interval_of_its_continuous_twin() -> None:
     for level in LEVELS:
         assert margin((laplace(1e12),), (1.0,), level) == pytest.approx(-1e12 * math.log(1 - level), rel=1e-9)
         assert margin((gaussian(1e12),), (1.0,), level) == pytest.approx(norm.ppf(0.5 + level / 2) * 1e12, rel=1e-9)
-        assert margin((Error(kind="approximate", scale=2.0),), (3.0,), level) == pytest.approx(6 * norm.ppf(0.5 + level / 2))
+        assert margin((NoiseTerm(kind="approximate", scale=2.0),), (3.0,), level) == pytest.approx(6 * norm.ppf(0.5 + level / 2))
 
 
 PIECES = [
@@ -72,7 +72,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("errors", PIECES)
-def test_several_pieces_are_covered_and_little_more(errors: tuple[Error, ...]) -> None:
+def test_several_pieces_are_covered_and_little_more(errors: tuple[NoiseTerm, ...]) -> None:
     """Against the exact distribution of the sum of integers."""
     chances = pmf(errors[0])
     for error in errors[1:]:
@@ -89,7 +89,7 @@ def test_several_pieces_are_covered_and_little_more(errors: tuple[Error, ...]) -
     ((laplace(100.0), gaussian(500.0)), (1.0, 1.0)), ((laplace(100.0), gaussian(1e6)), (1.0, 1.0)),
     ((gaussian(100.0), laplace(1e-9)), (1.0, 1.0)), ((laplace(1e4),) * 5, (1.0, 0.5, 0.25, 2.0, 1e-7)),
     ((laplace(1e4),) * 60, (1.0,) * 60)])
-def test_several_wide_pieces_against_draws(errors: tuple[Error, ...], slopes: tuple[float, ...]) -> None:
+def test_several_wide_pieces_against_draws(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...]) -> None:
     draw, n = np.random.default_rng(7), 200_000
     total = np.zeros(n)
     for error, slope in zip(errors, slopes, strict=True):
@@ -101,7 +101,7 @@ def test_several_wide_pieces_against_draws(errors: tuple[Error, ...], slopes: tu
 
 
 @pytest.mark.parametrize("errors", PIECES)
-def test_intervals_grow_with_confidence_and_scale_with_their_unit(errors: tuple[Error, ...]) -> None:
+def test_intervals_grow_with_confidence_and_scale_with_their_unit(errors: tuple[NoiseTerm, ...]) -> None:
     ones = (1.0,) * len(errors)
     found = [margin(errors, ones, level) for level in [*LEVELS, 1 - 1e-4, 1 - 1e-7, 1 - 1e-9]]
     assert found == sorted(found) and all(math.isfinite(w) for w in found)
@@ -155,7 +155,7 @@ def test_variances_at_the_ends() -> None:
     assert laplace(1e-9).variance == laplace(1e-300).variance == 0
     for scale in (1e6, 1e12, 1e18):
         assert laplace(scale).variance == pytest.approx(2 * scale**2, rel=1e-9)
-    assert gaussian(3.0).variance == 9 and Error(kind="approximate", scale=2.0).variance == 4
+    assert gaussian(3.0).variance == 9 and NoiseTerm(kind="approximate", scale=2.0).variance == 4
 
 
 # -- arithmetic
@@ -174,7 +174,7 @@ def test_released_numbers_are_integers_times_a_unit() -> None:
     assert list(A.values) == [5, 10, 15]
     assert np.allclose(A.deviations, 0.5 * math.sqrt(laplace(2.0).variance))
     assert A.linear and not A.approximate
-    assert released((0,), np.zeros(1), Error(kind="approximate", scale=1.0)).approximate
+    assert released((0,), np.zeros(1), NoiseTerm(kind="approximate", scale=1.0)).approximate
 
 
 def test_identities() -> None:
@@ -240,11 +240,11 @@ def test_no_sum_of_laplace_noise_is_heavier(parts: tuple[float, ...], confidence
 
 
 def test_noise_in_unknown_parts_has_honest_intervals() -> None:
-    alone = Estimate(values=np.zeros(1), slopes={(0,): (Error(kind="laplaces", scale=2.0), np.ones(1))})
+    alone = Estimate(values=np.zeros(1), slopes={(0,): (NoiseTerm(kind="laplaces", scale=2.0), np.ones(1))})
     assert alone.margins(0.99)[0] == pytest.approx(2 * laplaces(0.99)) and alone.deviations[0] == 2
-    both = alone + Estimate(values=np.zeros(1), slopes={(1,): (Error(kind="normal", scale=1.5), np.ones(1))})
+    both = alone + Estimate(values=np.zeros(1), slopes={(1,): (NoiseTerm(kind="normal", scale=1.5), np.ones(1))})
     assert both.margins(0.99)[0] == pytest.approx(2.5 * laplaces(0.99))
-    plain = Estimate(values=np.zeros(1), slopes={(0,): (Error(kind="normal", scale=2.0), np.full(1, 3.0))})
+    plain = Estimate(values=np.zeros(1), slopes={(0,): (NoiseTerm(kind="normal", scale=2.0), np.full(1, 3.0))})
     for confidence in (0.6, 0.9, 0.99, 0.999):
         assert plain.margins(confidence)[0] == pytest.approx(6 * normal(confidence))
     assert not (both.approximate or plain.approximate)
@@ -254,13 +254,13 @@ def test_noise_in_unknown_parts_has_honest_intervals() -> None:
 def test_pieces_that_may_depend_on_each_other_add_up(kind: str) -> None:
     """Whatever they have in common: two answers of one measurement may be the same noise, or have its sign turned."""
     def piece(at: int, scale: float, together: int | None) -> Estimate:
-        error = Error(kind=kind, scale=scale, together=together)  # type: ignore[arg-type]
+        error = NoiseTerm(kind=kind, scale=scale, together=together)  # type: ignore[arg-type]
         return Estimate(values=np.array([10.0, 20.0]), slopes={(at, 0): (error, np.array([1.0, 2.0]))})
 
     apart, shared, other = piece(0, 3.0, None) + piece(1, 4.0, None), piece(0, 3.0, 7) + piece(1, 4.0, 7), piece(2, 12.0, 8)
     assert apart.deviations.tolist() == pytest.approx([5, 10]) and shared.deviations.tolist() == pytest.approx([7, 14])
     assert (piece(0, 3.0, 7) - piece(1, 4.0, 7)).deviations.tolist() == pytest.approx([7, 14])
     assert (shared + other).deviations.tolist() == pytest.approx([math.hypot(7, 12), 2 * math.hypot(7, 12)])
-    one = Estimate(values=np.zeros(1), slopes={(0, 0): (Error(kind=kind, scale=7.0), np.ones(1))})  # type: ignore[arg-type]
+    one = Estimate(values=np.zeros(1), slopes={(0, 0): (NoiseTerm(kind=kind, scale=7.0), np.ones(1))})  # type: ignore[arg-type]
     assert shared.margins(0.95)[0] == pytest.approx(one.margins(0.95)[0]) and shared.margins(0.95)[0] > apart.margins(0.95)[0]
     assert (piece(0, 3.0, 7) * 2.0 + piece(0, 3.0, 7)).deviations[0] == pytest.approx(9)

@@ -18,13 +18,13 @@ from test_engine import in_order, watched
 
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.catalog.price import Price, price
 from dpsql.engine.accounts import releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, Incident, OptionError, Unsupported
-from dpsql.plan.rules.substitute import awaits
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.planning.explain import Explanation
 
 ABOVE = "SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(income) FROM people)"
@@ -90,9 +90,9 @@ def test_exactly_the_price_is_charged_once(text: str, name: str, tmp_path: Path)
     assert entry.charge.delta == 0, "nothing here may fail"
 
 
-def purses(text: str, session: Session) -> list[Fraction]:
-    program = Prepared(text, session).program
-    return [below.purse.epsilon if below.purse.epsilon is not None else below.purse.rho
+def allotments(text: str, session: Session) -> list[Fraction]:
+    program = PreparedStatement(text, session).program
+    return [below.allotted.epsilon if below.allotted.epsilon is not None else below.allotted.rho
             for below in (*(found for _, found in program.first), program)]
 
 
@@ -111,7 +111,7 @@ def purses(text: str, session: Session) -> list[Fraction]:
 @pytest.mark.parametrize("account", ["epsilon", "rho"])
 def test_everything_that_is_measured_has_an_equal_share(text: str, expected: list[str], account: str, tmp_path: Path) -> None:
     session = session_of(tmp_path, reader=small(), at={account: 2, "delta": 1e-6} if "nickname" in text else {account: 2})
-    found = [part if account == "epsilon" else part for part in purses(text, session)]
+    found = [part if account == "epsilon" else part for part in allotments(text, session)]
     whole = sum(found)
     assert [2 * part / whole for part in found] == [Fraction(part) for part in expected]
 
@@ -157,13 +157,13 @@ def test_the_delta_of_failures_is_shared_by_those_that_may_fail(tmp_path: Path) 
     session = session_of(tmp_path, reader=small(), at={"epsilon": 2, "delta": 1e-3})
     text = options("SELECT nickname, COUNT(*) FROM people WHERE age > (SELECT MEDIAN(age) FROM people) GROUP BY nickname",
                    "epsilon = 2, delta = 0.001, mechanism = 'smooth_sensitivity'")
-    program = Prepared(text, session).program
+    program = PreparedStatement(text, session).program
     ((_, below),) = program.first
-    assert below.purse.delta == program.purse.delta == program.cost.delta / 2 and program.cost.delta > 0
+    assert below.allotted.delta == program.allotted.delta == program.cost.delta / 2 and program.cost.delta > 0
     asked(text, session)
     (entry,) = releases_of(session)
     assert entry.charge.delta == program.cost.delta * 10**18
-    plain = Prepared(ABOVE, session).program
+    plain = PreparedStatement(ABOVE, session).program
     assert plain.cost.delta == 0, "nothing in it may fail"
 
 
@@ -249,7 +249,7 @@ def test_a_value_makes_what_comes_after_it_more_exact(tmp_path: Path) -> None:
     whole = asked("SELECT SUM(LEAST(GREATEST(income, 0), 100000)) FROM people", session).errors[0][0]
     held = asked("SELECT SUM(LEAST(GREATEST(income, 0), (SELECT AVG(income) / 100 FROM people))) FROM people", session)
     assert held.errors[0][0] == pytest.approx(2 * whole * 0.00498, rel=0.01)  # type: ignore[operator]
-    assert awaits(Prepared(ABOVE, session).program.question) != {}
+    assert has_placeholders(PreparedStatement(ABOVE, session).program.question) != {}
 
 
 def test_limits_and_bounds_are_for_the_outermost_query(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def the_whole_price_for_each(patch: pytest.MonkeyPatch) -> None:
 
     def whole(given: Any, cost: Any) -> Any:
         made = shared_out(given, cost)
-        return replace(made, first=tuple((scalar, replace(below, purse=cost)) for scalar, below in made.first))
+        return replace(made, first=tuple((scalar, replace(below, allotted=cost)) for scalar, below in made.first))
 
     patch.setattr(program, "_shared_out", whole)
 
@@ -399,5 +399,5 @@ def test_prices_are_whole(tmp_path: Path) -> None:
     for parts in range(1, 8):
         values = " + ".join(f"(SELECT AVG(age) FROM people WHERE age > {i})" for i in range(parts))
         session = session_of(tmp_path, reader=small(), at={"epsilon": 1})
-        assert sum(purses(f"SELECT COUNT(*) FROM people WHERE age > {values}", session)) == 1
+        assert sum(allotments(f"SELECT COUNT(*) FROM people WHERE age > {values}", session)) == 1
     assert price(epsilon=1) == Price(epsilon=Fraction(1))

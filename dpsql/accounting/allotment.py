@@ -10,7 +10,7 @@ from dpsql.accounting.cost import ATTO, NANO, Cost, pure
 from dpsql.catalog.price import Price
 
 
-def purse(price: Price, *, concentrated: bool) -> Cost:
+def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
     """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
     An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget:
@@ -25,10 +25,10 @@ def purse(price: Price, *, concentrated: bool) -> Cost:
     return pure(_down(price.epsilon, NANO), delta)
 
 
-def purses(price: Price) -> list[Cost]:
+def budgets_by_account(price: Price) -> list[Cost]:
     """What a statement of this price may spend in each account that it can be held in, a pure epsilon first. None is nothing."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
-    found = [purse(price, concentrated=account) for account in accounts]
+    found = [allotted_budget(price, concentrated=account) for account in accounts]
     return [given for given in found if given.epsilon or given.rho]
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
 from dpsql.plan.cells import Cells
-from dpsql.plan.expr.nodes import Awaited, Call, Cast, Expr, Literal, Ref, Value, columns
+from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
@@ -27,7 +27,7 @@ MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class AnswerColumn:
     """A column of an answer.
 
     exact        a key, a constant, or a number over public tables: it has no error
@@ -49,7 +49,7 @@ class Answer:
     stored      it was answered before, and cost nothing this time
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     rows: tuple[tuple[Value, ...], ...]
     errors: tuple[tuple[float | None, ...], ...]
     margins: tuple[tuple[float | None, ...], ...]
@@ -102,7 +102,7 @@ def together(answers: Sequence[Answer]) -> Answer:
 def of_json(text: str) -> Answer:
     """A stored answer."""
     body = json.loads(text)
-    shown = tuple(Column(name=name, type=Type(kind), exact=exact, approximate=approximate)
+    shown = tuple(AnswerColumn(name=name, type=Type(kind), exact=exact, approximate=approximate)
                   for name, kind, exact, approximate in body["columns"])
     rows = tuple(tuple(_typed(value, column.type) for value, column in zip(row, shown, strict=True)) for row in body["rows"])
     return Answer(columns=shown, rows=rows, errors=tuple(map(tuple, body["errors"])), margins=tuple(map(tuple, body["margins"])),
@@ -143,12 +143,12 @@ class Single:
 NONE: Mapping[str, Single] = MappingProxyType({})
 
 
-def single(awaited: Awaited, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
            singles: Mapping[str, Single]) -> Single:
     """The one value of a scalar subquery; NULL where it has no row or no number."""
     with np.errstate(all="ignore"):
         question = _over_columns(question)
-        table = _Table(question, cells, aggregates, scratch, singles)
+        table = _ValueTable(question, cells, aggregates, scratch, singles)
         made = table.output(question.outputs[0].expr)
         kept = _chosen_rows(question, table, [made], len(cells))
         value = held(awaited, made.values[kept[0]] if kept else None)
@@ -161,13 +161,13 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
     question = _over_columns(question) if singles else question
     with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
-        table = _Table(question, cells, aggregates, scratch, singles)
+        table = _ValueTable(question, cells, aggregates, scratch, singles)
         outputs = [table.output(output.expr) for output in question.outputs]
         kept = _chosen_rows(question, table, outputs, len(cells))
         errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
         margins = [_numbers(made, made.estimate.margins(confidence) if made.estimate is not None else None) for made in outputs]
-    shown = tuple(Column(name=output.name, type=output.expr.type, exact=not made.noisy,
-                         approximate=made.estimate is not None and made.estimate.approximate)
+    shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
+                               approximate=made.estimate is not None and made.estimate.approximate)
                   for output, made in zip(question.outputs, outputs, strict=True))
     return Answer(columns=shown, rows=tuple(tuple(made.values[i] for made in outputs) for i in kept),
                   errors=tuple(tuple(column[i] for column in errors) for i in kept),
@@ -198,7 +198,7 @@ def _numbers(made: _Made, numbers: NDArray[np.float64] | None) -> list[float | N
             for value, number in zip(made.values, numbers, strict=True)]
 
 
-class _Table:
+class _ValueTable:
     """The keys, the noisy aggregates and the values of subqueries, as columns that expressions are evaluated over."""
 
     def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
@@ -303,7 +303,7 @@ def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
                      for value in values], dtype=np.float64)
 
 
-def _chosen_rows(question: Question, table: _Table, outputs: Sequence[_Made], size: int) -> list[int]:
+def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[_Made], size: int) -> list[int]:
     """Which cells are shown, in which order."""
     kept = list(range(size))
     if question.having is not None:

@@ -19,7 +19,7 @@ from dpsql.types import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class BudgetLine:
     """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget."""
 
     whose: str | None
@@ -65,7 +65,7 @@ class Spending:
 
     budget: str
     entity: str
-    accounts: tuple[Account, ...]
+    accounts: tuple[BudgetLine, ...]
     statements: int
     tight: float | None
     at: float
@@ -89,17 +89,17 @@ REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int) -> Spending:
     """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed."""
-    accounts = [Account(whose=None, total=budget.total, spent=spent[None])]
+    accounts = [BudgetLine(whose=None, total=budget.total, spent=spent[None])]
     mine = budget.of(analyst)
     if mine is not None:
-        accounts.append(Account(whose=analyst, total=mine, spent=spent[analyst]))
+        accounts.append(BudgetLine(whose=analyst, total=mine, spent=spent[analyst]))
     at = float(budget.total.delta / 2) or REPORT_DELTA
     return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
                     tight=tight_epsilon(charges, at), at=at, analyst=analyst, failed=failed, incidents=budget.incidents)
 
 
-def exhausted(account: Account, price: Price | None, span: Span | None = None, *,
-              others: Sequence[Account] = ()) -> BudgetExhausted:
+def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None, *,
+              others: Sequence[BudgetLine] = ()) -> BudgetExhausted:
     """The refusal of a statement that costs more than is left in an account. `span` is where the statement states its price.
 
     `others` are accounts that would have to pay for it too.
@@ -125,7 +125,7 @@ def busy(analyst: str, running: int) -> BudgetExhausted:
                            try_="it again when one of them is over; incidents in the policy says how many may run at a time")
 
 
-def affordable(accounts: Sequence[Account], price: Price | None) -> str:
+def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:
     """The price that all of these accounts have left for a statement, if there is any; the first is the one that cannot pay."""
     in_rho = price is not None and price.rho is not None
     left = min(_left(account, in_rho=in_rho) for account in accounts)
@@ -136,7 +136,7 @@ def affordable(accounts: Sequence[Account], price: Price | None) -> str:
     return f"OPTIONS ({'rho' if in_rho else 'epsilon'} = {shown:f}), or " if left >= LEAST else ""
 
 
-def _left(account: Account, *, in_rho: bool) -> Fraction:
+def _left(account: BudgetLine, *, in_rho: bool) -> Fraction:
     """The rho, or the epsilon, that an account has left for one statement."""
     most, spent = account.limit, account.spent
     rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)

@@ -32,7 +32,7 @@ CARE = 0.75  # of the judgement's, on a logarithmic scale: how careful the choic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class EpsilonBound:
     """No epsilon below this one holds, but for a chance of 1 - confidence. `event` says what told the databases apart."""
 
     epsilon: float
@@ -49,7 +49,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TailEvent:
     """A half-line of a feature; `first` says which of the two databases makes it likelier."""
 
     feature: Feature
@@ -66,7 +66,7 @@ class Event:
         return over if self.above else len(sample) - over
 
 
-def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999, delta: float = 0.0) -> Finding:
+def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999, delta: float = 0.0) -> EpsilonBound:
     """The largest epsilon that samples of outcomes on two neighbours rule out, at a given delta.
 
     Samples are rows of numbers (a plain list is one number each); NaN stands for a value that is missing. Outcomes must be
@@ -78,7 +78,7 @@ def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
     event = max(tried, key=lambda pair: pair[0])[1]
     likelier, other = judge if event.first else judge[::-1]
     found = _bounds(np.array([event.hits(likelier)]), len(likelier), np.array([event.hits(other)]), len(other), chance, delta)
-    return Finding(epsilon=max(0.0, float(found[0])), event=str(event))
+    return EpsilonBound(epsilon=max(0.0, float(found[0])), event=str(event))
 
 
 Part: TypeAlias = tuple[Numbers, Numbers]
@@ -102,7 +102,7 @@ def _table(sample: ArrayLike) -> Numbers:
     return np.nan_to_num(table.reshape(len(table), -1), nan=-1e300, posinf=1e299, neginf=-1e299)
 
 
-def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float) -> tuple[float, Event]:
+def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float) -> tuple[float, TailEvent]:
     """The half-line of a feature that tells two samples apart best."""
     x, y = np.sort(feature.of(a)), np.sort(feature.of(b))
     cuts = _cuts(np.concatenate((x, y)))
@@ -115,7 +115,7 @@ def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float)
             m, n = (len(a), len(b)) if first else (len(b), len(a))
             bounds = _bounds(p, m, q, n, chance, delta)
             at = int(np.argmax(bounds))
-            found.append((float(bounds[at]), Event(feature, float(cuts[at]), above, first)))
+            found.append((float(bounds[at]), TailEvent(feature, float(cuts[at]), above, first)))
     return max(found, key=lambda pair: pair[0])
 
 

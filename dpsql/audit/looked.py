@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Release, Request
 from dpsql.measurements.reading.context import Context
@@ -48,7 +48,7 @@ class Looked:
         return self._kernel._look(self.request, self._certificates, self._context)
 
 
-def requests_of(statement: Prepared) -> list[Request]:
+def requests_of(statement: PreparedStatement) -> list[Request]:
     """What the script of a statement asks, in one run of it."""
     return asked_by(lambda: statement.measure(), statement.session.kernel)
 

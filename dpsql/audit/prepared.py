@@ -85,7 +85,7 @@ class Batched(Secure):
         return drawn.pop()
 
 
-class Prepared:
+class PreparedStatement:
     """One private statement of a session, compiled. Raises what the engine raises for a statement that is refused."""
 
     def __init__(self, text: str, session: Session, parameters: Parameters = ()) -> None:

@@ -19,5 +19,5 @@ class Validated:
         self.plan = validation(statement, session, (), synthetic)
 
     def decide(self) -> Validation:
-        made: Validation = self.session.kernel._serve(self.plan.steps(), self.plan.purse)
+        made: Validation = self.session.kernel._serve(self.plan.steps(), self.plan.allotted)
         return made

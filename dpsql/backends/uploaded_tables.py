@@ -19,7 +19,7 @@ FRAME = "brought"  # the name under which a frame is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class Upload:
     """A table to be: a path or a frame as `source`, or `rows`; `kinds` are the SQL types of the columns wanted, by name."""
 
     kinds: Mapping[str, str]
@@ -27,7 +27,7 @@ class Brought:
     rows: Sequence[Sequence[Any]] = field(default=())
 
 
-def open_brought(tables: Mapping[str, Brought], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
+def open_uploads(tables: Mapping[str, Upload], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
     """The database, and which of the wanted columns each table has.
 
     Raises OperationalError where a source is no upload, cannot be read, or a column not as its type. It names the source and the
@@ -41,7 +41,7 @@ def open_brought(tables: Mapping[str, Brought], uploads: Uploads) -> tuple[DuckR
     return DuckReader(connection, FRAME), present
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> list[str]:
+def _copy(connection: duckdb.DuckDBPyConnection, name: str, table: Upload) -> list[str]:
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in table.kinds.items())
     connection.execute(f"CREATE TABLE {quote(name)} ({columns})")
     if table.rows:
@@ -49,12 +49,12 @@ def _copy(connection: duckdb.DuckDBPyConnection, name: str, table: Brought) -> l
     return list(table.kinds)
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, uploads: Uploads) -> list[str]:
+def _load(connection: duckdb.DuckDBPyConnection, name: str, table: Upload, uploads: Uploads) -> list[str]:
     with _relation(connection, table.source, uploads) as relation:
         return _read(connection, name, table, relation)
 
 
-def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Brought, relation: str) -> list[str]:
+def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Upload, relation: str) -> list[str]:
     shown = table.source if isinstance(table.source, Path) else "the synthetic frame"
     theirs: dict[str, str] = {}
     with _told(f"{shown} cannot be read", name):

@@ -20,14 +20,14 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsql.accounting.allotment import purse
+from dpsql.accounting.allotment import allotted_budget
 from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure, root
 from dpsql.accounting.privacy_filter import Limit
-from dpsql.batch.combine import WRITTEN, Cells, Combined, fitting, given, queries_over, weighted
+from dpsql.batch.combine import WRITTEN, ColumnCells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
-from dpsql.batch.group import Group, Kind, Plan, Told
-from dpsql.batch.measured import KINDS, Measured, chosen
-from dpsql.batch.records import Asked, Record, about, asked_of
+from dpsql.batch.group import Group, GroupPlan, Kind, Told
+from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
+from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
@@ -53,7 +53,7 @@ class Basis:
 
     group: Group
     columns: tuple[str, ...]
-    cells: Cells
+    cells: ColumnCells
     records: tuple[Record, ...]
 
     @cached_property
@@ -65,14 +65,14 @@ class Basis:
         """What is known without a new measurement."""
         return self._with(())
 
-    def combined(self, fresh: Sequence[Asked] = ()) -> Combined:
+    def combined(self, fresh: Sequence[MeasuredQueries] = ()) -> Combined:
         return self._with(fresh) if fresh else self.before
 
-    def _with(self, fresh: Sequence[Asked]) -> Combined:
+    def _with(self, fresh: Sequence[MeasuredQueries]) -> Combined:
         rows = [weighted(asked, self.cells) for asked in (*(record.asked for record in self.records), *fresh)]
         return Combined.of(self.queries, np.concatenate([np.zeros((0, self.cells.size)), *rows]))
 
-    def variances(self, fresh: Sequence[Asked] = ()) -> Array:
+    def variances(self, fresh: Sequence[MeasuredQueries] = ()) -> Array:
         """In the unit of the aggregate; infinite for what is no combination."""
         return self.combined(fresh).variances() * self.group.unit**2
 
@@ -86,7 +86,7 @@ class Basis:
 def basis(group: Group, records: Sequence[Record]) -> Basis | None:
     """The earlier measurements of the same sums, as far as they fit into common cells; None where the group is too large."""
     sums, columns = about(group.view, group.axes, group.summand)
-    own = Cells(columns, tuple(len(axis.values) for axis in group.axes))
+    own = ColumnCells(columns, tuple(len(axis.values) for axis in group.axes))
     if own.size > DENSE or own.size * group.workload.rows > WRITTEN:
         return None
     alike = [record for record in records if record.asked.sums == sums]
@@ -95,7 +95,7 @@ def basis(group: Group, records: Sequence[Record]) -> Basis | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class AnsweredFromKept:
     """The plan of a group that earlier measurements answer."""
 
     basis: Basis
@@ -126,11 +126,11 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fresh:
+class MeasuredAnew:
     """The plan of a group of which something is measured anew. Without a basis, all of it is, and answered from that alone."""
 
     group: Group
-    measured: Measured
+    measured: MeasuredGroup
     basis: Basis | None
     kind: Kind
 
@@ -171,15 +171,15 @@ def _counted(number: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aimed(Batch):
+class AccuracyPlan(Batch):
     """A batch whose groups each have the least price for what is asked of them."""
 
-    chosen: tuple[Plan, ...]
+    chosen: tuple[GroupPlan, ...]
     prices: tuple[Cost, ...]
     goals: Goals
 
     @property
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[GroupPlan, ...]:
         return self.chosen
 
     def price(self, group: int) -> Cost:
@@ -187,7 +187,7 @@ class Aimed(Batch):
 
     @property
     def free(self) -> bool:
-        return all(isinstance(plan, Kept) for plan in self.chosen)
+        return all(isinstance(plan, AnsweredFromKept) for plan in self.chosen)
 
     @property
     def told(self) -> str:
@@ -198,16 +198,16 @@ class Aimed(Batch):
         return f"{price_of(self)} meets {self.goals}" + (", by a bound for all sums of Laplace noise" if laplace else "")
 
 
-def aimed(made: Batch, goals: Goals, records: Sequence[Record]) -> Aimed:
+def accuracy_plan(made: Batch, goals: Goals, records: Sequence[Record]) -> AccuracyPlan:
     """The plans and prices that meet the goals. Raises Unsupported where an aggregate without a goal is no combination of what is
     measured for the others."""
     found = [_group(made, i, goals, records) for i in range(len(made.groups))]
     total = sum((price for _, price in found), FREE)
-    return Aimed(asked=made.asked, groups=made.groups, places=made.places, purse=total, goals=goals,
-                 chosen=tuple(plan for plan, _ in found), prices=tuple(price for _, price in found))
+    return AccuracyPlan(asked=made.asked, groups=made.groups, places=made.places, allotted=total, goals=goals,
+                        chosen=tuple(plan for plan, _ in found), prices=tuple(price for _, price in found))
 
 
-def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tuple[Kept | Fresh, Cost]:
+def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tuple[AnsweredFromKept | MeasuredAnew, Cost]:
     group = made.groups[at]
     noise: Noise = "laplace" if group.pure else "gaussian"
     own = [record for record in records if record.asked.noise == noise]
@@ -220,7 +220,7 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
             continue
         spread = free.variances()
         if (spread <= goals.targets(made, at, kind) * MET).all() and np.isfinite(spread).all():
-            return Kept(basis=free, kind=kind), FREE
+            return AnsweredFromKept(basis=free, kind=kind), FREE
     found = _measured(group, goals.targets(made, at, KINDS[noise]), known)
     if found is None:
         without = [recipe.call for one, places, wanted in zip(made.asked, made.places, goals.each, strict=True)
@@ -231,7 +231,7 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
     return found
 
 
-def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Fresh, Cost] | None:
+def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[MeasuredAnew, Cost] | None:
     """What is measured of a group, beside what is known; None where a number without a target would not be known then."""
     needed, helpful = targets, False
     if known is not None and known.records and known.before.small:
@@ -247,7 +247,7 @@ def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Fresh,
     wanted = np.where(np.isfinite(wanted), wanted, FAR * wanted[np.isfinite(wanted)].max())
     measured, price = _cheapest(part_of, wanted)
     complete = len(parts) == len(group.workload.parts) and bool(np.isfinite(targets).all())
-    fresh = Fresh(group=group, measured=measured, basis=known, kind=KINDS[measured.strategy.noise])
+    fresh = MeasuredAnew(group=group, measured=measured, basis=known, kind=KINDS[measured.strategy.noise])
     combined = known.combined([asked_of(measured.request(price))]) if known is not None and (helpful or not complete) else None
     if known is None or combined is None or not combined.small:  # answered from the new measurement alone
         return (replace(fresh, basis=None), price) if complete else None
@@ -258,7 +258,7 @@ def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Fresh,
     return fresh, price
 
 
-def _cheapest(group: Group, targets: Array) -> tuple[Measured, Cost]:
+def _cheapest(group: Group, targets: Array) -> tuple[MeasuredGroup, Cost]:
     """The strategy that meets the targets for the least price, and that price.
 
     Of a pure epsilon, searches for the least total variance may do better than strategies that know targets. Where the noise of
@@ -274,12 +274,12 @@ def _cheapest(group: Group, targets: Array) -> tuple[Measured, Cost]:
     return measured, price
 
 
-def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, Search]) -> tuple[Measured, Cost]:
+def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, Search]) -> tuple[MeasuredGroup, Cost]:
     workload, one = group.smaller.workload, (group.moved * group.unit) ** 2
     strategy, verdicts = chosen(group, None if aims is None else aims / one, plans)
     reach = float((strategy.variances(workload) * one / targets).max())
     price = pure(_up(math.sqrt(reach))) if group.pure else concentrated(_up(reach / 2))
-    return Measured(group=group, strategy=strategy, verdicts=verdicts), price
+    return MeasuredGroup(group=group, strategy=strategy, verdicts=verdicts), price
 
 
 def _up(number: float) -> Fraction:
@@ -305,40 +305,40 @@ def _part(price: Cost, share: float) -> Cost:
 # -- what it costs, and what less would buy
 
 
-def price_of(made: Aimed) -> Price | None:
+def price_of(made: AccuracyPlan) -> Price | None:
     """The price of all of it; None where earlier measurements answer everything."""
     if made.free:
         return None
-    return Price(epsilon=made.purse.epsilon) if made.purse.epsilon is not None else Price(rho=made.purse.rho)
+    return Price(epsilon=made.allotted.epsilon) if made.allotted.epsilon is not None else Price(rho=made.allotted.rho)
 
 
-def check_cap(made: Aimed, cap: Price | None, span: Span | None) -> None:
+def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
     """Raise OptionError, with the accuracy that the price buys, where it is less than what is needed."""
     if cap is None or made.free:
         return
-    most = purse(cap, concentrated=made.purse.epsilon is None)
-    if not replace(most, delta=Fraction(0)).covers(made.purse):
-        left = most.epsilon if made.purse.epsilon is not None else most.rho
+    most = allotted_budget(cap, concentrated=made.allotted.epsilon is None)
+    if not replace(most, delta=Fraction(0)).covers(made.allotted):
+        left = most.epsilon if made.allotted.epsilon is not None else most.rho
         raise OptionError(f"this accuracy costs {price_of(made)}, more than {cap}", code="accuracy", span=span,
-                          try_=buys(made, left or Fraction(0)) or "a higher price")
+                          try_=reachable_accuracy(made, left or Fraction(0)) or "a higher price")
 
 
-def left_of(made: Aimed, limit: Limit, spent: Charge) -> Fraction:
+def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
     """What a limit has left, in the account of a batch."""
     rho = max(0, (limit.rho or 0) - spent.rho)
-    if made.purse.epsilon is None:
+    if made.allotted.epsilon is None:
         return Fraction(rho, NANO)
     epsilon = max(0, (limit.epsilon or 0) - spent.epsilon) if spent.epsilon is not None else 0
     return max(Fraction(epsilon, NANO), root(2 * Fraction(rho, NANO)))
 
 
-def buys(made: Aimed, left: Fraction) -> str:
+def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
     """The goals, all errors alike as much wider, that so much buys; nothing where it buys none.
 
     With errors c times as wide, a price of 1 / c^2 in rho, or 1 / c in epsilon, does: new measurements have c^2 times the
     variances then, and earlier ones what they had.
     """
-    total, power = (made.purse.epsilon, 1) if made.purse.epsilon is not None else (made.purse.rho, 2)
+    total, power = (made.allotted.epsilon, 1) if made.allotted.epsilon is not None else (made.allotted.rho, 2)
     if left <= 0:
         return ""
     factor = float(total / left) ** (1 / power)
@@ -350,7 +350,7 @@ def buys(made: Aimed, left: Fraction) -> str:
     return ""
 
 
-def _needed(made: Aimed, wider: Goals, power: int) -> float:
+def _needed(made: AccuracyPlan, wider: Goals, power: int) -> float:
     """A price that meets wider goals."""
     total = 0.0
     for at, (group, _, price) in enumerate(made.shares):

@@ -25,7 +25,7 @@ COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class AttributeColumn:
     """A column of the source as an attribute.
 
     name    what people call it
@@ -51,7 +51,7 @@ class Column:
         return found
 
 
-def attributes(source: Node, exprs: Sequence[Expr]) -> tuple[Column, ...]:
+def attributes(source: Node, exprs: Sequence[Expr]) -> tuple[AttributeColumn, ...]:
     """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported."""
     read: dict[str, dict[Expr, None]] = {}
     for expr in exprs:
@@ -62,13 +62,13 @@ def attributes(source: Node, exprs: Sequence[Expr]) -> tuple[Column, ...]:
                  for name, own in read.items())
 
 
-def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> Column:
+def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> AttributeColumn:
     missing: tuple[Value, ...] = (None,) if known.nullable else ()
     if known.domain is not None:
         values = (*known.domain.values, *missing)
-        return Column(name=name, ref=ref, code=ref, values=values, stands=values)
+        return AttributeColumn(name=name, ref=ref, code=ref, values=values, stands=values)
     if known.type is Type.BOOLEAN:
-        return Column(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
+        return AttributeColumn(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
     if known.type.numeric:
         cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
@@ -91,7 +91,7 @@ def _cuts(expr: Expr) -> Iterable[float]:
             yield part.value
 
 
-def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> Column:
+def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> AttributeColumn:
     """Intervals and cuts in turn: below the first, the first, between it and the second, the second, ..., above the last.
 
     The number of a value is found by halving. (NaN is above all cuts, as it is in comparisons.)
@@ -113,7 +113,8 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
     for before, cut, end in zip([-math.inf, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
     stands.append(_between(cuts[-1], math.inf, ref.type))
-    return Column(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands, *missing))
+    return AttributeColumn(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands,
+                                                                                                                *missing))
 
 
 def _held(cut: float, kind: Type) -> float:

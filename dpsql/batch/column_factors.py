@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpsql.errors import Unsupported
 from dpsql.plan.cells import sort_key
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.question import Over
+from dpsql.plan.question import OverGroups
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 
 LARGEST = 2**24  # entries of a matrix that is written out
@@ -28,7 +28,7 @@ class Keyed:
     of: tuple[Sequence[Value], ...]
     each: tuple[int, ...]
     running: int | None
-    over: Over | None
+    over: OverGroups | None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def _zeros(rows: int, n: int) -> Numbers:
 # -- frames: sums over a range of the values of one key, in their order
 
 
-def ordered(values: Sequence[Value], over: Over) -> list[int]:
+def ordered(values: Sequence[Value], over: OverGroups) -> list[int]:
     """The places of a key's values in the order of a window."""
     here = sorted((i for i, value in enumerate(values) if value is not None), key=lambda i: sort_key((values[i],)),
                   reverse=over.descending)
@@ -150,7 +150,7 @@ def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
     return ends[0], ends[1]
 
 
-def frame_sizes(values: Sequence[Value], over: Over) -> Numbers:
+def frame_sizes(values: Sequence[Value], over: OverGroups) -> Numbers:
     """How many groups the frame of each value of the running key holds."""
     low, high = _frames(Keyed(values=(tuple(values),), of=((),), each=(), running=0, over=over))
     return np.asarray(np.maximum(high - low + 1, 0))

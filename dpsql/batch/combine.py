@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsql.batch.records import Asked
+from dpsql.batch.records import MeasuredQueries
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload
@@ -28,7 +28,7 @@ TOLERANCE = 1e-7  # of the length of a query: what may be left of it outside of 
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ColumnCells:
     """The cells of some columns, the last changing fastest."""
 
     columns: tuple[str, ...]
@@ -38,10 +38,10 @@ class Cells:
     def size(self) -> int:
         return math.prod(self.sizes)
 
-    def with_columns(self, columns: Sequence[str], sizes: Sequence[int]) -> Cells:
+    def with_columns(self, columns: Sequence[str], sizes: Sequence[int]) -> ColumnCells:
         """With further columns at the end."""
         new = [(column, size) for column, size in zip(columns, sizes, strict=True) if column not in self.columns]
-        return Cells((*self.columns, *(column for column, _ in new)), (*self.sizes, *(size for _, size in new)))
+        return ColumnCells((*self.columns, *(column for column, _ in new)), (*self.sizes, *(size for _, size in new)))
 
     def spread(self, matrix: Array, columns: Sequence[str], sizes: Sequence[int]) -> Array:
         """Queries over the cells of some of the columns, in any order, as queries over all cells: a row for each query."""
@@ -52,7 +52,7 @@ class Cells:
         return np.broadcast_to(table.reshape(shape), (len(matrix), *self.sizes)).reshape(len(matrix), self.size)
 
 
-def weighted(asked: Asked, cells: Cells) -> Array:
+def weighted(asked: MeasuredQueries, cells: ColumnCells) -> Array:
     """The queries of a measurement over all cells, each over the standard deviation of its noise."""
     sizes = (math.prod(asked.sizes),) if asked.line else asked.sizes
     found = []
@@ -63,18 +63,18 @@ def weighted(asked: Asked, cells: Cells) -> Array:
     return np.concatenate(found)
 
 
-def deviation(asked: Asked, scale: float) -> float:
+def deviation(asked: MeasuredQueries, scale: float) -> float:
     """The standard deviation of noise of a scale: of Laplace noise, root 2 times that."""
     return scale * (math.sqrt(2) if asked.noise == "laplace" else 1)
 
 
-def given(asked: Asked, answers: Sequence[Sequence[int]]) -> Array:
+def given(asked: MeasuredQueries, answers: Sequence[Sequence[int]]) -> Array:
     """The answers of all blocks in a row, each over the standard deviation of its noise."""
     return np.concatenate([np.array(each, dtype=float) / deviation(asked, block.scale)
                            for each, block in zip(answers, asked.blocks, strict=True)])
 
 
-def fitting(own: Cells, queries: int, measured: Sequence[Asked]) -> tuple[Cells, list[int]]:
+def fitting(own: ColumnCells, queries: int, measured: Sequence[MeasuredQueries]) -> tuple[ColumnCells, list[int]]:
     """The cells of these columns and of those measurements, by their places, that can be combined: first what looks at these
     columns only, then others as far as all fits."""
     cells, chosen, rows = own, [], queries
@@ -132,7 +132,7 @@ class Combined:
         return np.asarray((self.queries @ self._roots) @ (self._roots.T @ (self.measured.T @ given)))
 
 
-def queries_over(workload: Workload, columns: Sequence[str], cells: Cells) -> Array:
+def queries_over(workload: Workload, columns: Sequence[str], cells: ColumnCells) -> Array:
     """A workload's queries over more cells."""
     sizes = workload.domain.shape if columns else ()
     matrix = np.concatenate([part.dense() for part in workload.parts]).astype(float)

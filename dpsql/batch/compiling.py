@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.batch.attributes import Column, attributes
+from dpsql.batch.attributes import AttributeColumn, attributes
 from dpsql.batch.column_factors import Keyed, factor
 from dpsql.batch.group import Group
-from dpsql.batch.linear_queries import Linear, Sum, column_of
+from dpsql.batch.linear_queries import LinearStatement, LinearSum, column_of
 from dpsql.errors import Unsupported
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Expr, Value
 from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import GridSum
 from dpsql.planning.groups import kept_keys
 from dpsql.sql.binding.domains import Scratch
-from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.domain import Attribute, CellDomain
 from dpsql.workload.factors import Factor, Ranges, Total
 from dpsql.workload.workload import Product, Workload
 
@@ -29,19 +29,19 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class NumberedSum:
     """A sum of a statement, and its number there."""
 
-    statement: Linear
+    statement: LinearStatement
     number: int
     at: int
 
     @property
-    def sum(self) -> Sum:
+    def sum(self) -> LinearSum:
         return self.statement.sums[self.at]
 
 
-def group_of(members: Sequence[Asked], public: PublicFacts, scratch: Scratch, *, pure: bool) -> tuple[Group, list[Numbers]]:
+def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scratch, *, pure: bool) -> tuple[Group, list[Numbers]]:
     """The group of some sums, and for each of them its query for every cell of its statement; -1 where no row can be in the
     cell, and -2 where there is nothing to add up."""
     source, part = members[0].statement.source, members[0].sum
@@ -54,24 +54,24 @@ def group_of(members: Sequence[Asked], public: PublicFacts, scratch: Scratch, *,
     if not columns:  # nothing tells rows apart: one attribute of one value
         parts, sizes = [Product((Total(1),))], [Attribute("all", 1)]
     view = _view(source, columns, part.expr)
-    moved = certify(Tally(input=view, keys=(), summands=(part.summand,)), public).l1
+    moved = certify(GroupedSums(input=view, keys=(), summands=(part.summand,)), public).l1
     unit = float(part.summand.grid.step) if isinstance(part.summand, GridSum) else 1.0
     whole = np.concatenate(offsets) if columns else np.zeros(1, dtype=np.int64)
-    group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(Domain(tuple(sizes)), tuple(parts)),
+    group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(CellDomain(tuple(sizes)), tuple(parts)),
                   moved=moved, unit=unit, pure=pure)
     return group, [np.where(own >= 0, whole[own], own) for own in found]
 
 
-def _results(column: Column, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
+def _results(column: AttributeColumn, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
     return column.results([expr for expr in dict.fromkeys(exprs) if _reads(expr, column)], scratch)
 
 
-def _reads(expr: Expr, column: Column) -> bool:
+def _reads(expr: Expr, column: AttributeColumn) -> bool:
     ref = column_of(expr)
     return ref is not None and ref.column == column.ref.column
 
 
-def _view(source: Node, columns: Sequence[Column], value: Expr | None) -> Node:
+def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) -> Node:
     """The columns that cells are made of, and the value that is summed."""
     shown = [(f"a{i}", column.ref.column, column.code) for i, column in enumerate(columns)]
     if value is not None:
@@ -83,18 +83,18 @@ def _view(source: Node, columns: Sequence[Column], value: Expr | None) -> Node:
 class _Builder:
     """Products of factors; equal ones are one. Their rows are numbered one product after the other."""
 
-    columns: Sequence[Column]
+    columns: Sequence[AttributeColumn]
     told: Sequence[dict[Expr, list[Value]]]
     parts: list[Product] = field(default_factory=list)
     rows: int = 0
     _first: dict[Product, int] = field(default_factory=dict)
     _factors: dict[object, tuple[Factor, Numbers]] = field(default_factory=dict)
 
-    def add(self, member: Asked) -> Numbers:
+    def add(self, member: NumberedSum) -> Numbers:
         """The products of a sum, one for each grouping set; returns the query of each cell."""
         return np.concatenate([self._of_set(member, kept) for kept in kept_keys(member.statement.question)])
 
-    def _of_set(self, member: Asked, kept: Sequence[int]) -> Numbers:
+    def _of_set(self, member: NumberedSum, kept: Sequence[int]) -> Numbers:
         keys = member.statement.question.keys
         values = {i: keys[i].values for i in kept}
         shape = tuple(len(values[i]) for i in kept)
@@ -117,7 +117,7 @@ class _Builder:
         first = self._first[product]
         return np.broadcast_to(np.where(queries >= 0, queries + first, queries), shape).reshape(-1)
 
-    def _factor(self, member: Asked, at: int, mine: Sequence[int]) -> tuple[Factor, Numbers]:
+    def _factor(self, member: NumberedSum, at: int, mine: Sequence[int]) -> tuple[Factor, Numbers]:
         """The factor of a column, with the query of each combination of the keys that are made of it."""
         statement, part, told = member.statement, member.sum, self.told[at]
         tests = tuple(test for test in part.tests if test in told)
@@ -137,7 +137,7 @@ class _Builder:
         return self._factors[at, known]
 
 
-def _told_apart(member: Asked, key: int, size: int) -> int:
+def _told_apart(member: NumberedSum, key: int, size: int) -> int:
     """How many of a key's values a sum tells apart: all of them, or one where it adds up over them."""
     over, column = member.sum.over, member.statement.question.keys[key].column
     return size if over is None or column in over.within or column == over.order else 1

@@ -28,9 +28,9 @@ from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.workload.domain import DENSE, Attribute, Domain
+from dpsql.workload.domain import DENSE, Attribute, CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals
-from dpsql.workload.workload import Product, Reduced, Workload
+from dpsql.workload.workload import Product, ReducedWorkload, Workload
 
 NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
@@ -74,7 +74,7 @@ class Dawa:
         second = float(group.moved / price.part(1 - FIRST).as_epsilon)
         handicap = round(AGAINST_NOISE * scale + second)
         return Partition(view=group.view, axis=axis, summand=group.summand, scale=scale,
-                         handicaps=(handicap,) * (height(axis.size) + 1))
+                         log_priors=(handicap,) * (height(axis.size) + 1))
 
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
         found: Buckets = yield self.partition(price)
@@ -100,13 +100,13 @@ def plan(group: Group) -> Dawa | Refusal:
     return Dawa(group=group)
 
 
-def bucketed(smaller: Reduced, found: Buckets) -> Reduced:
+def bucketed(smaller: ReducedWorkload, found: Buckets) -> ReducedWorkload:
     """The workload over buckets, and the bucket of each value."""
-    domain = Domain((Attribute("bucket", len(found.ends)),))
+    domain = CellDomain((Attribute("bucket", len(found.ends)),))
     parts = tuple(Product((shared(part.factors[0], found.ends),)) for part in smaller.workload.parts)
     numbers = np.array(found.numbers, dtype=np.int64)
     classes = smaller.classes[0]
-    return Reduced(Workload(domain, parts), (np.where(classes < 0, -1, numbers[classes]),))
+    return ReducedWorkload(Workload(domain, parts), (np.where(classes < 0, -1, numbers[classes]),))
 
 
 def shared(own: Factor, ends: Sequence[int]) -> Dense:

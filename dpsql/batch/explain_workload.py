@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
 from dpsql.batch.consistency import NOTES
-from dpsql.batch.group import Group, Plan
+from dpsql.batch.group import Group, GroupPlan
 from dpsql.batch.workload_plan import Batch, cells_count, different
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
@@ -41,7 +41,7 @@ def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:
         yield from steps(source, stabilities(source, public), 0, entity)
 
 
-def _measurement(made: Batch, at: int, group: Group, plan: Plan, price: Cost) -> Measurement:
+def _measurement(made: Batch, at: int, group: Group, plan: GroupPlan, price: Cost) -> Measurement:
     texts = dict.fromkeys(recipe.call.text or recipe.call.function for one, places in zip(made.asked, made.places, strict=True)
                           for recipe in one.recipes if any(places[part].group == at for part in recipe.sums))
     kind = "counts" if isinstance(group.summand, Count) else "sums"
@@ -79,7 +79,7 @@ def _shortened(parts: list[str]) -> list[str]:
     return parts if len(parts) <= MOST_SHOWN else [*parts[:MOST_SHOWN], f"{len(parts) - MOST_SHOWN} more"]
 
 
-def _why(verdict: Verdict, plan: Plan) -> str:
+def _why(verdict: Verdict, plan: GroupPlan) -> str:
     if verdict.strategy is None or verdict.strategy.certificate is None:
         return verdict.because or "nothing is known of its errors"
     own = next((other.strategy for other in plan.verdicts if other.name == plan.name), None)

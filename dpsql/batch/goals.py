@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.batch.group import Kind
-from dpsql.batch.linear_queries import Linear, Recipe
+from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.workload_plan import Batch, cells_count, counted
 from dpsql.catalog.price import exact
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
@@ -30,7 +30,7 @@ from dpsql.workload.factors import Array
 LINEAR = ("count", "sum")
 
 
-def slopes(one: Linear, recipe: Recipe) -> Array:
+def slopes(one: LinearStatement, recipe: Recipe) -> Array:
     """How much an aggregate moves with its sum, for each cell."""
     over = recipe.call.over
     cells = np.ones(cells_count(one.question))

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
-from dpsql.batch.attributes import Column
+from dpsql.batch.attributes import AttributeColumn
 from dpsql.errors import OptionError
 from dpsql.measurements import Axis, Request
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.workload.factors import Array
-from dpsql.workload.workload import Reduced, Workload, reduced
+from dpsql.workload.workload import ReducedWorkload, Workload, reduced
 
 Kind: TypeAlias = Literal["normal", "laplaces", "approximate"]
 
@@ -30,7 +30,7 @@ class Group:
     """
 
     view: Node
-    columns: tuple[Column, ...]
+    columns: tuple[AttributeColumn, ...]
     summand: Count | GridSum
     workload: Workload
     moved: int
@@ -43,7 +43,7 @@ class Group:
         return tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(self.columns))
 
     @cached_property
-    def smaller(self) -> Reduced:
+    def smaller(self) -> ReducedWorkload:
         return reduced(self.workload)
 
     @property
@@ -56,7 +56,7 @@ class Group:
 class Told:
     """What a plan says of every query of its group, in the unit of the aggregate: one number each, part after part.
 
-    kind   how its errors are spread, see `estimates.Error`; 'approximate' where they are about what the variances say
+    kind   how its errors are spread, see `estimates.NoiseTerm`; 'approximate' where they are about what the variances say
     notes  what a reader should know that was learned on the way
     """
 
@@ -71,7 +71,7 @@ def too_small() -> OptionError:
     return OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
 
 
-class Plan(Protocol):
+class GroupPlan(Protocol):
     """How a group is answered: what is asked of the kernel, step by step, and what is made of it.
 
     Plans that look at data before they decide are of the same kind as strategies that are fixed beforehand: what they yield is

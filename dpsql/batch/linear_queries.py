@@ -17,7 +17,7 @@ from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, 
 from dpsql.plan.node import Node
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.question import AggregateCall, Over, Question
+from dpsql.plan.question import AggregateCall, OverGroups, Question
 from dpsql.plan.rules.flatten import lowered
 from dpsql.types import Interval, Span
 
@@ -25,7 +25,7 @@ MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
+class LinearSum:
     """`times` the sum of `expr` (rows, for None) over the rows that fulfil every test. `summand` bounds what one row adds.
 
     over   the groups that it is added up over; None: its own
@@ -35,7 +35,7 @@ class Sum:
     expr: Expr | None
     tests: tuple[Expr, ...]
     times: float = 1.0
-    over: Over | None = None
+    over: OverGroups | None = None
     span: Span | None = field(default=None, compare=False)
 
 
@@ -49,17 +49,17 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
+class LinearStatement:
     """A statement as sums over the rows of `source`, for each value of its keys, and what is made of them."""
 
     question: Question
     source: Node
     keys: tuple[Expr, ...]
-    sums: tuple[Sum, ...]
+    sums: tuple[LinearSum, ...]
     recipes: tuple[Recipe, ...]
 
 
-def linear(question: Question, view: Node) -> Linear:
+def linear(question: Question, view: Node) -> LinearStatement:
     """The statement's question over `view`, its rows with all limits enforced. Raises Unsupported, located."""
     if question.scalars:
         raise _not_linear("a subquery that is released first", question.scalars[0].span)
@@ -77,7 +77,7 @@ def linear(question: Question, view: Node) -> Linear:
         _one_column(expr, f"key {key.name}", key.span)
     reader = _Reader(view=view, exprs=exprs, common=below.common, env=below.source.env)
     recipes = tuple(reader.read(call) for call in calls)
-    return Linear(question=question, source=below.source, keys=keys, sums=tuple(reader.sums), recipes=recipes)
+    return LinearStatement(question=question, source=below.source, keys=keys, sums=tuple(reader.sums), recipes=recipes)
 
 
 def _known(expr: Expr | None) -> Expr:
@@ -93,7 +93,7 @@ class _Reader:
     exprs: dict[str, Expr | None]
     common: Sequence[Expr]
     env: Mapping[str, Facts]
-    sums: list[Sum] = field(default_factory=list)
+    sums: list[LinearSum] = field(default_factory=list)
 
     def read(self, call: AggregateCall) -> Recipe:
         value = _known(self.exprs[call.columns[0]]) if call.columns else None
@@ -140,7 +140,7 @@ class _Reader:
         tests = [test for test in dict.fromkeys(tests) if not (isinstance(test, Literal) and test.value is True)]
         for test in tests:
             _one_column(test, "condition", test.span or call.span)
-        found = Sum(summand=summand, expr=expr, tests=tuple(tests), times=times, over=call.over, span=call.span)
+        found = LinearSum(summand=summand, expr=expr, tests=tuple(tests), times=times, over=call.over, span=call.span)
         if found not in self.sums:
             self.sums.append(found)
         return self.sums.index(found)

@@ -22,7 +22,7 @@ from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total
-from dpsql.workload.workload import Reduced, Workload
+from dpsql.workload.workload import ReducedWorkload, Workload
 
 KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
@@ -31,7 +31,7 @@ SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredGroup:
     """The plan of a fixed strategy: all of it is known before anything is spent."""
 
     group: Group
@@ -75,7 +75,7 @@ class Measured:
         return blocks_of(self.group, self.group.smaller, self.strategy, price)
 
 
-def blocks_of(group: Group, smaller: Reduced, strategy: Strategy, price: Cost) -> Blocks:
+def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price: Cost) -> Blocks:
     """A strategy for a reduced workload of a group, asked of the group's view for this price."""
     unit = price.epsilon if strategy.noise == "laplace" else price.rho
     assert unit is not None
@@ -92,7 +92,7 @@ def blocks_of(group: Group, smaller: Reduced, strategy: Strategy, price: Cost) -
     return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
 
 
-def check_room(smaller: Reduced, strategy: Strategy) -> None:
+def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
     """Raise Unsupported where a marginal over all values, or a matrix over them, or all answers are too large: values that a
     workload does not tell apart are merged where it is planned, and not where rows are read."""
     line = strategy.domain.shape != smaller.workload.domain.shape
@@ -124,7 +124,7 @@ def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Co
     return strategy.variances(workload, amount) * (group.moved * group.unit) ** 2
 
 
-def _in_line(smaller: Reduced) -> NDArray[np.int64]:
+def _in_line(smaller: ReducedWorkload) -> NDArray[np.int64]:
     """For each cell its number among the cells of the reduced domain; -1 where no query counts it."""
     found, counted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
     for numbers, size in zip(smaller.classes, smaller.workload.domain.shape, strict=True):

@@ -10,14 +10,14 @@ from functools import partial
 from typing import TypeAlias
 
 from dpsql.batch import dawa, privtree
-from dpsql.batch.group import Group, Plan
-from dpsql.batch.measured import Measured, check_room, chosen
+from dpsql.batch.group import Group, GroupPlan
+from dpsql.batch.measured import MeasuredGroup, check_room, chosen
 from dpsql.errors import OptionError
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict, attempted
 from dpsql.strategies.strategy import Refusal
 from dpsql.types import Span
 
-Maker: TypeAlias = Callable[[Group], Plan | Refusal]
+Maker: TypeAlias = Callable[[Group], GroupPlan | Refusal]
 
 KINDS: dict[str, Maker] = {dawa.NAME: dawa.plan, privtree.NAME: privtree.plan}
 """Plans that are no fixed strategies, by name; they take either account."""
@@ -25,7 +25,7 @@ KINDS: dict[str, Maker] = {dawa.NAME: dawa.plan, privtree.NAME: privtree.plan}
 NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
 
 
-def planned(group: Group, name: str, span: Span | None) -> Plan:
+def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
     """The plan of a group. Raises what is wrong with it, located at the place of the option."""
     if name in KINDS:
         made = KINDS[name](group)
@@ -35,11 +35,11 @@ def planned(group: Group, name: str, span: Span | None) -> Plan:
     plans = LAPLACE if group.pure else GAUSSIAN
     if name == "auto":
         strategy, verdicts = chosen(group, None, plans)
-        return Measured(group=group, strategy=strategy, verdicts=verdicts)
+        return MeasuredGroup(group=group, strategy=strategy, verdicts=verdicts)
     found = attempted(partial(plans[name], group.smaller.workload, None), partial(check_room, group.smaller))
     if isinstance(found, Refusal):
         raise _refused(name, found.because, span)
-    return Measured(group=group, strategy=found, verdicts=(Verdict(name=name, strategy=found, because=""),))
+    return MeasuredGroup(group=group, strategy=found, verdicts=(Verdict(name=name, strategy=found, because=""),))
 
 
 def takes(name: str, *, pure: bool) -> bool:

@@ -33,7 +33,7 @@ MARK = '"measured"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MeasuredQueries:
     """What is asked of some cells. `sums` tells the rows and the summand, `columns` each column with its values; `sizes` are how
     many values they have. With `line`, all cells are one axis."""
 
@@ -49,7 +49,7 @@ class Asked:
 class Record:
     """What was asked and what was answered: for each block its noisy integers."""
 
-    asked: Asked
+    asked: MeasuredQueries
     answers: tuple[tuple[int, ...], ...]
 
 
@@ -62,11 +62,12 @@ def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[s
     return digest(view.input, exprs.get("value"), summand), tuple(digest(exprs[axis.column], axis.values) for axis in axes)
 
 
-def asked_of(request: Blocks) -> Asked:
+def asked_of(request: Blocks) -> MeasuredQueries:
     """A request in a form by which later ones over the same rows are recognised."""
     sums, columns = about(request.view, request.axes, request.summand)
-    return Asked(sums=sums, columns=columns, sizes=tuple(len(axis.values) for axis in request.axes), blocks=request.blocks,
-                 noise=request.noise, line=request.line)
+    return MeasuredQueries(sums=sums, columns=columns, sizes=tuple(len(axis.values) for axis in request.axes),
+                           blocks=request.blocks,
+                           noise=request.noise, line=request.line)
 
 
 def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:
@@ -159,8 +160,9 @@ def _readable(told: Any) -> Record | None:
 def _record(told: Any) -> Record:
     blocks = tuple(Block(axes=tuple(int(axis) for axis in block["axes"]), scale=float.fromhex(block["scale"]),
                          factors=tuple(_factor(factor) for factor in block["factors"])) for block in told["blocks"])
-    asked = Asked(sums=str(told["sums"]), columns=tuple(map(str, told["columns"])),
-                  sizes=tuple(int(size) for size in told["sizes"]), blocks=blocks, noise=told["noise"], line=bool(told["line"]))
+    asked = MeasuredQueries(sums=str(told["sums"]), columns=tuple(map(str, told["columns"])),
+                            sizes=tuple(int(size) for size in told["sizes"]), blocks=blocks, noise=told["noise"],
+                            line=bool(told["line"]))
     answers = tuple(_unpacked(each) for each in told["answers"])
     sizes = (math.prod(asked.sizes),) if asked.line else asked.sizes
     fits = len(asked.columns) == len(asked.sizes) and asked.noise in ("gaussian", "laplace") and all(

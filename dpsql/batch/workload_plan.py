@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.allotment import purses
+from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
 from dpsql.batch.column_factors import frame_sizes
-from dpsql.batch.compiling import Asked, group_of
+from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.consistency import made_consistent
-from dpsql.batch.group import Group, Plan, Told
-from dpsql.batch.linear_queries import Linear, Recipe
+from dpsql.batch.group import Group, GroupPlan, Told
+from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
 from dpsql.errors import OptionError, Unsupported
-from dpsql.estimates import Error, Estimate
+from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.question import Over, Question
+from dpsql.plan.question import OverGroups, Question
 from dpsql.planning.groups import cells_over, kept_keys
 from dpsql.planning.options import Options
 from dpsql.sql.binding.domains import Scratch
@@ -47,12 +47,12 @@ class Place:
         """The sum in every cell, NaN where there is none, from what is told of its group; `at` numbers the statement's sums."""
         values, variances = (np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
                              for numbers in (told.values, told.variances))
-        error = Error(kind=told.kind, scale=1.0, together=self.group)
+        error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
         return Estimate(values=values, slopes={(at, self.group): (error, np.sqrt(np.maximum(variances, 0)))})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class WorkloadRelease:
     """The cells and aggregates of every statement, and what was learned on the way."""
 
     statements: list[tuple[Cells, dict[str, Estimate]]]
@@ -68,40 +68,41 @@ class Batch:
     consistency  what is done with the numbers afterwards, see `batch.consistency`
     """
 
-    asked: tuple[Linear, ...]
+    asked: tuple[LinearStatement, ...]
     groups: tuple[Group, ...]
     places: tuple[tuple[Place, ...], ...]
-    purse: Cost
+    allotted: Cost
     strategy: str = "auto"
     span: Span | None = None
     consistency: str = "none"
 
     @cached_property
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[GroupPlan, ...]:
         """One for each group."""
         return tuple(planned(group, self.strategy, self.span) for group in self.groups)
 
     def price(self, group: int) -> Cost:
         """An equal share for every group."""
-        return self.purse.part(Fraction(1, len(self.groups)))
+        return self.allotted.part(Fraction(1, len(self.groups)))
 
     @property
-    def shares(self) -> Iterator[tuple[Group, Plan, Cost]]:
+    def shares(self) -> Iterator[tuple[Group, GroupPlan, Cost]]:
         """Every group, its plan and what that spends."""
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
 
-    def paid(self, purse: Cost) -> Batch:
+    def paid(self, allotted: Cost) -> Batch:
         """The same, planned for another purse."""
-        groups = tuple(replace(group, pure=purse.epsilon is not None) for group in self.groups)
-        return replace(self, purse=purse, groups=groups)
+        groups = tuple(replace(group, pure=allotted.epsilon is not None) for group in self.groups)
+        return replace(self, allotted=allotted, groups=groups)
 
-    def steps(self) -> Generator[Request, Any, Found]:
+    def steps(self) -> Generator[Request, Any, WorkloadRelease]:
         """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
         told = []
         for group, plan, price in self.shares:
             told.append(made_consistent(group, (yield from plan.steps(price)), self.consistency))
-        return Found(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told), strict=True)),
-                     notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
+        return WorkloadRelease(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told),
+                                                   strict=True)),
+                               notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
 
     @property
     def mean_variance(self) -> float:
@@ -140,7 +141,7 @@ def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Est
     return found.scaled(1 / counted(question, over)) if over is not None and over.mean else found
 
 
-def counted(question: Question, over: Over) -> Array:
+def counted(question: Question, over: OverGroups) -> Array:
     """Over how many groups an aggregate over groups adds up, for each cell."""
     _check_count(math.prod(len(key.values) for key in question.keys))
     each, others = np.ones(1), 1.0
@@ -160,7 +161,7 @@ def cells_of(question: Question) -> Cells:
     return cells_over([key.values for key in question.keys], question)
 
 
-def identity_of(statements: Sequence[Linear]) -> tuple[object, ...]:
+def identity_of(statements: Sequence[LinearStatement]) -> tuple[object, ...]:
     """Identifies statements: by what is asked of which sources, each source written once."""
     sources, places = different([one.source for one in statements])
     asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
@@ -198,11 +199,12 @@ def check_fitting(options: Options) -> None:
                           try_="strategy = 'auto' and max_rows, or the statement by itself")
 
 
-def least(asked: Sequence[Linear], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
+def least(asked: Sequence[LinearStatement], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
     """The batch in the account, a pure epsilon or rho, that promises the smaller errors. Raises what is wrong, located."""
     price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
     assert price is not None
-    fitting = [replace(held, delta=Fraction(0)) for held in purses(price) if takes(strategy, pure=held.epsilon is not None)]
+    fitting = [replace(held, delta=Fraction(0)) for held in budgets_by_account(price) if takes(strategy,
+                                                                                               pure=held.epsilon is not None)]
     if not fitting:
         other = "a pure epsilon, and this price is in rho" if price.rho is not None else "rho, and this price is a pure epsilon"
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
@@ -214,20 +216,20 @@ def least(asked: Sequence[Linear], options: Options, public: PublicFacts, scratc
     return best
 
 
-def batch(asked: Sequence[Linear], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
+def batch(asked: Sequence[LinearStatement], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
     if not any(one.sums and cells_count(one.question) for one in asked):
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
-    kinds: dict[object, list[Asked]] = {}  # sums of one expression over one source
+    kinds: dict[object, list[NumberedSum]] = {}  # sums of one expression over one source
     _, places_of = different([one.source for one in asked])
     for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):
         for at, part in enumerate(one.sums):
-            kinds.setdefault((part.summand, part.expr, source), []).append(Asked(statement=one, number=number, at=at))
+            kinds.setdefault((part.summand, part.expr, source), []).append(NumberedSum(statement=one, number=number, at=at))
     made = [group_of(members, public, scratch, pure=purse_.epsilon is not None) for members in kinds.values()]
     places = {(member.number, member.at): Place(group=i, queries=queries) for i, (members, (_, found)) in enumerate(
         zip(kinds.values(), made, strict=True)) for member, queries in zip(members, found, strict=True)}
-    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), purse=purse_, places=tuple(
+    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), allotted=purse_, places=tuple(
         tuple(places[number, at] for at in range(len(one.sums))) for number, one in enumerate(asked)))
 
 

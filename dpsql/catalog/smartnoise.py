@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from dpsql.catalog import writing
 from dpsql.catalog.policy import NAME, parse_policy, suggest, written_reference
 from dpsql.catalog.writing import comment, note, value
-from dpsql.catalog.yaml_entries import Entry, root_of
+from dpsql.catalog.yaml_entries import YamlEntry, root_of
 from dpsql.errors import PolicyError
 
 TYPES = ("int", "float", "string", "boolean", "datetime", "unknown")
@@ -71,7 +71,7 @@ def imported(text: str, *, source: str = "metadata.yaml", database: str | None =
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
+class _MetadataColumn:
     name: str
     type: str
     private_id: bool
@@ -80,12 +80,12 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
+class _MetadataTable:
     """A table of the metadata; `key` is the column that names the entity, None where nothing does."""
 
     name: str
     schema: str
-    columns: tuple[_Column, ...]
+    columns: tuple[_MetadataColumn, ...]
     key: str | None
     max_ids: int
     row_privacy: bool
@@ -95,16 +95,16 @@ class _Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Metadata:
     engine: str
-    tables: tuple[_Table, ...]
+    tables: tuple[_MetadataTable, ...]
 
 
-def _read(root: Entry, row_keys: Mapping[str, str]) -> _Metadata:
+def _read(root: YamlEntry, row_keys: Mapping[str, str]) -> _Metadata:
     top = root.mapping("a database name to schemas")
     engine = top.pop("engine", None)
     if len(top) != 1:
         raise root.fault("one database is expected: " + ", ".join(repr(name) for name in top), try_="a file for each database")
     (database,) = top.values()
-    tables: list[_Table] = []
+    tables: list[_MetadataTable] = []
     for schema, tables_of in database.mapping("schema names to tables").items():
         for name, entry in tables_of.mapping("table names to columns").items():
             if any(name.lower() == table.name.lower() for table in tables):
@@ -121,7 +121,7 @@ def _read(root: Entry, row_keys: Mapping[str, str]) -> _Metadata:
     return _Metadata(engine=str(engine.scalar()) if engine is not None else "", tables=tuple(tables))
 
 
-def _table(name: str, schema: str, entry: Entry, row_key: str | None) -> _Table:
+def _table(name: str, schema: str, entry: YamlEntry, row_key: str | None) -> _MetadataTable:
     entries = entry.mapping("columns")
     options = {option: part for option, part in entries.items() if option in OPTIONS}
     columns = tuple(_column(column, part) for column, part in entries.items() if column not in OPTIONS)
@@ -144,11 +144,11 @@ def _table(name: str, schema: str, entry: Entry, row_key: str | None) -> _Table:
         raise entry.fault("it has a row key, but not row_privacy", try_="row_privacy: true, or no row key")
     key = row_key if row_key is not None else next(iter(ids), None)
     given = [(option, flags.get(option)) for option in options if option not in ("max_ids", "row_privacy")]
-    return _Table(name=name, schema=schema, columns=columns, key=key, max_ids=1 if row_privacy else max_ids,
-                  row_privacy=row_privacy, notes=tuple(NO_COUNTERPART[pair] for pair in given))
+    return _MetadataTable(name=name, schema=schema, columns=columns, key=key, max_ids=1 if row_privacy else max_ids,
+                          row_privacy=row_privacy, notes=tuple(NO_COUNTERPART[pair] for pair in given))
 
 
-def _column(name: str, entry: Entry) -> _Column:
+def _column(name: str, entry: YamlEntry) -> _MetadataColumn:
     if not entry.nested:
         raise entry.fault("must be a mapping with a type, or is a misspelt option of the table", try_=suggest(name, OPTIONS))
     entries = entry.mapping("properties")
@@ -160,7 +160,7 @@ def _column(name: str, entry: Entry) -> _Column:
     declared: dict[str, writing.Value] = {}
     notes: list[str] = []
     private_id = entries.pop("private_id").flag() if "private_id" in entries else False
-    ends: dict[str, Entry] = {end: entries.pop(end) for end in ("lower", "upper") if end in entries}
+    ends: dict[str, YamlEntry] = {end: entries.pop(end) for end in ("lower", "upper") if end in entries}
     if kind.scalar() in ("int", "float"):
         declared, notes = _bounds(ends, whole=kind.scalar() == "int")
     elif ends:
@@ -172,7 +172,7 @@ def _column(name: str, entry: Entry) -> _Column:
             notes.append(PROPERTIES[key].format(name=name, value=part.scalar()))
         else:
             notes.append(f"{key} left out: not a property that SmartNoise knows")
-    return _Column(name=name, type=str(kind.scalar()), private_id=private_id, declared=declared, notes=tuple(notes))
+    return _MetadataColumn(name=name, type=str(kind.scalar()), private_id=private_id, declared=declared, notes=tuple(notes))
 
 
 PROPERTIES = {
@@ -182,7 +182,7 @@ PROPERTIES = {
 }
 
 
-def _bounds(ends: Mapping[str, Entry], *, whole: bool) -> tuple[dict[str, writing.Value], list[str]]:
+def _bounds(ends: Mapping[str, YamlEntry], *, whole: bool) -> tuple[dict[str, writing.Value], list[str]]:
     numbers: dict[str, int | float] = {}
     for end, entry in ends.items():
         number = entry.number()
@@ -207,7 +207,7 @@ class _Entity:
     """A protected entity and its tables, its own first."""
 
     name: str
-    tables: tuple[_Table, ...]
+    tables: tuple[_MetadataTable, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,9 +242,9 @@ class _Import:
                 f"table = {value(own.name)}", f"key = {value(own.key or '')}"]
 
 
-def _entities(tables: tuple[_Table, ...]) -> tuple[_Entity, ...]:
+def _entities(tables: tuple[_MetadataTable, ...]) -> tuple[_Entity, ...]:
     """Tables whose private_id has one name are about one kind of entity; single rows of a table are a kind of their own."""
-    groups: dict[tuple[str, str], list[_Table]] = {}
+    groups: dict[tuple[str, str], list[_MetadataTable]] = {}
     for table in tables:
         if table.key is not None:
             groups.setdefault((table.key.lower(), table.name if table.row_privacy else ""), []).append(table)
@@ -259,7 +259,7 @@ def _entities(tables: tuple[_Table, ...]) -> tuple[_Entity, ...]:
     return tuple(found)
 
 
-def _written(table: _Table, entity: _Entity | None, *, alone: bool) -> list[str]:
+def _written(table: _MetadataTable, entity: _Entity | None, *, alone: bool) -> list[str]:
     lines = [f"[tables.{table.name}]"]
     if table.schema:
         lines += comment(f"In schema {table.schema} there; tables are named without a schema here.")
@@ -280,7 +280,7 @@ def _written(table: _Table, entity: _Entity | None, *, alone: bool) -> list[str]
     return [*lines, "", f"[tables.{table.name}.columns]", *writing.columns(map(_line, table.columns))]
 
 
-def _line(column: _Column) -> tuple[str, Mapping[str, writing.Value] | None, str]:
+def _line(column: _MetadataColumn) -> tuple[str, Mapping[str, writing.Value] | None, str]:
     if column.type == "unknown":
         return column.name, None, "of unknown type there; declare it if it may be asked about"
     return column.name, column.declared, "; ".join([column.type, *(["private_id"] if column.private_id else []), *column.notes])

@@ -14,7 +14,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.types import Span
 
 
-class Entry:
+class YamlEntry:
     """A node of the YAML tree that knows the way to it, so that its faults can be located."""
 
     def __init__(self, node: Any, path: tuple[str, ...], loader: Any, text: str, source: str) -> None:
@@ -26,7 +26,7 @@ class Entry:
         return PolicyError(f"{path or 'the metadata'}: {reason}", code=code, try_=try_, span=span, subject=path, text=self._text,
                            source=self._source)
 
-    def mapping(self, what: str) -> dict[str, Entry]:
+    def mapping(self, what: str) -> dict[str, YamlEntry]:
         """The entries below, by name. `what` says what they are, for the message where there are none."""
         if self._node.id != "mapping" or not self._node.value:
             raise self.fault(f"must be a mapping of {what}")
@@ -43,8 +43,8 @@ class Entry:
             raise self.fault("the merge (<<) cannot be read") from None
         return {str(key.value): self._below(node, str(key.value)) for key, node in self._node.value}
 
-    def _below(self, node: Any, name: str) -> Entry:
-        return Entry(node, (*self.path, name), self._loader, self._text, self._source)
+    def _below(self, node: Any, name: str) -> YamlEntry:
+        return YamlEntry(node, (*self.path, name), self._loader, self._text, self._source)
 
     def scalar(self) -> object:
         if self._node.id != "scalar":
@@ -71,7 +71,7 @@ class Entry:
         return found
 
 
-def root_of(text: str, source: str) -> Entry:
+def root_of(text: str, source: str) -> YamlEntry:
     """The whole text as an entry. Raises PolicyError where it is not YAML, OperationalError without PyYAML."""
     try:
         yaml = importlib.import_module("yaml")
@@ -88,4 +88,4 @@ def root_of(text: str, source: str) -> Entry:
                           code="metadata-syntax", span=Span(at, at + 1), text=text, source=source) from None
     if node is None:
         raise PolicyError("the metadata are empty", code="metadata", source=source)
-    return Entry(node, (), loader, text, source)
+    return YamlEntry(node, (), loader, text, source)

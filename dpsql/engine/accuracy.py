@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
-from dpsql.batch.accuracy_plan import Aimed, aimed, buys, check_cap, left_of, price_of
+from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of
-from dpsql.batch.linear_queries import Linear
+from dpsql.batch.linear_queries import LinearStatement
 from dpsql.batch.records import MARK, decoded, without_requests
 from dpsql.batch.workload_answers import Answers
 from dpsql.batch.workload_plan import batch, check_fitting, identity_of
@@ -35,7 +35,7 @@ class Accurate(Charged[Answers]):
     """Statements with an accuracy in place of a price. `given` are the options that were written: a price among them is a cap."""
 
     queries: Sequence[Query]
-    asked: Sequence[Linear]
+    asked: Sequence[LinearStatement]
     goals: Goals
     options: Options
     given: Sequence[Option]
@@ -72,7 +72,7 @@ class Accurate(Charged[Answers]):
         if made.free:
             found: Answers = without_requests(steps)
             return found
-        return Dear(steps=steps, cost=made.purse, views=[group.view for group in made.groups], options=options, made=made)
+        return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
         """With the accuracy that is left to buy."""
@@ -80,10 +80,10 @@ class Accurate(Charged[Answers]):
         if isinstance(due, Dear):
             ledger, budget = self.session.ledger, self.session.budget.name
             left = min(left_of(due.made, most, ledger.spent(budget, name)) for name, most in self.session.limits.items())
-            fault.try_ = buys(due.made, left) or fault.try_
+            fault.try_ = reachable_accuracy(due.made, left) or fault.try_
         return fault
 
-    def _cheapest(self) -> Aimed:
+    def _cheapest(self) -> AccuracyPlan:
         return cheapest(self.queries, self.asked, self.goals, self.given, self.session)
 
 
@@ -91,7 +91,7 @@ class Accurate(Charged[Answers]):
 class Dear(Bill):
     """What an accuracy costs, with the plan that was made for it."""
 
-    made: Aimed
+    made: AccuracyPlan
 
 
 def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
@@ -103,7 +103,7 @@ def accurate(queries: Sequence[Query], questions: Sequence[Question], general: G
 
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
-           session: Session) -> tuple[list[Linear], Goals]:
+           session: Session) -> tuple[list[LinearStatement], Goals]:
     """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
     if options.consistency != "none":
         raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
@@ -129,16 +129,16 @@ def _account(given: Sequence[Option], session: Session) -> Price:
     return mine if mine is not None and mine.epsilon is not None and not mine.delta else session.budget.total
 
 
-def cheapest(queries: Sequence[Query], asked: Sequence[Linear], goals: Goals, given: Sequence[Option],
-             session: Session) -> Aimed:
+def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
+             session: Session) -> AccuracyPlan:
     """The plans of least price, within the one that is given."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
     with located(queries[0].text):
-        made = aimed(batch(asked, unit, session.kernel, session.scratch), goals, kept)
-        caps = [option for option in given if option.name in ("epsilon", "rho")]
-        check_cap(made, account if caps else None, caps[0].span if caps else None)
+        made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept)
+        max_frequencies = [option for option in given if option.name in ("epsilon", "rho")]
+        check_cap(made, account if max_frequencies else None, max_frequencies[0].span if max_frequencies else None)
         for _, plan, price in made.shares:
             plan.check(price)
     return made

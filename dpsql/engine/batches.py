@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer
-from dpsql.batch.accuracy_plan import Aimed
+from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
-from dpsql.batch.linear_queries import Linear, linear
+from dpsql.batch.linear_queries import LinearStatement, linear
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
@@ -49,7 +49,8 @@ def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Opti
     return chosen, questions
 
 
-def all_linear(queries: Sequence[Query], questions: Sequence[Question], options: Options, session: Session) -> list[Linear]:
+def all_linear(queries: Sequence[Query], questions: Sequence[Question], options: Options,
+               session: Session) -> list[LinearStatement]:
     """The statements as linear queries over their views. Raises what is not linear, located."""
     found = []
     for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
@@ -63,7 +64,7 @@ def which(number: int, queries: Sequence[Query]) -> str:
     return f"statement {number + 1}" if len(queries) > 1 else "SQL"
 
 
-def linear_of(query: Query, question: Question, options: Options, session: Session) -> Linear:
+def linear_of(query: Query, question: Question, options: Options, session: Session) -> LinearStatement:
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
@@ -73,7 +74,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     return linear(question, view)
 
 
-def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tuple[Batch, Options]:
+def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:
     """Linear questions as workloads, on the terms of a statement or of all of them."""
     options = replace(options, price=priced(options.price, session.budget, options.span), strategy=options.strategy or "auto")
     check_fitting(options)
@@ -85,7 +86,7 @@ def batch_of(asked: Sequence[Linear], options: Options, session: Session) -> tup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload(Charged[Answers]):
+class WorkloadStatement(Charged[Answers]):
     """Statements that are measured together."""
 
     made: Batch
@@ -93,7 +94,7 @@ class Workload(Charged[Answers]):
 
     @property
     def identity(self) -> str:
-        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.purse, self.options)
+        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted, self.options)
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
@@ -111,11 +112,11 @@ class Workload(Charged[Answers]):
         return answers_read(stored, self.made.asked)
 
     def bill(self) -> Bill:
-        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.purse, options=self.options,
+        return Bill(steps=batch_steps(self.made, self.options, self.session), cost=self.made.allotted, options=self.options,
                     views=[group.view for group in self.made.groups])
 
 
-def answers_read(stored: str, asked: Sequence[Linear]) -> Answers:
+def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
     """Stored answers, under the names of the columns of these statements."""
     return of_json(stored).named([[output.name for output in one.question.outputs] for one in asked])
 
@@ -124,7 +125,7 @@ def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Re
     """What a batch asks, and the answers that are made of it."""
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.told] if isinstance(made, Aimed) else []), *notes_of(made), *found.notes)
+    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
                             price=options.price)

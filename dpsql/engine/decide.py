@@ -13,11 +13,11 @@ from dpsql.answers.answer import Answer
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
-from dpsql.engine.batches import Workload, batch_of, linear_of
+from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 from dpsql.engine.charging import finished, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
-from dpsql.engine.single import Single, bound_to, compiled
+from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.validating import Checks, validation
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node
@@ -59,7 +59,7 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
         program = compiled(question, options, view, known, session)
-    single = Single(program=program, text=query.text, session=session)
+    single = SingleStatement(program=program, text=query.text, session=session)
     if not program.idle or program.first:
         return single
     return DeclaredGroups(question=program.question, options=options, cells=declared_cells(program), text=query.text,
@@ -75,10 +75,10 @@ def _weighed(query: Query, question: Question, options: Options, session: Sessio
     """The plan of a statement that is a workload of its own."""
     asked = linear_of(query, question, options, session)
 
-    def weighed() -> Workload:
+    def weighed() -> WorkloadStatement:
         with located(query.text):
             made, chosen = batch_of([asked], options, session)
-        return Workload(made=made, options=chosen, text=query.text, session=session)
+        return WorkloadStatement(made=made, options=chosen, text=query.text, session=session)
 
     if question.aggregates:
         return weighed()

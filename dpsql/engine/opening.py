@@ -34,7 +34,7 @@ USUAL_POLICY = "dpsql.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ConnectionTerms:
     """What a person chooses when they connect; None stands for the policy's or the usual choice."""
 
     budget: str | None = None
@@ -90,7 +90,8 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     return path, file_named(folder / policy.anchor) if policy.anchor else None
 
 
-def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: Terms) -> Session:
+def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None,
+                 terms: ConnectionTerms) -> Session:
     """Open everything. Raises PolicyError, OptionError, OperationalError, LedgerError; no statement was served then."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))

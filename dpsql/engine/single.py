@@ -42,7 +42,7 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Single(Charged[Answer]):
+class SingleStatement(Charged[Answer]):
     """A statement over private rows, by itself."""
 
     program: Program

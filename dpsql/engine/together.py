@@ -8,7 +8,7 @@ from dpsql.batch.goals import taken
 from dpsql.batch.workload_answers import Answers
 from dpsql.batch.workload_plan import Batch
 from dpsql.engine.accuracy import Accurate, accurate
-from dpsql.engine.batches import Workload, all_bound, all_linear, batch_of
+from dpsql.engine.batches import WorkloadStatement, all_bound, all_linear, batch_of
 from dpsql.engine.charging import located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
@@ -31,14 +31,15 @@ def explain_workload(queries: Sequence[Query], session: Session, options: Sequen
     return _decide(queries, session, options, parameters).explain()
 
 
-def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option], parameters: Parameters) -> Workload | Accurate:
+def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option],
+            parameters: Parameters) -> WorkloadStatement | Accurate:
     """The plan of a workload. Raises what is wrong with one of its statements, located."""
     options, general = taken(options)
     if general is not None or any(query.goals for query in queries):
         chosen, questions = all_bound(queries, session, options, parameters)
         return accurate(queries, questions, general, chosen, options, session)
     made, chosen = batched(queries, session, options, parameters)
-    return Workload(made=made, options=chosen, text=";\n".join(query.text for query in queries), session=session)
+    return WorkloadStatement(made=made, options=chosen, text=";\n".join(query.text for query in queries), session=session)
 
 
 def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),

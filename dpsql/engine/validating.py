@@ -14,14 +14,14 @@ from dpsql.engine.session import Session
 from dpsql.plan.identity import digest
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.statement import Query, Validate
-from dpsql.validation.check_plan import Plan as ValidationPlan
+from dpsql.validation.check_plan import CheckPlan as ValidationPlan
 from dpsql.validation.check_plan import planned
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 from dpsql.validation.explain_checks import explained_validation
 from dpsql.validation.findings import Validation, of_json
 from dpsql.validation.prepare import Side, prepared
 from dpsql.validation.suites import SUITES
-from dpsql.validation.synthetic import Stand, brought, declared
+from dpsql.validation.synthetic import Substitution, brought, declared
 from dpsql.validation.terms import read_terms
 
 
@@ -56,7 +56,7 @@ class Checks(Charged[Validation]):
         return of_json(stored).named([check.finding.query for check in self.plan.checks])
 
     def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(), cost=self.plan.purse, options=self.plan.terms.options,
+        return Bill(steps=self.plan.steps(), cost=self.plan.allotted, options=self.plan.terms.options,
                     views=[check.case.asked.view for check in self.plan.checks])
 
 
@@ -68,7 +68,7 @@ def validation(statement: Validate, session: Session, parameters: Parameters,
         queries = [check.query for check in statement.checks]
         side = Side(catalog=session.catalog, public=session.kernel, scratch=session.scratch, options=terms.options)
 
-        def stand(checked: Sequence[Query]) -> Stand:
+        def stand(checked: Sequence[Query]) -> Substitution:
             if synthetic is not None:
                 return brought(synthetic, checked, session.catalog, session.kernel, session.uploads)
             return declared(statement.standing, checked, session.catalog, session.kernel)

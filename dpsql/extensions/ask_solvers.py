@@ -20,18 +20,18 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dpsql.extensions.linear_program import Network, Point, Program, Reals, Truths, numbers
+from dpsql.extensions.linear_program import LinearProgram, Network, Point, Reals, Truths, numbers
 from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing, exact
-from dpsql.extensions.removal_program import Crowd, Leaving
+from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
 MOST_ANSWERS = 16  # that are heard to one question, so that an endless row of them ends
 
 T = TypeVar("T")
 
-Door: TypeAlias = Callable[[Program, float], Point]
+Solver: TypeAlias = Callable[[LinearProgram, float], Point]
 """A solver: a program, and the error of the maximum that is tolerated. It may raise anything."""
-Exit: TypeAlias = Callable[[Crowd], Leaving]
+Exit: TypeAlias = Callable[[RemovalProgram], RemovalSolution]
 """A solver: who has to leave a crowd. It may raise anything."""
 
 
@@ -50,8 +50,8 @@ class Solvers:
     that are open (the second) and back along those in use (the third).
     """
 
-    programs: Callable[[Program], Iterable[Door]] = nothing
-    crowds: Callable[[Crowd], Iterable[Exit]] = nothing
+    programs: Callable[[LinearProgram], Iterable[Solver]] = nothing
+    crowds: Callable[[RemovalProgram], Iterable[Exit]] = nothing
     packings: Callable[[Packing], Iterable[tuple[Reals, Reals]]] = nothing
     flows: Callable[[Network, int], Integers] = nothing
     cuts: Callable[[Network, Truths, Truths, Truths], tuple[Truths, Truths]] = nothing

@@ -32,7 +32,7 @@ from dpsql.extensions.owned import Integers
 
 
 @dataclass(frozen=True, slots=True)
-class Arcs:
+class ArcList:
     """Arcs by the numbers 0 .. entities - 1 of their ends, with multiplicities >= 1, in the order of the edges."""
 
     tails: Integers
@@ -50,7 +50,7 @@ def counted(degrees: Integers, most: int) -> Integers:
 # -- edges that are added while there is room
 
 
-def projected(arcs: Arcs, most: int) -> Integers:
+def projected(arcs: ArcList, most: int) -> Integers:
     """The degrees when arcs are added one after another, each where both of its ends have room.
 
     A mutual row has room where both entities have less than `most`, a loop where its own has less than `most` - 1. Otherwise an
@@ -87,7 +87,7 @@ def projected(arcs: Arcs, most: int) -> Integers:
 # -- the fairest of the largest flows
 
 
-def extended(arcs: Arcs, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
+def extended(arcs: ArcList, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """The degrees of the fairest flow: of all ways to keep arcs so that at most `most` are kept from and to every entity.
 
     Take every entity v twice, left and right; an arc a -> b of size m leads from a_left to b_right with capacity m; a source

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpsql.extensions.bounds import least_of
 from dpsql.extensions.linear_program import Point, numbers
-from dpsql.extensions.merging import Reduced
+from dpsql.extensions.merging import ReducedRows
 from dpsql.extensions.owned import Codes, Integers, Owned, loads
 from dpsql.extensions.words import dot, total
 from dpsql.plan.operators.owner_sets import UNIT
@@ -37,7 +37,7 @@ class Certified:
         return UNIT * (self.slope * level + (self.below if level <= here else self.above)) >> BITS
 
 
-def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certified:
+def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Certified:
     """What the point of the reduced program says of V, whatever it is.
 
     Proof of `units`. With w'_r = min(w_r, level), V is also the maximum over 0 <= x_r <= w'_r: in a feasible point x_r is at most
@@ -72,7 +72,7 @@ def certified(rows: Owned, level: int, small: Reduced, point: Point) -> Certifie
     return Certified((UNIT * (level * slope + below)) >> BITS, least, slope, below, above)
 
 
-def prices_of(rows: Owned, small: Reduced, point: Point) -> Integers:
+def prices_of(rows: Owned, small: ReducedRows, point: Point) -> Integers:
     """The price of every entity in 1 / WHOLE, rounded up."""
     prices = np.zeros(rows.entities, dtype=np.int64)
     prices[small.spent] = WHOLE
@@ -80,7 +80,8 @@ def prices_of(rows: Owned, small: Reduced, point: Point) -> Integers:
     return prices
 
 
-def point_of(held: Owned, level: int, small: Reduced, rows: np.ndarray[tuple[int], np.dtype[np.float64]], bits: int) -> Integers:
+def point_of(held: Owned, level: int, small: ReducedRows, rows: np.ndarray[tuple[int], np.dtype[np.float64]],
+             bits: int) -> Integers:
     """A feasible point, in integers over 2^bits, near the given one of the reduced program. All of it is below 2^62."""
     sizes = np.concatenate((small.weights, small.settled)) << bits
     there = np.minimum(np.floor(np.minimum(rows, small.weights) * 2.0**bits).astype(np.int64), sizes[: len(rows)])

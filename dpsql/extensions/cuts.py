@@ -46,7 +46,7 @@ FEWEST, MOST = 2**12, 2**15  # sets that are listed at once
 SHARE = 60  # shares of cuts are integers over 2^SHARE
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that need not be held. Prices are integers in 1 / WHOLE, one for each entity."""
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
@@ -62,7 +62,7 @@ class Source(Protocol):
         ...
 
 
-class Search:
+class CuttingPlanes:
     """Bounds of V that come nearer and nearer; see the module.
 
     `least` is a lower bound in 1 / 2^SHARE and `most` an upper one in 1 / WHOLE; where V is known to be a multiple of 1/2
@@ -70,7 +70,7 @@ class Search:
     of the cuts; `best` are the prices of the upper one.
     """
 
-    def __init__(self, source: Source, capacities: list[int], *, halves: bool, solvers: Solvers = NO_SOLVERS) -> None:
+    def __init__(self, source: RowSource, capacities: list[int], *, halves: bool, solvers: Solvers = NO_SOLVERS) -> None:
         self._source, self._capacities, self._halves, self._solvers = source, capacities, halves, solvers
         self.listed = Owned(np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int32), len(capacities))
         self.prices: list[Integers] = []
@@ -81,7 +81,7 @@ class Search:
         self.point = (np.zeros(0), np.zeros(0))
 
     @property
-    def apart(self) -> int:
+    def gap(self) -> int:
         """UNIT D - UNIT P, each rounded down."""
         return self.units - self.below
 
@@ -100,12 +100,12 @@ class Search:
         step = min(MOST, max(FEWEST, 32 * len(self._capacities)))
         self._look(np.zeros(len(self._capacities), dtype=np.int64))
         self._reach(np.zeros(0), np.ones(1))
-        if self.apart > allowed:
+        if self.gap > allowed:
             self._learn(self._rough(step), step)
-        while self.apart > allowed and (rounds := rounds - 1) > 0:
+        while self.gap > allowed and (rounds := rounds - 1) > 0:
             for rows, shares, prices in self._proposed():
                 self._reach(rows, shares)
-                if self.apart <= allowed or self._learn(prices, step) or self.apart <= allowed:
+                if self.gap <= allowed or self._learn(prices, step) or self.gap <= allowed:
                     break
             else:
                 raise ArithmeticError("an exact solution is not near itself")

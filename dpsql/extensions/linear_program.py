@@ -14,7 +14,7 @@ Truths = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LinearProgram:
     """max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over rows that name e <= c_e }."""
 
     owners: Codes

@@ -15,15 +15,15 @@ What is released is a whole number F of units of 1 / UNIT with
 
     floor(UNIT V) <= F <= UNIT V + slack,                                                                                (*)
 
-where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.owner_sets`). So F moves by at most `pull` =
-UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer, floor(UNIT V) <=
-floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level + slack, and
-F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for its own
-rows, however they come about: which solver was near enough, whether one is missing, crashed or lied, does not enter. It needs
-only that noise which is added to F, or has a part in what becomes of F, does not: or it would not be a shift by a
-number. `linear` sees the rows and the level, and nothing else: no noise, no other level, no clock, nor how F will be used.
-With the same solvers at hand F is a function of the sets and the level alone, as rows are in canonical order, solvers run on one
-thread, without random choices, and the choice of solvers is by size.
+where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.owner_sets`). So F moves by at most
+`lipschitz_constant` = UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer,
+floor(UNIT V) <= floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level
++ slack, and F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for
+its own rows, however they come about: which solver was near enough, whether one is missing, crashed or lied, does not enter. It
+needs only that noise which is added to F, or has a part in what becomes of F, does not: or it would not be a shift by a number.
+`linear` sees the rows and the level, and nothing else: no noise, no other level, no clock, nor how F will be used. With the same
+solvers at hand F is a function of the sets and the level alone, as rows are in canonical order, solvers run on one thread,
+without random choices, and the choice of solvers is by size.
 
 What is told of F before it is worked out are bounds: `low` <= F <= `high` always, from closed forms and from the prices of
 other levels, whichever were worked out; a level is worked out to the end or not at all. Where the bounds meet without that, F
@@ -41,21 +41,21 @@ import numpy as np
 from dpsql.extensions import bounds
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.extensions.certified import Certified
-from dpsql.extensions.merging import Reduced, reduced
+from dpsql.extensions.merging import ReducedRows, reduced
 from dpsql.extensions.owned import Owned, loads
 from dpsql.extensions.solver_ladder import linear
 from dpsql.extensions.words import total
 from dpsql.plan.operators.owner_sets import UNIT, slack
 
 
-class Extension:
+class LipschitzExtension:
     """F at each of several levels, between bounds that `refine` narrows until they meet: low[j] <= F(levels[j]) <= high[j]."""
 
     def __init__(self, rows: Owned, levels: Sequence[int], owners: int, solvers: Solvers = NO_SOLVERS) -> None:
         """`owners` is the public number of owner columns, which decides the slack."""
         self._rows, self.levels, self._owners, self._solvers = rows, tuple(levels), owners, solvers
         self._totals = loads(rows.owners, rows.weights, rows.entities)
-        self._reduced: dict[int, Reduced] = {}
+        self._reduced: dict[int, ReducedRows] = {}
         ranked, groups = bounds.by_heaviest(rows.owners, rows.weights, self._totals)
         sizes = bounds.by_size(rows.owners, rows.weights)
         self.low, self.high = [], []
@@ -66,7 +66,7 @@ class Extension:
                 self.low[-1] = self.high[-1]
         self._ceiling = list(self.high)
 
-    def left(self, j: int) -> Reduced:
+    def left(self, j: int) -> ReducedRows:
         """What is left to solve of a level that was refined."""
         return self._reduced[j]
 
@@ -90,7 +90,7 @@ class Extension:
         self.low[j] = self.high[j] = max(found.least, min(found.units, self._ceiling[j]))
         self._share(j, found)
 
-    def _begun(self, j: int) -> Reduced:
+    def _begun(self, j: int) -> ReducedRows:
         """What is left of a level. Weights above it are cut to it: V is the same, as x_r is at most the load of its owners."""
         level, rows = self.levels[j], self._rows.capped(self.levels[j])
         totals = self._totals if rows is self._rows else loads(rows.owners, rows.weights, rows.entities)

@@ -11,7 +11,7 @@ from dpsql.extensions.owned import NOBODY, Codes, Integers, Owned, arranged, eac
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ReducedRows:
     """V(level) = `fixed` + the most weight of the rows here that keeps every entity's load within its capacity.
 
     Each row names at least two of the entities, and each entity's load is above its capacity.
@@ -42,7 +42,7 @@ class Reduced:
         return int((self.owners != NOBODY).sum(axis=1).max(initial=0))
 
 
-def reduced(rows: Owned, totals: Integers, level: int) -> Reduced:
+def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
     """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= level for every e } that is not obvious.
 
     `totals` are the loads of all entities. Every step below keeps the maximum, for any capacities c_e in place of the level.
@@ -90,7 +90,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> Reduced:
         owners, weights = owners[kept], weights[kept]
         load = loads(owners, weights, count)
         if (load > capacities).all():
-            return Reduced(fixed, weights, owners, load, capacities, people, np.concatenate(spent), *trail.ends(len(weights)))
+            return ReducedRows(fixed, weights, owners, load, capacities, people, np.concatenate(spent), *trail.ends(len(weights)))
 
 
 class _Trail:

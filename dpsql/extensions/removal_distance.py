@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.extensions.certified import BITS, WHOLE, fitted
 from dpsql.extensions.linear_program import numbers
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import NOBODY, Integers, Owned, coded, each_once, loads, merged
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.removal_program import Crowd, Leaving, Sets, crowded
+from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
 from dpsql.extensions.words import gathered, scaled, total
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
@@ -55,7 +55,7 @@ def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Fewest:
+class RemovalBound:
     """Q at a level, and a line that R is not below at any: `at_zero` - `slope` * level, in entities."""
 
     units: int
@@ -67,7 +67,7 @@ class Fewest:
         return math.floor(UNIT * (self.at_zero - self.slope * level))
 
 
-def fewest(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> Fewest:
+def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> RemovalBound:
     """Q of a level. It answers whatever the rows are, and whatever solvers do.
 
     Proof. `enough` makes a solution of whatever a solver gives, and `line` a lower bound, both in integers and on the rows
@@ -76,16 +76,16 @@ def fewest(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVE
     no load rises; prices of shares, rounded up, cost 2^-40 each; prices of rows, rounded down to 2^-35 at least, and scaled by
     MARGIN, lose m 2^-35 + n 2^-40. In units all of that is less than one; and rounding Q up is less than the other one.
     """
-    crowd = crowded(rows, totals, level)
+    crowd = removal_program(rows, totals, level)
     for found in answers(crowd, solvers):
         units = -(-UNIT * enough(rows, totals, crowd, found) // WHOLE)
-        fewer = Fewest(units, *line(rows, crowd, found))
+        fewer = RemovalBound(units, *line(rows, crowd, found))
         if units - UNIT * (fewer.at_zero - fewer.slope * level) <= NEAR:
             return fewer
     raise ArithmeticError("an exact solution is not near itself")
 
 
-def answers(crowd: Crowd, solvers: Solvers = NO_SOLVERS) -> Iterator[Leaving]:
+def answers(crowd: RemovalProgram, solvers: Solvers = NO_SOLVERS) -> Iterator[RemovalSolution]:
     """What solvers say, from the fastest to the exact one. The order depends on the crowd alone, and no clock stops any."""
     rows = len(crowd.weights)
     if crowd.widest <= 1:
@@ -95,15 +95,15 @@ def answers(crowd: Crowd, solvers: Solvers = NO_SOLVERS) -> Iterator[Leaving]:
         if found is not None:
             yield found
     for x, y in stack_of(packed(crowd), solvers):
-        yield Leaving(entities=y[rows:], rows=x[:rows], shares=x[rows:])
+        yield RemovalSolution(entities=y[rows:], rows=x[:rows], shares=x[rows:])
 
 
-def _leaving(crowd: Crowd, given: Leaving) -> Leaving:
-    return Leaving(entities=numbers(given.entities, crowd.entities), rows=numbers(given.rows, len(crowd.weights)),
-                   shares=numbers(given.shares, len(crowd.whose)))
+def _leaving(crowd: RemovalProgram, given: RemovalSolution) -> RemovalSolution:
+    return RemovalSolution(entities=numbers(given.entities, crowd.entities), rows=numbers(given.rows, len(crowd.weights)),
+                           shares=numbers(given.shares, len(crowd.whose)))
 
 
-def alone(crowd: Crowd) -> Leaving:
+def alone(crowd: RemovalProgram) -> RemovalSolution:
     """Where each entity has rows of its own: of the largest of its shares all but the level has to leave."""
     load = loads(crowd.heavy, crowd.weights, len(crowd.whose))
     last = np.zeros(crowd.entities, dtype=np.int64)
@@ -111,11 +111,11 @@ def alone(crowd: Crowd) -> Leaving:
     last[crowd.whose[order]] = order  # the largest comes last
     largest = np.zeros(len(load))
     largest[last] = 1 / load[last]
-    return Leaving(entities=1 - crowd.level / load[last], rows=crowd.weights * largest[crowd.heavy[:, 0]],
-                   shares=crowd.level * largest)
+    return RemovalSolution(entities=1 - crowd.level / load[last], rows=crowd.weights * largest[crowd.heavy[:, 0]],
+                           shares=crowd.level * largest)
 
 
-def packed(crowd: Crowd) -> Packing:
+def packed(crowd: RemovalProgram) -> Packing:
     """The dual program, with prices a of rows and `level` times the prices v of shares: see `line`."""
     rows, entities, shares = len(crowd.weights), crowd.entities, len(crowd.whose)
     named, at = np.nonzero(crowd.owners != NOBODY)
@@ -126,13 +126,13 @@ def packed(crowd: Crowd) -> Packing:
                    entries=[crowd.level] * rows + (-crowd.weights[bound]).tolist() + [1] * len(named))
 
 
-def enough(rows: Sets, totals: Integers, crowd: Crowd, found: Leaving) -> int:
+def enough(rows: Sets, totals: Integers, crowd: RemovalProgram, found: RemovalSolution) -> int:
     """The sum of a solution near the given one, in 1 / WHOLE, exactly. Whoever is not of the crowd stays.
 
     Proof. Let l be the load of a heavy share of e for the given y, and where l > level raise y_e by (1 - y_e)(l - level) / l, for
-    the share that asks for most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in `crowded`;
-    raising others lowers it further. All numbers are multiples of 1 / WHOLE, and what is raised is rounded up; y_e stays at
-    most 1, as 1 is a multiple too. Shares that are not heavy bind nobody.
+    the share that asks for most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in
+    `removal_program`; raising others lowers it further. All numbers are multiples of 1 / WHOLE, and what is raised is rounded up;
+    y_e stays at most 1, as 1 is a multiple too. Shares that are not heavy bind nobody.
     """
     leaving = np.zeros(rows.entities + 1, dtype=np.int64)  # the last entry stands for NOBODY
     leaving[crowd.people] = np.ceil(np.minimum(numbers(found.entities, crowd.entities), 1.0) * WHOLE).astype(np.int64)
@@ -151,7 +151,7 @@ def enough(rows: Sets, totals: Integers, crowd: Crowd, found: Leaving) -> int:
     return total(leaving) + sum(more.values())
 
 
-def line(rows: Sets, crowd: Crowd, found: Leaving) -> tuple[Fraction, Fraction]:
+def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fraction, Fraction]:
     """A line that R is not below, at_zero - slope * level, from prices a of rows and v of shares.
 
     Proof. Let 0 <= a_r <= w_r * (sum of v_s over the shares s of r), and let the a_r of each entity's rows add up to at
@@ -178,14 +178,14 @@ def line(rows: Sets, crowd: Crowd, found: Leaving) -> tuple[Fraction, Fraction]:
     return Fraction(total(served) << shift, WHOLE), Fraction(total(prices), 2 ** (BITS + bits))
 
 
-class Removals:
+class RemovalDistances:
     """Q at each of several rising levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
 
     def __init__(self, rows: Sets, levels: Sequence[int], solvers: Solvers = NO_SOLVERS) -> None:
         self._rows, self.levels, self._solvers = rows, tuple(levels), solvers
         self._totals = loads(rows.shares, rows.weights, len(rows.whose))
         # R(s) >= (V(t) - V(s)) / t in each cell, t >= s: who leaves takes at most t from V(t), and what stays is within V(s).
-        held = Extension(Owned(rows.weights, rows.shares, len(rows.whose)), self.levels, 1)
+        held = LipschitzExtension(Owned(rows.weights, rows.shares, len(rows.whose)), self.levels, 1)
         cells = len(np.unique(rows.cells)) or 1
         self.low = [max(0, *((held.low[j] - held.high[i]) // (cells * level) for j, level in enumerate(self.levels) if j >= i))
                     for i in range(len(self.levels))]
@@ -208,7 +208,7 @@ class Removals:
 
     def refine(self, j: int) -> None:
         """Work Q of one level out, and raise the bounds of the others by its line."""
-        found = fewest(self._rows, self._totals, self.levels[j], self._solvers)
+        found = removal_bound(self._rows, self._totals, self.levels[j], self._solvers)
         self.low[j] = self.high[j] = found.units
         for i, level in enumerate(self.levels):
             self.low[i] = min(self.high[i], max(self.low[i], found.at_least(level)))

@@ -28,7 +28,7 @@ class Sets:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class RemovalProgram:
     """What of the rows matters for R at a level. `heavy[r]` are the shares of row r that are above it, NOBODY beside owners whose
     share is not; each row has one. `whose[s]` is the entity of such a share, of so many `entities`.
 
@@ -51,7 +51,7 @@ class Crowd:
         return int((self.owners != NOBODY).sum(axis=1).max(initial=0))
 
 
-def crowded(rows: Sets, totals: Integers, level: int) -> Crowd:
+def removal_program(rows: Sets, totals: Integers, level: int) -> RemovalProgram:
     """The part of the problem in which somebody may have to leave; `totals` are the loads of all shares.
 
     Rows without a heavy share bind nobody and are left out. Of the entities without a heavy share only those are kept of which
@@ -90,7 +90,7 @@ def crowded(rows: Sets, totals: Integers, level: int) -> Crowd:
     for at in range(found.shape[1]):
         some = found[:, at] >= 0
         numbers[np.searchsorted(keys, found[some, at])] = rows.shares[some, at]
-    return Crowd(weights, sets[:, 1:], heavy, whose.astype(np.int32), count, level, people, numbers, places)
+    return RemovalProgram(weights, sets[:, 1:], heavy, whose.astype(np.int32), count, level, people, numbers, places)
 
 
 def _weighed(owners: Codes, weights: Integers, many: Integers, entities: int) -> Reals:
@@ -108,7 +108,7 @@ def _keys(cells: Codes, owners: Codes, count: int) -> Integers:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class RemovalSolution:
     """What a solver believes to be optimal: y for each entity, and the prices of rows and, times the level, of heavy shares."""
 
     entities: Reals

@@ -8,14 +8,14 @@ import numpy as np
 
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers, heard, offered, stack_of
 from dpsql.extensions.certified import Certified, certified
-from dpsql.extensions.linear_program import Point, Program, numbers
-from dpsql.extensions.merging import Reduced
+from dpsql.extensions.linear_program import LinearProgram, Point, numbers
+from dpsql.extensions.merging import ReducedRows
 from dpsql.extensions.owned import NOBODY, Owned
 from dpsql.extensions.packing import Packing
 from dpsql.plan.operators.owner_sets import UNIT
 
 
-def linear(rows: Owned, level: int, small: Reduced, allowed: int, solvers: Solvers = NO_SOLVERS) -> Certified:
+def linear(rows: Owned, level: int, small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Certified:
     """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. It answers whatever the rows are, and whatever solvers do.
 
     Proof. `certified` holds for any point, so what is accepted here is right. That something is: the last point is exact up to
@@ -33,12 +33,12 @@ def linear(rows: Owned, level: int, small: Reduced, allowed: int, solvers: Solve
     raise ArithmeticError("an exact solution is not near itself")
 
 
-def points(small: Reduced, allowed: int, solvers: Solvers = NO_SOLVERS) -> Iterator[Point]:
+def points(small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Iterator[Point]:
     """What solvers say, from the fastest to the exact one. The order depends on the program alone, and no clock stops any."""
     if small.solved:
         yield Point(np.zeros(0), np.zeros(len(small.people)))
         return
-    program = Program(small.owners, small.weights, small.capacities)
+    program = LinearProgram(small.owners, small.weights, small.capacities)
     for door in offered(solvers.programs, program):
         point = heard(lambda given: _point(program, given), door, program, allowed / UNIT)
         if point is not None:
@@ -47,11 +47,11 @@ def points(small: Reduced, allowed: int, solvers: Solvers = NO_SOLVERS) -> Itera
         yield Point(x, y)
 
 
-def _point(program: Program, given: Point) -> Point:
+def _point(program: LinearProgram, given: Point) -> Point:
     return Point(numbers(given.rows, len(program.weights)), numbers(given.prices, len(program.capacities)))
 
 
-def packed(program: Program) -> Packing:
+def packed(program: LinearProgram) -> Packing:
     rows, at = np.nonzero(program.owners != NOBODY)
     return Packing(costs=[1] * len(program.weights), limits=program.capacities.tolist(), most=program.weights.tolist(),
                    lines=program.owners[rows, at].astype(np.int64), columns=rows, entries=[1] * len(rows))

@@ -79,7 +79,7 @@ class Checked:
     below: Known
     relations: Mapping[int, Known]
     sums: tuple[tuple[Number, Number], ...] = ()
-    apart: bool = False
+    disjoint_cells: bool = False
 
 
 def check(plan: Any, meets: Meets) -> Checked:
@@ -94,22 +94,22 @@ def check(plan: Any, meets: Meets) -> Checked:
     relations: dict[int, Known] = {}
     below = known(plan.input, meets, relations)
     shapes.check_summary(plan, below.columns)
-    if not isinstance(plan, shapes.Tally):
+    if not isinstance(plan, shapes.GroupedSums):
         return Checked(below=below, relations=relations)
-    apart = len(below.owners) == 1 and below.unlike(told_apart(below.columns, {*plan.keys, *below.owners}))
-    sums = tuple(_moved(part, below, apart) for part in plan.summands)
-    return Checked(below=below, relations=relations, apart=apart, sums=sums)
+    disjoint_cells = len(below.owners) == 1 and below.unlike(told_apart(below.columns, {*plan.keys, *below.owners}))
+    sums = tuple(_moved(part, below, disjoint_cells) for part in plan.summands)
+    return Checked(below=below, relations=relations, disjoint_cells=disjoint_cells, sums=sums)
 
 
-def _moved(part: shapes.Summand, below: Known, apart: bool) -> tuple[Number, Number]:
+def _moved(part: shapes.Summand, below: Known, disjoint_cells: bool) -> tuple[Number, Number]:
     if isinstance(part, shapes.Clipped):
         norm = below.norm
-        if norm is None or not set(part.clipped) <= set(norm.columns) or (norm.order == 2 and not apart):
+        if norm is None or not set(part.clipped) <= set(norm.columns) or (norm.order == 2 and not disjoint_cells):
             return math.inf, math.inf
         return norm.bound if norm.order == 1 else math.inf, norm.bound
     each = size(part, below.columns)
     most = _times(below.rows, each)
-    return most, math.isqrt(max(0, int(most) * each - 1)) + 1 if apart and most < math.inf else most
+    return most, math.isqrt(max(0, int(most) * each - 1)) + 1 if disjoint_cells and most < math.inf else most
 
 
 def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:

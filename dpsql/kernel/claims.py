@@ -82,7 +82,7 @@ def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[in
     yield from (f"{type(node).__name__}: {what}" for what in _stronger(claims[id(node)], derived))
     if [(field.id, field.facts.type) for field in node.fields] != [(name, of.type) for name, of in derived.columns.items()]:
         yield f"{type(node).__name__}: columns"
-    for agreed, rows in node.caps.items():
+    for agreed, rows in node.max_frequencies.items():
         most = derived.frequency(agreed)
         if not most <= rows or not agreed <= derived.columns.keys():
             yield f"{type(node).__name__}: {rows} rows agree on {sorted(agreed)}, derived {most}"
@@ -107,8 +107,8 @@ def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
     for given, (l1, l2) in zip(claimed.summands, derived.sums, strict=False):
         if not (given.l1 is None or l1 <= given.l1) or not l2 <= given.l2:
             yield f"{given}, derived {l1}, {l2}"
-    if claimed.apart and not derived.apart:
-        yield "apart"
+    if claimed.disjoint_cells and not derived.disjoint_cells:
+        yield "disjoint_cells"
 
 
 def _smaller(plan: Summary, below: Known) -> Iterator[str]:

@@ -28,12 +28,12 @@ from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
 from dpsql.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
-from dpsql.plan.decompose_join import taken_apart
+from dpsql.plan.decompose_join import decompose_join
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.arcs import Arcs
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.summary import Summary
 
 
@@ -147,16 +147,16 @@ class Kernel:
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
         if isinstance(plan, JoinSum):
-            for relation in taken_apart(plan.input, self._publics).relations:
+            for relation in decompose_join(plan.input, self._publics).relations:
                 self._claims.relation(relation.node, rows=relation.moved)
         return certificate
 
     def _certify(self, plan: Summary) -> Certificate:
-        if isinstance(plan, Tally):
+        if isinstance(plan, GroupedSums):
             return certify(plan, self._publics)
         _ = plan.fields
         below = stability(plan.input, self._publics)
-        if below.rows is None and not isinstance(plan, Shares | Arcs | JoinSum):
+        if below.rows is None and not isinstance(plan, OwnerSets | Arcs | JoinSum):
             raise Unbounded(plan, below)
         return Certificate(below=below, summands=())
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP
-from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, conjuncts, walk
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
 from dpsql.plan.node import Field, Node, Norm
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
@@ -27,7 +27,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
@@ -36,7 +36,7 @@ from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -46,13 +46,35 @@ from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summ
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Frame, Over, Window
+from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 __all__ = [  # of what is defined elsewhere: the classes that `checker` has rules for
-    "Clip", "Clipped", "Constants", "Contributions", "Distinct", "Filter", "GroupBy", "Join", "Lookup", "Node", "Norm", "Norms",
-    "Numbers", "Project", "Ref", "Scan", "SetOperation", "Summand", "Tally", "Truncate", "TruncateKeys", "Type", "UnionAll",
-    "Window"]
+    "Clip",
+    "Clipped",
+    "Constants",
+    "Contributions",
+    "Distinct",
+    "Filter",
+    "GroupBy",
+    "GroupedSums",
+    "Join",
+    "Lookup",
+    "Node",
+    "Norm",
+    "Norms",
+    "Numbers",
+    "Project",
+    "Ref",
+    "Scan",
+    "SetOperation",
+    "Summand",
+    "Truncate",
+    "TruncateKeys",
+    "Type",
+    "UnionAll",
+    "Window",
+]
 NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")
 PLACES, SHIFTS, ENDS = ("row_number", "rank", "dense_rank", "ntile"), ("lag", "lead"), ("first_value", "last_value")
@@ -66,7 +88,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ColumnShape:
     """Its type, and ends of its values where it is one of whole numbers."""
 
     type: Type
@@ -74,9 +96,9 @@ class Column:
     high: float = math.inf
 
 
-Columns: TypeAlias = Mapping[str, Column]
-TRUTH, PLACE, COUNTED = Column(type=Type.BOOLEAN), Column(type=Type.BIGINT, low=1), Column(type=Type.BIGINT, low=0)
-ADDED = Column(type=Type.BIGINT, low=-(2**50), high=2**50)
+Columns: TypeAlias = Mapping[str, ColumnShape]
+TRUTH, PLACE, COUNTED = ColumnShape(type=Type.BOOLEAN), ColumnShape(type=Type.BIGINT, low=1), ColumnShape(type=Type.BIGINT, low=0)
+ADDED = ColumnShape(type=Type.BIGINT, low=-(2**50), high=2**50)
 
 
 def columns_of(node: Node, below: Sequence[Columns]) -> Columns:
@@ -90,14 +112,14 @@ def columns_of(node: Node, below: Sequence[Columns]) -> Columns:
     return dict(made)
 
 
-def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
+def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
     below = sides[0] if sides else {}
     match node:
         case Scan():
             yield from _read(node)
         case Constants():
             require(bool(node.rows) and all(len(row) == len(node.columns) for row in node.rows))
-            yield from ((field.id, Column(type=field.facts.type)) for field in node.columns)
+            yield from ((field.id, ColumnShape(type=field.facts.type)) for field in node.columns)
         case Filter():
             typed(node.condition, below, Type.BOOLEAN)
             yield from {**below, **limited(node.condition, below)}.items()
@@ -137,7 +159,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
         case Clip():
             _check_norm(node, below)
             require(is_limit(node.bound) and node.bound <= 2**50)
-            held = {name: Column(type=Type.BIGINT, low=-node.bound, high=node.bound) for name in node.columns}
+            held = {name: ColumnShape(type=Type.BIGINT, low=-node.bound, high=node.bound) for name in node.columns}
             yield from {**below, **held}.items()
         case Norms():
             _check_norm(node, below)
@@ -146,7 +168,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, Column]]:
             raise Malformed
 
 
-def _read(node: Scan) -> Iterator[tuple[str, Column]]:
+def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
     """The declared columns, and the owners that are none of them; a declared column that is an owner is the owner's."""
     table, read = node.table, dict(node.columns)
     require({name for _, name in node.columns} <= table.columns.keys())
@@ -154,11 +176,11 @@ def _read(node: Scan) -> Iterator[tuple[str, Column]]:
     require(is_flag(table.public) and bool(table.owners) is not table.public)
     for column, name in node.columns:
         declared = table.columns[name]
-        yield column, Column(type=declared.type, low=declared.physical.low, high=declared.physical.high)
+        yield column, ColumnShape(type=declared.type, low=declared.physical.low, high=declared.physical.high)
     for owner, way in zip(node.owners, table.owners, strict=True):
         require(owner not in read or (read[owner] == way.column and not way.steps and way.kinds == 1))
         if owner not in read:
-            yield owner, Column(type=way.type)
+            yield owner, ColumnShape(type=way.type)
 
 
 def keys_of(node: Scan) -> Iterator[frozenset[str]]:
@@ -195,7 +217,7 @@ def grouping(node: Grouping, columns: Columns) -> tuple[tuple[str, ...], bool]:
     return (node.owner, *(node.keys if isinstance(node, Contributions) else ())), True
 
 
-def _joined(node: Join, left: Columns, right: Columns) -> Iterator[tuple[str, Column]]:
+def _joined(node: Join, left: Columns, right: Columns) -> Iterator[tuple[str, ColumnShape]]:
     require(all(map(is_flag, (node.keep_left, node.keep_right, node.bare))) and not left.keys() & right.keys())
     require(not node.bare or node.keep_left is not node.keep_right)
     require(not node.merged or (node.keep_left and node.keep_right))
@@ -229,19 +251,19 @@ def _check_norm(node: Clip | Norms, below: Columns) -> None:
 # -- expressions
 
 
-def typed(expr: Expr, below: Columns, kind: Type | None = None) -> Column:
+def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
     """The values of an expression. A column has the type that it is read as, and every function is in the table."""
     for part in walk(expr):
         require(type(part) in PARTS)
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
         require(not isinstance(part, Call) or part.function in FUNCTIONS or part.function == MEMBERSHIP)
     require(kind is None or expr.type is kind)
-    return below[expr.column] if isinstance(expr, Ref) else Column(type=expr.type)
+    return below[expr.column] if isinstance(expr, Ref) else ColumnShape(type=expr.type)
 
 
-def limited(condition: Expr, below: Columns) -> dict[str, Column]:
+def limited(condition: Expr, below: Columns) -> dict[str, ColumnShape]:
     """The columns of whole numbers that a condition compares with constants, with the ends that it leaves them."""
-    found: dict[str, Column] = {}
+    found: dict[str, ColumnShape] = {}
     for part in conjuncts(condition):
         if not isinstance(part, Call) or part.function not in LIMITS:
             continue
@@ -271,15 +293,15 @@ def equated(condition: Expr, left: Columns, right: Columns) -> dict[tuple[str, s
 # -- aggregates, windows, sums
 
 
-def _aggregated(part: Fold, below: Columns) -> Column:
+def _aggregated(part: Fold, below: Columns) -> ColumnShape:
     require(part.function in AGGREGATES and (part.column is None or part.column in below))
     if part.function == "count" or (part.function == "count_distinct" and part.column is not None):
         return COUNTED
     column = below[_there(part.column)]
-    return column if part.function in ("min", "max") else Column(type=Type.DOUBLE if part.function == "avg" else column.type)
+    return column if part.function in ("min", "max") else ColumnShape(type=Type.DOUBLE if part.function == "avg" else column.type)
 
 
-def _shown(part: Over, below: Columns) -> Column:
+def _shown(part: WindowFunction, below: Columns) -> ColumnShape:
     ends = [end for end in (part.frame.start, part.frame.end) if end is not None]
     require(all(type(end) is int for end in (*ends, part.number)) and part.number >= (part.function == "ntile"))
     require(is_flag(part.frame.rows) and all(a <= b for a, b in pairwise(ends)))
@@ -291,7 +313,7 @@ def _shown(part: Over, below: Columns) -> Column:
     return _hull([below[_there(part.column)], below[_there(part.otherwise or part.column)]])
 
 
-def reach(part: Over) -> tuple[float, float]:
+def reach(part: WindowFunction) -> tuple[float, float]:
     """How many rows before and after it a row looks at."""
     if part.function in SHIFTS:
         return (part.number, 0) if part.function == "lag" else (0, part.number)
@@ -366,15 +388,15 @@ def is_limit(value: object) -> bool:
     return type(value) is int and value >= 1
 
 
-def _keys(names: Iterable[str], below: Columns) -> Iterator[tuple[str, Column]]:
+def _keys(names: Iterable[str], below: Columns) -> Iterator[tuple[str, ColumnShape]]:
     for name in names:
         require(name in below)
         yield name, below[name]
 
 
-def _hull(parts: Sequence[Column]) -> Column:
+def _hull(parts: Sequence[ColumnShape]) -> ColumnShape:
     require(len({part.type for part in parts}) == 1)
-    return Column(type=parts[0].type, low=min(part.low for part in parts), high=max(part.high for part in parts))
+    return ColumnShape(type=parts[0].type, low=min(part.low for part in parts), high=max(part.high for part in parts))
 
 
 def _there(column: str | None) -> str:
@@ -393,7 +415,7 @@ def _parts(node: Node) -> Iterator[Any]:
     for part in _values(node):
         if isinstance(part, Fold | Frame | Term | Merged | Field | Summand):
             yield part
-        if isinstance(part, Over):
+        if isinstance(part, WindowFunction):
             yield part.frame
 
 
@@ -411,13 +433,14 @@ def _as_known(kinds: Mapping[type, str]) -> frozenset[type]:
 
 PARTS = _as_known({
     Literal: "type span value", Ref: "type span column", Call: "type span function args", Case: "type span branches otherwise",
-    Cast: "type span input target", Awaited: "type span id physical declared text", Count: "when column",
+    Cast: "type span input target", Placeholder: "type span id physical declared text", Count: "when column",
     GridSum: "when column grid", Clipped: "when clipped", Moments: "when column grid degree missing",
     Quantizer: "low high step from_low", Fold: "id name function column grid", Frame: "rows start end",
-    Over: "id name function column grid frame number otherwise", Term: "column descending nulls_first",
+    WindowFunction: "id name function column grid frame number otherwise", Term: "column descending nulls_first",
     Merged: "id name left right", Field: "id name facts"})
 SUMMARIES = _as_known({
-    Tally: "input keys summands in_engine", Ranks: "input keys column grid when ties", Shares: "input owners summand cell",
+    GroupedSums: "input keys summands in_engine", Ranks: "input keys column grid when ties",
+    OwnerSets: "input owners summand cell",
     Arcs: "input tail head mutual", JoinSum: "input summand", Multiplicities: "input keys column when",
     Largest: "input summand sign most"})
 RELATIONS = _as_known({

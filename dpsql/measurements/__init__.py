@@ -11,20 +11,41 @@ primitives of noise belong into `dpsql.noise`. The neighbour law, the audit and 
 
 from __future__ import annotations
 
-from dpsql.measurements.above_threshold import SUM_GRAIN, Above, Failed, Failing, Rising, Rung, Stopped, Threshold, splits
+from dpsql.measurements.above_threshold import (
+    SUM_GRAIN,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
+    Failed,
+    Rising,
+    Rung,
+    Stopped,
+    splits,
+)
 from dpsql.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.measurements.boxes import Leaves, Tree
 from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
-from dpsql.measurements.flip_distance import Form, Joined, Scarce, Sides, Slack, Slackened, Test, Within, moved, slack_of
-from dpsql.measurements.frequent_keys import Found, Keys
-from dpsql.measurements.noisy_sums import Measure, Measured
+from dpsql.measurements.flip_distance import (
+    DistinctWithin,
+    ExtensionWithin,
+    FlipDistances,
+    Form,
+    NoisyFlipDistance,
+    Sides,
+    Test,
+    Within,
+    moved,
+    slack_of,
+)
+from dpsql.measurements.frequent_keys import FrequentKeys, Keys
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.measurements.request import Release, Request
 from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
-from dpsql.measurements.several.balanced_levels import Balance, Level, score_range
-from dpsql.measurements.several.degree_histogram import Degrees, Histogram, Way
-from dpsql.measurements.several.levels import COARSEST, Held
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
+from dpsql.measurements.several.degree_histogram import DegreeHistogram, Histogram, Way
+from dpsql.measurements.several.levels import COARSEST, ExtensionSums
 from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removal_levels import Recursive, Removed
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
 from dpsql.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
@@ -35,12 +56,14 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({
-    Measure, Select, Smooth, Threshold, Keys, Race, Balance, Removed, Recursive, Slack, SmoothSum, Failing, Above, Vote, Blocks,
-    Level, Degrees, Partition, Tree,
+    NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
+    AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
+    BalancedLevel, DegreeHistogram, Partition, Tree,
 })
 """The classes, of which the kernel takes no other and no subclass: what is charged and released is what their files say."""
 
-VALUES = frozenset({Form, Within, Scarce, Joined, Segment, Target, Axis, Numbered, Block, Rising, DiscreteLaplace,
+VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
+                    DiscreteLaplace,
                     DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
 """The classes of what stands in their fields, besides plans and plain values; exact ones too."""
 
@@ -53,11 +76,12 @@ def plans_of(request: Request) -> tuple[Summary, ...]:
 
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST", "Above", "Axis",
-    "Balance", "Blocked", "Blocks", "Buckets", "Degrees", "DiscreteGaussian", "DiscreteLaplace", "Failed", "Failing", "Form",
-    "Found", "GaussianThreshold", "Held", "Histogram", "Joined", "KeyRule", "Keys", "Leaves", "Level", "Measure", "Measured",
-    "Noise", "Numbered", "Partition", "Race", "Recursive", "Release", "Removed", "Request", "Rising", "Rung", "Scarce",
-    "Segment", "Select", "Selected", "Sides", "Slack", "Slackened", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
-    "Target", "Test", "Threshold", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "moved", "reach",
-    "score_range", "slack_of", "splits", "spread_of",
+    "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
+    "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel", "Blocked",
+    "Blocks", "Buckets", "DegreeHistogram", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin", "ExtensionSums",
+    "ExtensionWithin", "Failed", "FlipDistances", "Form", "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule",
+    "Keys", "Leaves", "MeasuredSums", "Noise", "NoisyFlipDistance", "NoisySums", "Numbered", "Partition", "Race",
+    "RecursiveSums", "Release", "Removed", "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth",
+    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way",
+    "Within", "moved", "reach", "score_range", "slack_of", "splits", "spread_of",
 ]

@@ -14,7 +14,7 @@ from dpsql.noise.integer import check_scale
 from dpsql.noise.sparse_vector import first_small, small, sparse_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
@@ -24,7 +24,7 @@ MOST_WIDTHS = 20  # of the noise of one comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold(OfOnePlan):
+class AboveThresholdOfCounts(OfOnePlan):
     """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
 
     The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
@@ -36,7 +36,7 @@ class Threshold(OfOnePlan):
     may come and go at once, and it still is not doubled.
     """
 
-    plan: Tally
+    plan: GroupedSums
     limits: tuple[int, ...]
     scale_limit: float
     scale_query: float
@@ -55,7 +55,7 @@ class Threshold(OfOnePlan):
         return sparse_cost(rows, rows, self.scale_limit, self.scale_query)
 
     def release(self, context: Context, certificate: Certificate) -> Rung:
-        """Climb until the noisy number of rows above a rung falls to the noisy limit; see `Threshold`."""
+        """Climb until the noisy number of rows above a rung falls to the noisy limit; see `AboveThresholdOfCounts`."""
         rungs = len(self.limits)
         counts = [0] * (rungs + 1)
         for key, count in context.reader.rows(context.sql(self.plan)):
@@ -75,14 +75,14 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rising:
-    """A step of `Above`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
+    """A step of `AboveThresholdOfSums`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
 
     at: int
     threshold: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Above(OfOnePlan):
+class AboveThresholdOfSums(OfOnePlan):
     """The first of several sums that reaches its threshold.
 
     Asked in order is whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in 1 / SUM_GRAIN of
@@ -93,7 +93,7 @@ class Above(OfOnePlan):
     u + w is SUM_GRAIN too, else twice that.
     """
 
-    plan: Tally
+    plan: GroupedSums
     steps: tuple[Rising, ...]
     scale_limit: float
     scale_query: float
@@ -117,7 +117,7 @@ class Above(OfOnePlan):
         return sparse_cost(SUM_GRAIN, ways * SUM_GRAIN, self.scale_limit, self.scale_query)
 
     def release(self, context: Context, certificate: Certificate) -> Stopped:
-        """See `Above`; one scan reads all the sums."""
+        """See `AboveThresholdOfSums`; one scan reads all the sums."""
         plan = self.plan
         totals = dense(context.reader.rows(context.sql(plan)), 0, len(plan.totals), ((),))
         units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
@@ -134,13 +134,13 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failing:
+class AboveThresholdOfTests:
     """Which of some tests fail, until what may be spent on failures is spent; the rest stay untested.
 
     Asked in order is whether slack_i + z <= noise_i + `limits[j]`, for noise_i whose scale is 2^j `scale_query`, the widest
     first: the first yes is told, as a failure that costs 1 / 2^j of what one at the narrowest noise costs, of which `most` may
     be spent. All noise is one-sided: whole numbers n >= 0 with probability proportional to exp(-n / scale). The slack is that
-    of `Slack` for each test by itself; `split` asks of the sides of a test one after the other.
+    of `NoisyFlipDistance` for each test by itself; `split` asks of the sides of a test one after the other.
 
     Movement, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With `split`
     each test is parted into what rows that come can only raise, and what they can only lower, and either kind has a z of its

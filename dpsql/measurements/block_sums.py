@@ -16,7 +16,7 @@ from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
@@ -65,14 +65,14 @@ class Blocks:
         return (math.prod(sizes),) if self.line else sizes
 
     @property
-    def plan(self) -> Tally:
+    def plan(self) -> GroupedSums:
         """The sum over all rows: its certificate bounds what an entity adds to the cells."""
-        return Tally(input=self.view, keys=(), summands=(self.summand,))
+        return GroupedSums(input=self.view, keys=(), summands=(self.summand,))
 
     @property
-    def cells(self) -> Tally:
+    def cells(self) -> GroupedSums:
         """The sums of all cells that have rows."""
-        return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
+        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -18,7 +18,7 @@ from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.summary import Summary
 
@@ -57,13 +57,13 @@ class Tree:
         return int(2 ** len(self.axes))
 
     @property
-    def plan(self) -> Tally:
-        return Tally(input=self.view, keys=(), summands=(Count(),))
+    def plan(self) -> GroupedSums:
+        return GroupedSums(input=self.view, keys=(), summands=(Count(),))
 
     @property
-    def cells(self) -> Tally:
+    def cells(self) -> GroupedSums:
         """The counts of all cells that have rows."""
-        return Tally(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
+        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
     @property
     def plans(self) -> tuple[Summary, ...]:

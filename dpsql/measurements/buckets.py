@@ -16,7 +16,7 @@ from dpsql.noise.partition import cheapest_partition, partition_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
 from dpsql.workload.factors import Exact
@@ -86,17 +86,17 @@ class Partition:
     axis: Numbered
     summand: Count | GridSum
     scale: float
-    handicaps: tuple[int, ...]
+    log_priors: tuple[int, ...]
 
     @property
-    def plan(self) -> Tally:
+    def plan(self) -> GroupedSums:
         """The sum over all rows: its certificate bounds what an entity adds to the places."""
-        return Tally(input=self.view, keys=(), summands=(self.summand,))
+        return GroupedSums(input=self.view, keys=(), summands=(self.summand,))
 
     @property
-    def cells(self) -> Tally:
+    def cells(self) -> GroupedSums:
         """The sums of all values that have rows."""
-        return Tally(input=self.view, keys=(self.axis.column,), summands=(self.summand,))
+        return GroupedSums(input=self.view, keys=(self.axis.column,), summands=(self.summand,))
 
     @property
     def plans(self) -> tuple[Summary, ...]:
@@ -108,9 +108,9 @@ class Partition:
         check_columns([self.axis.column])
         check_summand(self.summand)
         wide = scale(self.scale, WIDEST)
-        if type(self.handicaps) is not tuple or len(self.handicaps) != height(self.axis.size) + 1:
+        if type(self.log_priors) is not tuple or len(self.log_priors) != height(self.axis.size) + 1:
             raise ValueError("blocks of every height have a handicap")
-        for handicap in self.handicaps:
+        for handicap in self.log_priors:
             whole(handicap, -FARTHEST, FARTHEST, "a handicap")
         if certificate.below.public:
             return FREE
@@ -119,8 +119,8 @@ class Partition:
     def release(self, context: Context, certificate: Certificate) -> Buckets:
         """See `Partition`: a noisy cost for every block, then the least total from the finest blocks up."""
         sums = numbered(read(self.cells, [self.axis.values], context), [self.axis.numbers]).marginal((0,))
-        deviating = [deviations(sums, 2**h) for h in range(len(self.handicaps))]
-        return Buckets(ends=cheapest_partition(deviating, self.handicaps, len(sums), self.scale, context.noise))
+        deviating = [deviations(sums, 2**h) for h in range(len(self.log_priors))]
+        return Buckets(ends=cheapest_partition(deviating, self.log_priors, len(sums), self.scale, context.noise))
 
 
 def height(places: int) -> int:

@@ -15,10 +15,10 @@ from dpsql.noise.integer import Noise, check_noise, drawn
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.nodes import Expr, conjuncts
-from dpsql.plan.operators.grouped_sums import SATURATION, Tally
+from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums
 from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import Shares, pull, slack
+from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.summary import Summary
@@ -46,7 +46,7 @@ class Within:
     With `exact` the forms are the two ends of one sum, without groups, and its flip distance is worked out from its values.
     """
 
-    plan: Tally
+    plan: GroupedSums
     cells: Cells
     forms: tuple[Form, ...]
     exact: bool = False
@@ -150,7 +150,7 @@ def fewest(need: int, come: int, leave: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scarce:
+class DistinctWithin:
     """Whether the numbers of different values in all cells lie between `first` and `last`, both inside.
 
     The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so the
@@ -188,15 +188,16 @@ class Scarce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class ExtensionWithin:
     """Whether a sum over rows that may belong to several entities each, held to `level` for each of them, lies between `first`
     and `last`, both inside, in units of 1 / UNIT.
 
-    An entity moves the held sum F by at most `pull` units (`extensions.lipschitz_extension`), so ceil((F - first + 1) / pull) and
-    ceil((last - F + 1) / pull) by 1. Where F is no approximation, an entity that comes can only raise it.
+    An entity moves the held sum F by at most K units, its `lipschitz_constant` (`extensions.lipschitz_extension`), so
+    ceil((F - first + 1) / K) and ceil((last - F + 1) / K) by 1. Where F is no approximation, an entity that comes can only raise
+    it.
     """
 
-    plan: Shares
+    plan: OwnerSets
     level: int
     first: int
     last: int
@@ -207,7 +208,7 @@ class Joined:
 
     def sides(self, held: int) -> Sides:
         """For either end, the entities that would have to come or go, from the held sum."""
-        moved = pull(self.level, len(self.plan.owners))
+        moved = lipschitz_constant(self.level, len(self.plan.owners))
         return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
 
     def check(self, certificate: Certificate) -> None:
@@ -229,13 +230,13 @@ def scarcest(counts: Mapping[int, int], many: int) -> int:
     return rows if many <= 0 else NEVER
 
 
-Test: TypeAlias = Within | Scarce | Joined
+Test: TypeAlias = Within | DistinctWithin | ExtensionWithin
 Sides: TypeAlias = Sequence[Sequence[int]]
 """For each side of the intervals the slack of every cell."""
 
 
 def slack_of(sides: Sides, rows: int) -> int:
-    """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `Slack`."""
+    """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `NoisyFlipDistance`."""
     if rows < 1:
         raise ValueError("slacks are those of private rows")
     cells = [min(slacks) for slacks in zip(*sides, strict=True)]
@@ -245,15 +246,15 @@ def slack_of(sides: Sides, rows: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slack:
+class NoisyFlipDistance:
     """The slack of every test, or with `together` of the tightest, plus noise: 1 or more where a test is true, else 0 or less.
 
     The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* A row of cell g moves
-    each side of its interval by at most 1 (`Within`, `Scarce`), and their minimum s_g too. Let S = min s_g where that is 1 or
-    more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1; and
-    where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between 1
-    and 0. An entity that moves k rows of the test's plan moves S by k, and ceil(S / k) by 1; k is what the certificate of that
-    plan says. A held sum (`Joined`) moves by 1 as it is.
+    each side of its interval by at most 1 (`Within`, `DistinctWithin`), and their minimum s_g too. Let S = min s_g where that is
+    1 or more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1;
+    and where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between
+    1 and 0. An entity that moves k rows of the test's plan moves S by k, and ceil(S / k) by 1; k is what the certificate of that
+    plan says. A held sum (`ExtensionWithin`) moves by 1 as it is.
 
     The minimum over tests moves by 1 at most. So does the slack of each test, and for all of them at once the numbers of tests
     that move are added up over plans: `touched` of those that are summands of one plan, and 1 for every other. Noise on so many
@@ -281,12 +282,12 @@ class Slack:
             return FREE
         return times(self.noise.cost(Sensitivity(l1=1, l2=1)), 1 if self.together else many)
 
-    def release(self, context: Context, *certificates: Certificate) -> Slackened:
+    def release(self, context: Context, *certificates: Certificate) -> FlipDistances:
         """The slacks of the tests, or the least of them, each with noise."""
         exact = [slack_of(sides, moved(test, certificate))
                  for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True)]
         told = [min(exact)] if self.together else exact
-        return Slackened(slacks=tuple(slack + drawn(self.noise, context.noise) for slack in told))
+        return FlipDistances(slacks=tuple(slack + drawn(self.noise, context.noise) for slack in told))
 
 
 def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
@@ -331,7 +332,7 @@ def _conditions(test: Within) -> list[Known]:
     return [known(conjuncts(_meant(test.plan, when))) for when in {test.plan.summands[form.at].when for form in test.forms}]
 
 
-def _meant(plan: Tally, when: str | None) -> Expr | None:
+def _meant(plan: GroupedSums, when: str | None) -> Expr | None:
     """The condition of a summand over the relation of which the plan's input is a projection; None for all rows."""
     if when is None:
         return None
@@ -346,7 +347,7 @@ def _never_together(first: Sequence[Known], second: Sequence[Known]) -> bool:
 
 def moved(test: Test, certificate: Certificate) -> int:
     """The most rows that an entity moves, by which a slack in rows is divided; a held sum is one in entities already."""
-    if isinstance(test, Joined):
+    if isinstance(test, ExtensionWithin):
         return 1
     if certificate.below.rows is None:
         raise ValueError("the rows that an entity moves are not bounded")
@@ -354,15 +355,15 @@ def moved(test: Test, certificate: Certificate) -> int:
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
-    """Raises ValueError where the slack of a test is not bounded by the proof of `Slack`."""
-    if not tests or any(type(test) not in (Within, Scarce, Joined) for test in tests):
+    """Raises ValueError where the slack of a test is not bounded by the proof of `NoisyFlipDistance`."""
+    if not tests or any(type(test) not in (Within, DistinctWithin, ExtensionWithin) for test in tests):
         raise ValueError("a slack is that of a test")
     for test, certificate in zip(tests, certificates, strict=True):
         test.check(certificate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slackened:
+class FlipDistances:
     """The noisy slack of every test, or the one of all together."""
 
     slacks: tuple[int, ...]
@@ -377,10 +378,10 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
         return [int(value) for value in context.reader.arrays(context.sql(listed))[0]]
 
     for test in tests:
-        if isinstance(test, Scarce):
+        if isinstance(test, DistinctWithin):
             found.append(test.sides(_counts(test, context)))
             continue
-        if isinstance(test, Joined):
+        if isinstance(test, ExtensionWithin):
             (held,), = sets.read(test.plan, (test.level,), 1, context)
             found.append(test.sides(held.value(0)))
             continue
@@ -391,7 +392,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
     return found
 
 
-def _counts(test: Scarce, context: Context) -> list[dict[int, int]]:
+def _counts(test: DistinctWithin, context: Context) -> list[dict[int, int]]:
     """For each cell, how many values have so many rows."""
     found: list[dict[int, int]] = [{} for _ in test.cells]
     place = {cell_of(cell): at for at, cell in enumerate(test.cells)}

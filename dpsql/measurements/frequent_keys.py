@@ -10,7 +10,7 @@ from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.key_selection import KeyRule, kept
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Keys(OfOnePlan):
     keys; else it moves all counts by c together. See the rules.
     """
 
-    plan: Tally
+    plan: GroupedSums
     rule: KeyRule
 
     def cost(self, certificate: Certificate) -> Cost:
@@ -31,18 +31,19 @@ class Keys(OfOnePlan):
             return FREE
         if rows is None or certificate.summands[0].l1 != rows:
             raise ValueError("keys are counted by rows that are limited")
-        return self.rule.cost(rows) if certificate.apart else self.rule.cost_of_moves(rows)
+        return self.rule.cost(rows) if certificate.disjoint_cells else self.rule.cost_of_moves(rows)
 
-    def release(self, context: Context, certificate: Certificate) -> Found:
+    def release(self, context: Context, certificate: Certificate) -> FrequentKeys:
         """Each key that the rule lets pass, in canonical order."""
         width = len(self.plan.keys)
         rows = context.reader.rows(context.sql(self.plan))
         shown = kept([row[width] for row in rows], self.rule, context.noise)
-        return Found(keys=tuple(sorted((row[:width] for row, show in zip(rows, shown, strict=True) if show), key=sort_key)))
+        return FrequentKeys(keys=tuple(sorted((row[:width] for row, show in zip(rows, shown, strict=True) if show),
+                                              key=sort_key)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FrequentKeys:
     """The keys that may be shown, in canonical order."""
 
     keys: Cells

@@ -10,18 +10,18 @@ from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import Noise, added
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure(OfOnePlan):
+class NoisySums(OfOnePlan):
     """The sums of a tally over the listed cells, with independent noise of `noises[i]` on every component of summand i.
 
     Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
     the summands add up (their noise is independent); cells cost nothing more, as sensitivities are over all cells together.
     """
 
-    plan: Tally
+    plan: GroupedSums
     cells: Cells
     noises: tuple[Noise, ...]
 
@@ -31,18 +31,18 @@ class Measure(OfOnePlan):
             total += noise.cost(sensitivity)
         return total
 
-    def release(self, context: Context, certificate: Certificate) -> Measured:
+    def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells, add each summand's noise, and let only that out."""
         plan = self.plan
         exact = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), self.cells)
         totals, column = [], iter(exact)
         for summand, noise in zip(plan.summands, self.noises, strict=True):
             totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
-        return Measured(totals=tuple(totals))
+        return MeasuredSums(totals=tuple(totals))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredSums:
     """For each summand and component the noisy integers, one for each cell."""
 
     totals: tuple[tuple[tuple[int, ...], ...], ...]

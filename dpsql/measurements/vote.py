@@ -11,7 +11,7 @@ from dpsql.measurements.reading.context import Context
 from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
@@ -29,7 +29,7 @@ class Vote(OfOnePlan):
     / scale at most, and so does the logarithm of either probability: epsilon = 1 / scale.
     """
 
-    plan: Tally
+    plan: GroupedSums
     low: Fraction
     high: Fraction
     most: Fraction

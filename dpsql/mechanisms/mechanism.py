@@ -66,7 +66,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Degrees:
+class DegreeSums:
     """Sums over cells of what entities add by their degrees, their numbers of arcs; one estimate.
 
     bound   the name of the way in which degrees are brought down to `most`
@@ -80,7 +80,7 @@ class Degrees:
     table: tuple[tuple[tuple[Value, ...] | None, float], ...]
 
 
-Task: TypeAlias = Linear | Ordered | Shared | Degrees
+Task: TypeAlias = Linear | Ordered | Shared | DegreeSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Mechanism(Protocol):
         """The kind of tasks that it may answer; of any other its verdict is a `No`."""
         ...
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         """Whether it can do the task for this amount over so many cells, and how well; from public facts only."""
         ...
 

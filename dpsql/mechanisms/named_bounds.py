@@ -8,7 +8,7 @@ from dpsql.mechanisms.local.join_sensitivity import JoinSensitivity
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.bands import Bands
-from dpsql.mechanisms.truncation.declared_level import Extension
+from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.graph_degrees import DegreeCounts
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
@@ -38,7 +38,7 @@ class Bound:
     several: bool = False
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    apart: bool = False
+    decomposes: bool = False
     degrees: bool = False
     each: bool = False
     mechanism: Mechanism | None = None
@@ -62,11 +62,11 @@ BOUNDS: tuple[Bound, ...] = (
     Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to the level that clip gives", one=True, several=True, needs=("clip",),
-          takes=("max_rows",), each=True, mechanism=Extension()),
+          takes=("max_rows",), each=True, mechanism=DeclaredLevel()),
     Bound(name="elastic", does="is covered by noise scaled to elastic sensitivity, a bound from how often values occur", one=True,
-          several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("elastic", residual=False)),
+          several=True, takes=("max_rows",), decomposes=True, each=True, mechanism=JoinSensitivity("elastic", residual=False)),
     Bound(name="residual", does="is covered by noise scaled to residual sensitivity, from how many partners rows have", one=True,
-          several=True, takes=("max_rows",), apart=True, each=True, mechanism=JoinSensitivity("residual", residual=True)),
+          several=True, takes=("max_rows",), decomposes=True, each=True, mechanism=JoinSensitivity("residual", residual=True)),
     Bound(name="projection", does="comes from those of its rows that were added while it and the other had room", degrees=True,
           takes=("max_rows",), each=True, mechanism=DegreeCounts("projection")),
     Bound(name="flow", does="comes from a limited number of its rows, so that as many as can be are kept, as evenly as can be",

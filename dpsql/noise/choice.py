@@ -94,7 +94,7 @@ class Refined(Protocol):
         ...
 
 
-def compared(scores: Compared, handicaps: Sequence[int], scale: float, source: Source) -> int:
+def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: Source) -> int:
     """An index drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
 
     Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
@@ -104,8 +104,8 @@ def compared(scores: Compared, handicaps: Sequence[int], scale: float, source: S
     off where floats stop being exact; that leaves bounds.
     """
     while True:
-        bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(handicaps))]
-        place = source.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, handicaps, strict=True)], scale)
+        bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(log_priors))]
+        place = source.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, log_priors, strict=True)], scale)
         if scores.at_most(place, bounds[place] + one_sided(scale, source)):
             return place
 

@@ -34,11 +34,11 @@ def partition_cost(steps: Fraction | int, scale: float) -> Cost:
     return pure(2 * Fraction(steps) / Fraction(scale))
 
 
-def cheapest_partition(deviations: Sequence[Sequence[int]], handicaps: Sequence[int], places: int, scale: float,
+def cheapest_partition(deviations: Sequence[Sequence[int]], log_priors: Sequence[int], places: int, scale: float,
                        source: Source) -> tuple[int, ...]:
     """Where the buckets of the partition end, from the deviations of the blocks of each height."""
     costs = [[number + noise + handicap for number, noise in zip(here, source.laplace([0] * len(here), scale), strict=True)]
-             for here, handicap in zip(deviations, handicaps, strict=True)]
+             for here, handicap in zip(deviations, log_priors, strict=True)]
     return cheapest(costs, places)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, bottom_up
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Clipped
 
 IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
@@ -41,7 +41,7 @@ class Certificate:
 
     below: Stability
     summands: tuple[Sensitivity, ...]
-    apart: bool = False
+    disjoint_cells: bool = False
 
     @property
     def rows(self) -> int:
@@ -91,7 +91,7 @@ def stability(plan: Node, public: PublicFacts) -> Stability:
     return stabilities(plan, public)[id(plan)]
 
 
-def certify(plan: Tally, public: PublicFacts) -> Certificate:
+def certify(plan: GroupedSums, public: PublicFacts) -> Certificate:
     """The sensitivities of a tally.
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at
@@ -107,22 +107,22 @@ def certify(plan: Tally, public: PublicFacts) -> Certificate:
     """
     known = stabilities(plan, public)
     below = known[id(plan.input)]
-    apart = below.owner is not None and any(key <= {below.owner, *plan.keys} for key in plan.input.unique)
+    disjoint_cells = below.owner is not None and any(key <= {below.owner, *plan.keys} for key in plan.input.unique)
     found = []
     for summand in plan.summands:
         if isinstance(summand, Clipped):
             norm = below.norm
             if norm is None or not set(summand.clipped) <= set(norm.columns) or len(set(summand.clipped)) != len(summand.clipped):
                 raise InvalidPlan("columns that were not clipped together are summed as clipped")
-            if norm.order == 2 and not apart:
+            if norm.order == 2 and not disjoint_cells:
                 raise InvalidPlan("rows of one entity whose l2 norm is clipped are added up in one cell")
             found.append(Sensitivity(l1=norm.bound if norm.order == 1 else None, l2=norm.bound))
         elif below.rows is None:
             raise Unbounded(*first_unbounded(plan.input, known))
         else:
-            l2 = root_above(below.rows * summand.l2**2) if apart else below.rows * summand.l2
+            l2 = root_above(below.rows * summand.l2**2) if disjoint_cells else below.rows * summand.l2
             found.append(Sensitivity(l1=below.rows * summand.l1, l2=l2))
-    return Certificate(below=below, summands=tuple(found), apart=apart)
+    return Certificate(below=below, summands=tuple(found), disjoint_cells=disjoint_cells)
 
 
 def root_above(number: int) -> int:

@@ -15,7 +15,7 @@ from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, all_of, columns, conjuncts, predicate, rewrite
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
@@ -25,7 +25,7 @@ MOST_RELATIONS = 6  # as there are up to two to this power of residual joins
 Some = frozenset[int]
 
 
-class NotApart(Exception):
+class NotDecomposable(Exception):
     """A join that cannot be taken apart. `node` is the lowest operator responsible, `join` the nearest join that is taken apart
     around it; `relations` is their number where there are too many.
     """
@@ -36,7 +36,7 @@ class NotApart(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class JoinedRelation:
     """`moved` is how many of its rows one entity moves at most, 0 for a public one; `columns` names the column of each variable.
 
     Rows in which a variable is NULL are left out: a variable is made of columns that `=` equates, so they meet no row. What IS
@@ -47,21 +47,21 @@ class Relation:
     moved: int
     columns: Mapping[int, str]
 
-    def cap(self, variables: Some) -> int | None:
+    def max_frequency(self, variables: Some) -> int | None:
         """The most rows that agree on variables in every database, where that is known."""
-        return self.node.cap([self.columns[variable] for variable in variables])
+        return self.node.max_frequency([self.columns[variable] for variable in variables])
 
-    def frequencies(self, variables: Some) -> Tally:
+    def frequencies(self, variables: Some) -> GroupedSums:
         """How many rows have each combination of values of some variables."""
         keys = tuple(self.columns[variable] for variable in sorted(variables))
-        return Tally(input=self.node, keys=keys, summands=(Count(),), in_engine=True)
+        return GroupedSums(input=self.node, keys=keys, summands=(Count(),), in_engine=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Apart:
+class JoinParts:
     """The combinations of one row of each relation that agree on all variables, and on which all conditions are true."""
 
-    relations: tuple[Relation, ...]
+    relations: tuple[JoinedRelation, ...]
     conditions: tuple[tuple[Some, Expr], ...]
 
     @property
@@ -92,7 +92,7 @@ class Apart:
             left -= found
             yield frozenset(found)
 
-    def multiplicities(self, component: Some) -> Tally:
+    def multiplicities(self, component: Some) -> GroupedSums:
         """How many combinations of rows of one component there are for each combination of values at its boundary.
 
         Conditions that read no other relation are part of it.
@@ -110,7 +110,7 @@ class Apart:
         inside = all_of([condition for read, condition in self.conditions if read <= component])
         node = node if inside is None else Filter(input=node, condition=inside)
         keys = tuple(named[variable] for variable in sorted(self.boundary(component)))
-        return Tally(input=node, keys=keys, summands=(Count(),), in_engine=True)
+        return GroupedSums(input=node, keys=keys, summands=(Count(),), in_engine=True)
 
     def _connected(self, component: Some) -> Iterator[int]:
         """The relations of a component, each after one that it shares a variable with."""
@@ -126,7 +126,7 @@ def _equal(left: str, above: Node, right: str, below: Node) -> Expr:
     return predicate("=", above.field(left).ref, below.field(right).ref)
 
 
-def taken_apart(plan: Node, public: PublicFacts) -> Apart:
+def decompose_join(plan: Node, public: PublicFacts) -> JoinParts:
     """The join that a plan is, with filters, projections and lookups above, below and between. What is none of these is a
     relation by itself.
 
@@ -137,7 +137,7 @@ def taken_apart(plan: Node, public: PublicFacts) -> Apart:
     pieces = _Pieces()
     pieces.take(plan, None)
     if len(pieces.leaves) > MOST_RELATIONS:
-        raise NotApart(plan, None, f"{len(pieces.leaves)} relations are joined", len(pieces.leaves))
+        raise NotDecomposable(plan, None, f"{len(pieces.leaves)} relations are joined", len(pieces.leaves))
     return pieces.together(public)
 
 
@@ -178,9 +178,9 @@ class _Pieces:
                 marked = replace(node, input=leaf, keys=keys, condition=condition)
                 self.leaves[i] = (marked, around)
                 return {**found, node.mark: marked.field(node.mark).ref}
-        raise NotApart(node, join, "columns of several relations are looked up together")
+        raise NotDecomposable(node, join, "columns of several relations are looked up together")
 
-    def together(self, public: PublicFacts) -> Apart:
+    def together(self, public: PublicFacts) -> JoinParts:
         home = {field.id: i for i, (leaf, _) in enumerate(self.leaves) for field in leaf.fields}
         groups = _equated(self._conditions, home)
         alone: dict[int, list[Expr]] = {i: [] for i in range(len(self.leaves))}
@@ -200,9 +200,9 @@ class _Pieces:
                 alone[i] += [_equal(first, leaf, other, leaf) for other in others]
             mine_alone = all_of(alone[i])
             node = leaf if mine_alone is None else Filter(input=leaf, condition=mine_alone)
-            relations.append(Relation(node=node, moved=_moved(node, around, public),
-                                      columns={variable: names[0] for variable, names in mine.items()}))
-        return Apart(relations=tuple(relations), conditions=tuple(between))
+            relations.append(JoinedRelation(node=node, moved=_moved(node, around, public),
+                                            columns={variable: names[0] for variable, names in mine.items()}))
+        return JoinParts(relations=tuple(relations), conditions=tuple(between))
 
 
 def _moved(node: Node, join: Join | None, public: PublicFacts) -> int:
@@ -213,7 +213,7 @@ def _moved(node: Node, join: Join | None, public: PublicFacts) -> int:
         return rows
     while lost := [below for below in node.inputs if known[id(below)].rows is None]:
         node = lost[0]
-    raise NotApart(node, join, known[id(node)].because)
+    raise NotDecomposable(node, join, known[id(node)].because)
 
 
 def _joins(node: Node) -> bool:

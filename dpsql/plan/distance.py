@@ -52,7 +52,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.plan.decompose_join import Apart, Some
+from dpsql.plan.decompose_join import JoinParts, Some
 
 Reals = NDArray[np.float64]
 Frequency = Callable[[int, Some], int]
@@ -62,17 +62,17 @@ FARTHEST = 10**5  # distances that are worked out
 CLEAR = 1 + 1e-12  # above the rounding of what is added up here, which is below 1e-13
 
 
-def farthest(apart: Apart, beta: float) -> int:
+def farthest(joined: JoinParts, beta: float) -> int:
     """The distance up to which the maximum must be searched."""
-    return math.ceil((len(apart.relations) - 1) / beta) + 1
+    return math.ceil((len(joined.relations) - 1) / beta) + 1
 
 
-def smooth_bound(apart: Apart, beta: float, frequency: Frequency, multiplicity: Multiplicity | None = None) -> float:
+def smooth_bound(joined: JoinParts, beta: float, frequency: Frequency, multiplicity: Multiplicity | None = None) -> float:
     """S for rows: elastic, or residual where multiplicities T of connected components of several relations are given too."""
-    far = farthest(apart, beta)
+    far = farthest(joined, beta)
     if far > FARTHEST:
         raise ValueError("so small a beta takes too many distances")
-    return smoothed(local_bounds(apart, np.arange(far + 1.0), frequency, multiplicity), beta)
+    return smoothed(local_bounds(joined, np.arange(far + 1.0), frequency, multiplicity), beta)
 
 
 def smoothed(moved: Reals, beta: float) -> float:
@@ -84,18 +84,18 @@ def smoothed(moved: Reals, beta: float) -> float:
     return max(1.0, float(np.max(np.exp(-beta * distances) * np.minimum(moved, MOST)))) * CLEAR
 
 
-def local_bounds(apart: Apart, distances: Reals, frequency: Frequency, multiplicity: Multiplicity | None = None) -> Reals:
+def local_bounds(joined: JoinParts, distances: Reals, frequency: Frequency, multiplicity: Multiplicity | None = None) -> Reals:
     """L at each of some distances."""
-    search = _Search(apart, distances, frequency, multiplicity)
-    return sum((search.rows(moving) * search.most(apart.all - moving) for moving in _subsets(apart.private) if moving),
+    search = _Search(joined, distances, frequency, multiplicity)
+    return sum((search.rows(moving) * search.most(joined.all - moving) for moving in _subsets(joined.private) if moving),
                start=np.zeros_like(distances))
 
 
 class _Search:
     """The numbers M of all sets of relations, at all distances at once."""
 
-    def __init__(self, apart: Apart, distances: Reals, frequency: Frequency, multiplicity: Multiplicity | None) -> None:
-        self._apart, self._distances, self._multiplicity = apart, distances, multiplicity
+    def __init__(self, joined: JoinParts, distances: Reals, frequency: Frequency, multiplicity: Multiplicity | None) -> None:
+        self._apart, self._distances, self._multiplicity = joined, distances, multiplicity
         self._known, self._asked = lru_cache(None)(self._counted), lru_cache(None)(frequency)
 
     def rows(self, moving: Some) -> float:
@@ -138,13 +138,13 @@ class _Search:
 
     def _frequency(self, relation: int, variables: Some) -> Reals:
         """m_j(C, k)."""
-        moved, cap = self._apart.relations[relation].moved, self._apart.relations[relation].cap(variables)
+        moved, cap = self._apart.relations[relation].moved, self._apart.relations[relation].max_frequency(variables)
         grown = self._seen(relation, variables) + moved * self._distances
         return grown if cap is None else np.minimum(grown, cap)
 
     def _seen(self, relation: int, variables: Some) -> int:
         """m_j(C, D). A single row needs no counting: a bound that is the same on all databases is smooth too."""
-        cap = self._apart.relations[relation].cap(variables)
+        cap = self._apart.relations[relation].max_frequency(variables)
         return cap if cap is not None and cap <= 1 else self._asked(relation, variables)
 
 

@@ -136,7 +136,7 @@ class Node(abc.ABC):
         """One line for people."""
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
 
         Rows agree where `=` says so, and NULL agrees with NULL: the one equality of groups, joins, keys and what is apart (see
@@ -149,11 +149,11 @@ class Node(abc.ABC):
     @property
     def unique(self) -> tuple[frozenset[str], ...]:
         """Sets of columns on which no two rows agree, in every database."""
-        return tuple(columns for columns, rows in self.caps.items() if rows <= 1)
+        return tuple(columns for columns, rows in self.max_frequencies.items() if rows <= 1)
 
-    def cap(self, columns: Collection[str]) -> int | None:
+    def max_frequency(self, columns: Collection[str]) -> int | None:
         """The most rows that agree on all of these columns, in every database; None where that is not known."""
-        return min((rows for agreed, rows in self.caps.items() if agreed <= set(columns)), default=None)
+        return min((rows for agreed, rows in self.max_frequencies.items() if agreed <= set(columns)), default=None)
 
     @cached_property
     def env(self) -> Mapping[str, Facts]:
@@ -182,10 +182,10 @@ def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
     return found
 
 
-def least(*caps: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
+def least(*max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
     """Caps that all hold, as one: the smallest for each set of columns."""
     found: dict[frozenset[str], int] = {}
-    for given in caps:
+    for given in max_frequencies:
         for columns, rows in given.items():
             found[columns] = min(rows, found.get(columns, rows))
     return found

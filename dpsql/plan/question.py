@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.model import Domain
-from dpsql.plan.expr.nodes import Awaited, Expr, Value
+from dpsql.plan.expr.nodes import Expr, Placeholder, Value
 from dpsql.plan.node import Node
 from dpsql.types import Span, Type
 
@@ -32,7 +32,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class GroupingLevel:
     """GROUPING(keys): for each group a number whose bits, the last key's first, say which of the keys are summed out."""
 
     id: str
@@ -40,7 +40,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
+class OverGroups:
     """Which groups an aggregate is added up over: those with the same values of the keys `within` whose value of the key `order`,
     if there is one, lies in a frame.
 
@@ -76,7 +76,7 @@ class AggregateCall:
     when: str | None = None
     fraction: Fraction | None = None
     discrete: bool = False
-    over: Over | None = None
+    over: OverGroups | None = None
     type: Type = Type.DOUBLE
     span: Span | None = None
     text: str = ""
@@ -118,7 +118,7 @@ class Question:
     distinct: bool = False
     scalars: tuple[Scalar, ...] = ()
     sets: tuple[tuple[int, ...], ...] | None = None
-    levels: tuple[Level, ...] = ()
+    levels: tuple[GroupingLevel, ...] = ()
 
     @property
     def together(self) -> bool:
@@ -136,6 +136,6 @@ class Question:
 class Scalar:
     """A subquery of one value, and what stands for that value in the questions that come after it."""
 
-    awaited: Awaited
+    awaited: Placeholder
     question: Question
     span: Span | None = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.plan.certificate import first_unbounded, stabilities, stability
-from dpsql.plan.decompose_join import MOST_RELATIONS, NotApart, taken_apart
+from dpsql.plan.decompose_join import MOST_RELATIONS, NotDecomposable, decompose_join
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
@@ -32,7 +32,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     cannot be limited as an option wants.
     """
     pruned = prune_columns(question.view)
-    if options.bound in BY_NAME and BY_NAME[options.bound].apart:
+    if options.bound in BY_NAME and BY_NAME[options.bound].decomposes:
         return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)
     view = limit_rows(pruned)
     here = stability(view, public)
@@ -78,13 +78,13 @@ def _apart(view: Node, bound: str, public: PublicFacts, span: Span | None) -> tu
     known = stability(view, public)
     if not known.public:
         try:
-            taken_apart(view, public)
-        except NotApart as fault:
+            decompose_join(view, public)
+        except NotDecomposable as fault:
             raise _not_apart(fault, f"bound = '{bound}'", span) from None
     return view, known
 
 
-def _not_apart(fault: NotApart, bound: str, span: Span | None) -> Unsupported:
+def _not_apart(fault: NotDecomposable, bound: str, span: Span | None) -> Unsupported:
     """Why a join cannot be taken apart into relations with limits, at the operator responsible or the nearest join."""
     where = getattr(fault.node, "span", None) or (fault.join.span if fault.join is not None else None) or span
     needed = f"{bound} needs a limit of the rows that one entity has in each table"
@@ -154,7 +154,7 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
         return Unsupported("a list that depends on private rows could change the answer for everybody", code="private-list",
                            span=where, subject=keys, try_="a link by the entity's key, so that each row looks among its own "
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
-    if isinstance(node, Window) and node.reach is None and node.input.cap(node.partition) is None:
+    if isinstance(node, Window) and node.reach is None and node.input.max_frequency(node.partition) is None:
         return Unsupported("these windows hold rows of many entities, and one of them could change what is said of all others",
                            code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + limits + (
                                f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"))

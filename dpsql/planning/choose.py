@@ -17,7 +17,7 @@ class Choice:
     """The mechanism of a task, what it may spend, and what the mechanisms of its kind said of the task."""
 
     task: Task
-    purse: Cost
+    allotted: Cost
     cells: int
     mechanism: Mechanism
     asked: Mapping[str, Verdict]
@@ -31,22 +31,22 @@ class Choice:
     @property
     def verdicts(self) -> Mapping[str, Verdict]:
         """What every mechanism says of the task, for people."""
-        return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.purse, self.cells)
+        return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.allotted, self.cells)
                 for mechanism in MECHANISMS}
 
 
-def choose(task: Task, purse: Cost, cells: int, named: Sequence[str]) -> Choice | None:
+def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choice | None:
     """The mechanism with the least error; one that was named goes before. None where none can do the task."""
-    asked = {mechanism.name: mechanism.judge(task, purse, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
+    asked = {mechanism.name: mechanism.judge(task, allotted, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
     errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Yes)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
     if not preferred:
         return None
     best = min(preferred, key=errors.__getitem__)
-    return Choice(task=task, purse=purse, cells=cells, asked=asked, mechanism=next(m for m in MECHANISMS if m.name == best))
+    return Choice(task=task, allotted=allotted, cells=cells, asked=asked, mechanism=next(m for m in MECHANISMS if m.name == best))
 
 
-def shares(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
+def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
     """Shares of a price that minimise the weighted sum of variances, each falling as 1 / epsilon^2 or as 1 / rho.
 
     The minimum of sum w_i / e_i^2 over sum e_i = 1 has e_i proportional to w_i^(1/3); of sum w_i / r_i to w_i^(1/2).

@@ -24,22 +24,22 @@ MOST_CELLS = 1000  # where every cell is worked out by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class ContributionBound:
     """A bound, and the reason for it."""
 
     bound: Bound
     because: str
 
 
-PUBLIC = Decided(bound=BY_NAME["rows"], because="public rows need no limit")
+PUBLIC = ContributionBound(bound=BY_NAME["rows"], because="public rows need no limit")
 
 
-def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> Decided:
+def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:
     """The bound of the sums over a private view. Raises OptionError, located, where the one that was named cannot be used."""
     if options.bound == "auto":
         found = _automatic(question, options, known, searched)
     else:
-        found = Decided(bound=BY_NAME[options.bound], because="asked for")
+        found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
     check_options(found.bound, options)
     if found.bound.each and options.bound != "auto":
@@ -69,25 +69,27 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     return found
 
 
-def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> Decided:
+def _automatic(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> ContributionBound:
     if options.clip is not None and known.owners:
         name = "clip" if known.owner is not None else "extension"
-        return Decided(bound=BY_NAME[name], because="clip is the limit")
+        return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
     if known.rows is not None:
-        return Decided(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
+        return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None:
-        return Decided(bound=BY_NAME["balance"], because="a row belongs to several entities, so that no row can be left out for "
-                       "one of them alone; of the ways to hold them to a level it errs least")
+        return ContributionBound(bound=BY_NAME["balance"],
+                                 because="a row belongs to several entities, so that no row can be left out for "
+                                 "one of them alone; of the ways to hold them to a level it errs least")
     others = _others(question, known)
     if others or searched:
         what = told(others[0]) if others else "a search for bounds"
-        return Decided(bound=BY_NAME["rows"], because=f"{what} needs a limit of rows")
+        return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit of rows")
     if not any(call.function in SUMS for call in question.aggregates):
-        return Decided(bound=BY_NAME["rows"], because="each entity counts once")
+        return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
-        return Decided(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
-    return Decided(bound=BY_NAME["clip"], because="nothing limits an entity's rows here, and totals that are scaled down lose "
-                   "less than rows that are left out")
+        return ContributionBound(bound=BY_NAME["rows"], because="each group is one entity, whose total is what is asked for")
+    return ContributionBound(bound=BY_NAME["clip"],
+                             because="nothing limits an entity's rows here, and totals that are scaled down lose "
+                             "less than rows that are left out")
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
@@ -119,7 +121,7 @@ def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
     if known.owner is None and known.owners and not bound.several and known.rows is None:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to one entity each, and these belong to "
                     f"{len(known.owners)}", _ways(one=False))
-    if not known.owners and bound.name not in ("rows", "frequency") and not bound.apart:
+    if not known.owners and bound.name not in ("rows", "frequency") and not bound.decomposes:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs to know whom a row belongs to, and these rows mix entities",
                     "bound = 'rows'")
 

@@ -2,7 +2,7 @@
 
 The outer query reads nothing private but degrees, and these are numbers from 1 to a limit. So it is run over these numbers,
 each once, as over a public table; then each of its aggregates is a sum over degrees of how many entities have one, times what
-one of them adds (`measurements.Degrees`).
+one of them adds (`measurements.DegreeHistogram`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dpsql.catalog.model import Domain
 from dpsql.errors import OptionError, Unsupported
-from dpsql.mechanisms.mechanism import Degrees
+from dpsql.mechanisms.mechanism import DegreeSums
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS
 from dpsql.plan.cells import Cells, cell_of, sort_key
@@ -22,8 +22,8 @@ from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.parts import Part, Sums
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.recognise_degrees import DEGREE, Graph
-from dpsql.plan.rules.substitute import awaits
-from dpsql.planning.contribution_bound import Decided, check_options
+from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.planning.contribution_bound import ContributionBound, check_options
 from dpsql.planning.options import Options
 from dpsql.sql.binding.binding_context import PublicTables
 
@@ -31,7 +31,7 @@ WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Degreed:
+class DegreeQuestion:
     """A graph, and the rows that the statement's view would have for the degrees up to a limit; `given` by the statement."""
 
     graph: Graph
@@ -39,7 +39,7 @@ class Degreed:
     given: bool
     rows: Mapping[int, Mapping[str, Value]]
 
-    def at_most(self, most: int) -> Degreed:
+    def at_most(self, most: int) -> DegreeQuestion:
         return replace(self, most=most, rows={degree: row for degree, row in self.rows.items() if degree <= most})
 
     def cells(self, keys: Sequence[Key]) -> Cells:
@@ -56,7 +56,7 @@ class Degreed:
                 (value for value in values if value is not None), key=lambda value: sort_key((value,)))))))
         return replace(question, view=self.graph.view, keys=tuple(keys))
 
-    def task(self, at: int, part: Part, keys: Sequence[str], bound: str) -> Degrees:
+    def task(self, at: int, part: Part, keys: Sequence[str], bound: str) -> DegreeSums:
         """A count or a sum over groups as one over degrees."""
         assert isinstance(part, Sums)
         table = []
@@ -64,7 +64,7 @@ class Degreed:
             row = self.rows.get(degree)
             cell = None if row is None else tuple(row[key] for key in keys)
             table.append((cell, 0.0 if row is None else _adds(part, row)))
-        return Degrees(at=at, arcs=self.graph.arcs, bound=bound, most=self.most, table=tuple(table))
+        return DegreeSums(at=at, arcs=self.graph.arcs, bound=bound, most=self.most, table=tuple(table))
 
 
 def _adds(part: Sums, row: Mapping[str, Value]) -> float:
@@ -76,12 +76,12 @@ def _adds(part: Sums, row: Mapping[str, Value]) -> float:
     return float(value) / float(summand.grid.step) if isinstance(summand, GridSum) else 1.0  # type: ignore[arg-type]
 
 
-def degreed(question: Question, graph: Graph, options: Options, public: PublicTables) -> Degreed:
+def degree_question(question: Question, graph: Graph, options: Options, public: PublicTables) -> DegreeQuestion:
     """What each degree means to a question. Raises OptionError or Unsupported where it cannot be told."""
     if options.max_rows is not None and options.max_rows > MOST_DEGREE:
         raise OptionError(f"degrees are told up to {MOST_DEGREE}", code="bound", subject="max_rows",
                           span=options.span.get("max_rows"), try_=f"max_rows = {MOST_DEGREE}")
-    awaited = next(iter(awaits(graph.view).values()), None)
+    awaited = next(iter(has_placeholders(graph.view).values()), None)
     if awaited is not None:
         raise Unsupported("degrees cannot be compared with a value that is still to be released", code="degrees",
                           span=awaited.span, try_="a constant in place of the subquery, or the comparison in HAVING")
@@ -92,13 +92,14 @@ def degreed(question: Question, graph: Graph, options: Options, public: PublicTa
     rows = {int(row[names.index(DEGREE)]): dict(zip(names, row, strict=True)) for row in public.public_rows(over)}  # type: ignore[arg-type]
     if question.keys and not rows:
         raise Unsupported(f"no degree from 1 to {most} meets these conditions", code="no-groups", span=question.keys[0].span)
-    return Degreed(graph=bounded, most=most, given=options.max_rows is not None, rows=rows)
+    return DegreeQuestion(graph=bounded, most=most, given=options.max_rows is not None, rows=rows)
 
 
-def way_of(options: Options) -> Decided:
+def way_of(options: Options) -> ContributionBound:
     """The way in which degrees are brought down to the limit."""
     because = "each row belongs to two entities and is counted by one of them: these are the degrees of a graph"
     asked = options.bound != "auto"
-    found = Decided(bound=BY_NAME[options.bound if asked else WAYS[0]], because=f"asked for; {because}" if asked else because)
+    found = ContributionBound(bound=BY_NAME[options.bound if asked else WAYS[0]], because=f"asked for; {because}" if asked
+                              else because)
     check_options(found.bound, options)
     return found

@@ -129,7 +129,7 @@ class First:
 
 def explained(program: Program, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
     """The explanation of a program."""
-    first = tuple(First(text=scalar.awaited.text, price=amount(below.purse), explanation=explained(
+    first = tuple(First(text=scalar.awaited.text, price=amount(below.allotted), explanation=explained(
         below, public, entity=entity, left=())) for scalar, below in program.first)
     if program.known.public:
         return replace(explained_public(program.question, program.view, public, entity=entity), first=first, left=tuple(left),
@@ -253,7 +253,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
                    if isinstance(verdict, Yes) else verdict.because
                    for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
-        found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.purse),
+        found.append(Measurement(what=_what(program, i), aggregates=tuple(shared[i]), price=amount(choice.allotted),
                                  mechanism=choice.mechanism.name, noise=noise, against=against))
     return found
 
@@ -282,7 +282,7 @@ def _without_data(choice: Choice) -> Estimates | None:
     """Estimates of one cell with the right noise and no value; None where the noise depends on the data."""
     if not isinstance(choice.task, Linear) or not isinstance(choice.mechanism, Laplace | Gaussian):
         return None
-    noise = choice.mechanism.noise(choice.task, choice.purse)
+    noise = choice.mechanism.noise(choice.task, choice.allotted)
     return estimates(choice.task.at, [[0]] * choice.task.summand.components, noise)
 
 

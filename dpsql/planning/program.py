@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from dpsql.accounting.allotment import purses
+from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
@@ -20,7 +20,7 @@ from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_fo
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
@@ -28,10 +28,10 @@ from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
-from dpsql.plan.rules.substitute import settle
-from dpsql.planning.choose import Choice, choose, shares, weight_of
-from dpsql.planning.contribution_bound import PUBLIC, Decided, decided, told
-from dpsql.planning.degree_questions import Degreed, degreed, way_of
+from dpsql.plan.rules.substitute import substitute
+from dpsql.planning.choose import Choice, choose, split_budget, weight_of
+from dpsql.planning.contribution_bound import PUBLIC, ContributionBound, decided, told
+from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import unknown_limits
 from dpsql.planning.options import Options
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
@@ -68,8 +68,8 @@ class Program:
     options: Options
     view: Node
     known: Stability
-    purse: Cost
-    decided: Decided
+    allotted: Cost
+    decided: ContributionBound
     learn: str | None
     searched: tuple[str, ...]
     hidden: tuple[Key, ...]
@@ -77,7 +77,7 @@ class Program:
     groups: int
     decomposition: Decomposition
     unknown: int = 0
-    degrees: Degreed | None = None
+    degrees: DegreeQuestion | None = None
     whole: Cost = FREE
     drawn: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
@@ -98,7 +98,7 @@ class Program:
     @property
     def order(self) -> int:
         """The norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
-        return 1 if self.purse.epsilon is not None else 2
+        return 1 if self.allotted.epsilon is not None else 2
 
     @property
     def learn_share(self) -> Fraction:
@@ -112,23 +112,23 @@ class Program:
         """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
         found: dict[str, Cost] = {}
         if self.learn is not None:
-            found["limits"] = self.purse.part(self.learn_share)
+            found["limits"] = self.allotted.part(self.learn_share)
         if self.searched:
-            found["bounds"] = self.purse.part(BOUNDS_SHARE)
+            found["bounds"] = self.allotted.part(BOUNDS_SHARE)
         if self.hidden:
             share = KEYS_SHARE if self.decomposition.parts else 1 - self.learn_share
-            found["keys"] = self.purse.part(Fraction(share), delta=self.purse.delta / self.delta_takers)
+            found["keys"] = self.allotted.part(Fraction(share), delta=self.allotted.delta / self.delta_takers)
         return found
 
     @property
     def parts_purse(self) -> Cost:
         """What is left for the parts together."""
-        return self.purse.part(self._left * (1 - self.drawn * RESERVE_SHARE))
+        return self.allotted.part(self._left * (1 - self.drawn * RESERVE_SHARE))
 
     @property
     def reserve(self) -> Cost:
         """What may be taken of it for limits that must be drawn."""
-        return self.purse.part(self._left * RESERVE_SHARE)
+        return self.allotted.part(self._left * RESERVE_SHARE)
 
     @property
     def _left(self) -> Fraction:
@@ -183,29 +183,30 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
         raise Unsupported("this is answered as a workload only, not beside subqueries that are released first", code="workload",
                           span=span, try_="the aggregate without OVER, in a statement of its own")
     if known.public:
-        return Program(question=question, options=options, view=view, known=known, purse=FREE, decided=PUBLIC, learn=None,
+        return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC, learn=None,
                        searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
     graph = degrees_of(view, question.read, public) if known.rows is None and not known.owners else None
     if graph is not None:
-        return _of_degrees(question, options, known, degreed(question, graph, options, public))
+        return _of_degrees(question, options, known, degree_question(question, graph, options, public))
     searched = _searched(question)
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public)
-    return Program(question=question, options=options, view=view, known=known, purse=FREE, rule=None, decomposition=parts,
+    return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
                    decided=found, searched=searched, hidden=hidden, unknown=unknown,
                    learn="frequencies" if unknown else _learn(known, parts, question, options, found),
                    groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
 
 
-def _of_degrees(question: Question, options: Options, known: Stability, degrees: Degreed) -> Program:
+def _of_degrees(question: Question, options: Options, known: Stability, degrees: DegreeQuestion) -> Program:
     """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
     asked, found = degrees.asked(question), way_of(options)
     check_cells(asked)
-    return Program(question=asked, options=options, view=asked.view, known=known, purse=FREE, rule=None, decided=found, groups=1,
+    return Program(question=asked, options=options, view=asked.view, known=known, allotted=FREE, rule=None, decided=found,
+                   groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
                    decomposition=parts_of(asked, None, {}, found.bound))
 
@@ -220,7 +221,7 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
     done, and grids may become finer."""
     if not values:
         return program
-    question, view = settle(program.question, values), settle(program.view, values)
+    question, view = substitute(program.question, values), substitute(program.view, values)
     parts = program.decomposition if program.known.public else parts_of(
         question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound)
     return replace(program, question=question, view=view, decomposition=parts)
@@ -237,7 +238,7 @@ def _searched(question: Question) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: Decided) -> str | None:
+def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: ContributionBound) -> str | None:
     """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
@@ -292,7 +293,7 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
 def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
     """The program with its price held as a pure epsilon or as rho, whichever promises less error; and what is chosen for the
     parts of each of its questions."""
-    held = [_with_rule(_shared_out(program, given)) for given in purses(price)]
+    held = [_with_rule(_shared_out(program, given)) for given in budgets_by_account(price)]
     tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
     tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
                           for below, found in zip(_questions(candidate), tasks, strict=True)]) for candidate in held]
@@ -310,11 +311,12 @@ def _shared_out(program: Program, whole: Cost) -> Program:
     Each gets as many shares as it measures things, so that all things that are measured are about equally sure.
     """
     if not program.first:
-        return replace(program, purse=whole, whole=whole)
+        return replace(program, allotted=whole, whole=whole)
     programs = [program, *(below for _, below in program.first)]
     shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
     takers = max(1, sum(below.may_fail for below in programs))
-    outer, *inner = (replace(below, purse=whole.part(Fraction(share, sum(shares_)), delta=whole.delta * below.may_fail / takers))
+    outer, *inner = (replace(below, allotted=whole.part(Fraction(share, sum(shares_)),
+                                                        delta=whole.delta * below.may_fail / takers))
                      for below, share in zip(programs, shares_, strict=True))
     return replace(outer, whole=whole, first=tuple(
         (scalar, below) for (scalar, _), below in zip(program.first, inner, strict=True)))
@@ -336,7 +338,7 @@ def _with_rule(program: Program) -> Program:
             raise Unsupported(f"each group of {key.name} is one entity, and such groups are never shown", code="entity-group",
                               span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
                               f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
-    if not program.purse.delta:
+    if not program.allotted.delta:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,
                           try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
@@ -414,9 +416,9 @@ def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice |
     purse_ = program.parts_purse
     weights = [weight_of(task, uses) for task, uses in zip(tasks, program.decomposition.weights, strict=True)]
     found = []
-    for task, share in zip(tasks, shares(weights, pure=purse_.epsilon is not None), strict=True):
+    for task, share in zip(tasks, split_budget(weights, pure=purse_.epsilon is not None), strict=True):
         smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms
-        part = purse_.part(share, delta=program.purse.delta / program.delta_takers if smooth else Fraction(0))
+        part = purse_.part(share, delta=program.allotted.delta / program.delta_takers if smooth else Fraction(0))
         found.append(choose(task, part, cells, program.options.mechanisms))
     return found
 
@@ -442,10 +444,10 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
     if not isinstance(choice.task, Shared):
         return True
     cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
-    request = next(choice.mechanism.run([(choice.task, choice.purse)], Setting(keys=program.keys, cells=cells)))
+    request = next(choice.mechanism.run([(choice.task, choice.allotted)], Setting(keys=program.keys, cells=cells)))
     plan, = request.plans  # mechanisms of bounds ask about one
     try:
-        request.cost(certify(plan, public) if isinstance(plan, Tally) else Certificate(
+        request.cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))
     except ValueError:
         return False
@@ -471,7 +473,7 @@ def _unused_in(program: Program) -> dict[str, str]:
                 found[name] = "it selects groups that are not declared, at a price that suits it, and there are none"
             continue
         mechanism = next(known for known in MECHANISMS if known.name == name)
-        verdicts = [mechanism.judge(task, program.purse, cells) for task in shapes]
+        verdicts = [mechanism.judge(task, program.allotted, cells) for task in shapes]
         reasons = [verdict.because for verdict in verdicts if isinstance(verdict, No)]
         if len(reasons) == len(verdicts):
             found[name] = reasons[-1] if reasons else "nothing is measured"

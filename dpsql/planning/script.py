@@ -77,7 +77,7 @@ def told(scalar: Scalar, found: Single, program: Program) -> str:
     """The note of a value that was released for the question around it."""
     value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
     sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
-    return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.purse)}"
+    return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.allotted)}"
 
 
 def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Released]:
@@ -94,7 +94,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     cells = yield from _cells(program, view, public, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
-        cut = "" if program.bound.apart else UNCOVERED
+        cut = "" if program.bound.decomposes else UNCOVERED
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
     return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)),
@@ -269,6 +269,6 @@ def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request,
     found: dict[int, Estimates] = {}
     for mechanism in dict.fromkeys(choice.mechanism for choice in choices):
         mine = [choice for choice in choices if choice.mechanism is mechanism]
-        estimates = yield from mechanism.run([(choice.task, choice.purse) for choice in mine], setting)
+        estimates = yield from mechanism.run([(choice.task, choice.allotted) for choice in mine], setting)
         found |= {choice.task.at: estimate for choice, estimate in zip(mine, estimates, strict=True)}
     return found

@@ -15,7 +15,7 @@ from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import MOST, Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.owner_sets import LARGEST
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
@@ -72,7 +72,7 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
 
 
 def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:
-    certificate = certify(Tally(input=input_, keys=keys, summands=(summand,)), public)
+    certificate = certify(GroupedSums(input=input_, keys=keys, summands=(summand,)), public)
     return Linear(at=at, input=input_, summand=summand, sensitivity=certificate.summands[0])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE
-from dpsql.extensions.cuts import Search, short
-from dpsql.extensions.linear_program import Point, Program, Reals
+from dpsql.extensions.cuts import CuttingPlanes, short
+from dpsql.extensions.linear_program import LinearProgram, Point, Reals
 from dpsql.extensions.owned import Integers, Owned, arranged, loads
 from dpsql.extensions.words import total
 from dpsql.plan.operators.owner_sets import UNIT
@@ -23,7 +23,7 @@ ALONE = Solvers(packings=lambda packing: [solved(packing)])
 class Rows:
     """The rows of a program, as a source."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: LinearProgram) -> None:
         self._rows = Owned(program.weights, program.owners, len(program.capacities))
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
@@ -43,12 +43,12 @@ class Rows:
         return Owned(self._rows.weights[at], np.asfortranarray(self._rows.owners[at]), self._rows.entities)
 
 
-def by_cuts(program: Program, gap: float) -> Point:
+def by_cuts(program: LinearProgram, gap: float) -> Point:
     """A door: the point and the prices that a search over rows that are held has after a few rounds. Where a few entities are
     in most of the rows that is enough, and where it is not, other ways are faster.
     """
     rows = Owned(program.weights, program.owners, len(program.capacities))
-    search = Search(Rows(program), program.capacities.tolist(), halves=False, solvers=ALONE)
+    search = CuttingPlanes(Rows(program), program.capacities.tolist(), halves=False, solvers=ALONE)
     search.narrowed(max(1, int(gap * UNIT) - 1), ROUNDS)
     taken, shares = search.point
     part = np.zeros(len(rows.weights))

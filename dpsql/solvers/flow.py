@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.extensions.linear_program import Point, Program
+from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.owned import Codes, Integers
 
 
-def flow(program: Program, gap: float) -> Point:
+def flow(program: LinearProgram, gap: float) -> Point:
     """A best point of max { sum x_r : 0 <= x_r <= w_r, loads within capacities } for rows of exactly two different entities,
     and best prices; all of them multiples of 1/2.
 
@@ -47,11 +47,11 @@ def flow(program: Program, gap: float) -> Point:
     graph = csr_array((sizes, (tails, heads)), shape=(2 * count + 2, 2 * count + 2))
     found = maximum_flow(graph, source, sink).flow.tocoo()
     arc = (found.data > 0) & (found.row < count) & (found.col >= count) & (found.col < source)
-    narrow = Program(program.owners, weights, capacities)
+    narrow = LinearProgram(program.owners, weights, capacities)
     return _point(narrow, found.row[arc], found.col[arc] - count, found.data[arc].astype(np.int64))
 
 
-def _point(program: Program, tails: Codes, heads: Codes, sizes: Integers) -> Point:
+def _point(program: LinearProgram, tails: Codes, heads: Codes, sizes: Integers) -> Point:
     """The point and the prices of a flow along these arcs. Rows are in the order of their owners, the greater one first."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
@@ -74,7 +74,7 @@ def _point(program: Program, tails: Codes, heads: Codes, sizes: Integers) -> Poi
     return Point(rows=sent.sum(axis=0) / 2, prices=(~seen[:count] * 1.0 + seen[count:-1]) / 2)
 
 
-def large_flow(program: Program, gap: float) -> Point:
+def large_flow(program: LinearProgram, gap: float) -> Point:
     """The same for any whole capacities: by networkx, whose numbers are Python's, so for few rows."""
     import networkx as nx
 

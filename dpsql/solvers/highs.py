@@ -10,15 +10,15 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dpsql.extensions.linear_program import Point, Program
+from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.removal_program import Crowd, Leaving
+from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
 SMALL_CROWD = 3_000
 MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the program; about a minute
 
 
-def simplex(program: Program, gap: float) -> Point:
+def simplex(program: LinearProgram, gap: float) -> Point:
     """Dual simplex, from the point that takes all rows whole.
 
     Presolve is off: after `merging` it costs more than the solution.
@@ -28,7 +28,7 @@ def simplex(program: Program, gap: float) -> Point:
     return _run(program, solver)
 
 
-def first_order(program: Program, gap: float) -> Point:
+def first_order(program: LinearProgram, gap: float) -> Point:
     """HiPDLP: many cheap steps, as far as the gap needs."""
     solver = _loaded(program)
     most = float(min(program.weights.sum(), program.capacities.sum()))
@@ -36,7 +36,7 @@ def first_order(program: Program, gap: float) -> Point:
     return _run(program, solver)
 
 
-def finer(program: Program, gap: float) -> Point:
+def finer(program: LinearProgram, gap: float) -> Point:
     """The same, where its tolerance was met and the gap was not."""
     return first_order(program, gap / 10)
 
@@ -48,12 +48,12 @@ def _few_steps(solver: Any, tolerance: float) -> None:
     solver.setOptionValue("pdlp_iteration_limit", int(max(1_000, MOST_WORK // max(1, solver.getNumNz()))))
 
 
-def _size(program: Program) -> float:
+def _size(program: LinearProgram) -> float:
     """Numbers are given to the solver in units of the largest capacity, as its tolerances are absolute."""
     return float(program.capacities.max())
 
 
-def _loaded(program: Program) -> Any:
+def _loaded(program: LinearProgram) -> Any:
     count, entities, size = len(program.weights), len(program.capacities), _size(program)
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = count, entities
@@ -68,7 +68,7 @@ def _loaded(program: Program) -> Any:
     return _passed(lp, presolve="off")
 
 
-def _run(program: Program, solver: Any) -> Point:
+def _run(program: LinearProgram, solver: Any) -> Point:
     solver.run()
     found = solver.getSolution()
     return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))
@@ -85,7 +85,7 @@ def _passed(lp: Any, *, presolve: str) -> Any:
 # -- who has to leave
 
 
-def leaving(crowd: Crowd, error: float) -> Leaving:
+def leaving(crowd: RemovalProgram, error: float) -> RemovalSolution:
     """By HiPDLP, with a relative error of the optimum of about this size; small ones by the simplex."""
     if len(crowd.weights) <= SMALL_CROWD:
         return leaving_by_simplex(crowd, error)
@@ -94,13 +94,13 @@ def leaving(crowd: Crowd, error: float) -> Leaving:
     return _left(crowd, solver)
 
 
-def leaving_by_simplex(crowd: Crowd, error: float) -> Leaving:
+def leaving_by_simplex(crowd: RemovalProgram, error: float) -> RemovalSolution:
     solver = _crowd(crowd)
     solver.setOptionValue("solver", "simplex")
     return _left(crowd, solver)
 
 
-def _crowd(crowd: Crowd) -> Any:
+def _crowd(crowd: RemovalProgram) -> Any:
     """min sum y: z_r + sum y_p >= 1 for each row, sum w_r z_r / level <= 1 for each heavy share."""
     from scipy.sparse import coo_array, csc_array
 
@@ -122,8 +122,8 @@ def _crowd(crowd: Crowd) -> Any:
     return _passed(lp, presolve="choose")
 
 
-def _left(crowd: Crowd, solver: Any) -> Leaving:
+def _left(crowd: RemovalProgram, solver: Any) -> RemovalSolution:
     solver.run()
     found, rows = solver.getSolution(), len(crowd.weights)
     prices = np.array(found.row_dual)
-    return Leaving(entities=np.array(found.col_value)[: crowd.entities], rows=prices[:rows], shares=-prices[rows:])
+    return RemovalSolution(entities=np.array(found.col_value)[: crowd.entities], rows=prices[:rows], shares=-prices[rows:])

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.linear_program import Point, Program
+from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.removal_program import Crowd, Leaving
+from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
 SOLVERS = ("HiGHS", "PULP_CBC_CMD", "HiGHS_CMD", "COIN_CMD", "GLPK_CMD")
 
 
-def solve(program: Program, gap: float) -> Point:
+def solve(program: LinearProgram, gap: float) -> Point:
     """The first of `SOLVERS` that is at hand. It does not look at the gap."""
     import pulp
 
@@ -45,7 +45,7 @@ def _solve(problem: Any) -> None:
     raise LookupError("no solver is at hand")
 
 
-def leaving(crowd: Crowd, error: float) -> Leaving:
+def leaving(crowd: RemovalProgram, error: float) -> RemovalSolution:
     """Who has to leave, see `removals`; by the same solvers."""
     import pulp
 
@@ -63,5 +63,5 @@ def leaving(crowd: Crowd, error: float) -> Leaving:
     _solve(problem)
     price = [abs(problem.get_constraint_by_name(name).pi or 0.0)
              for name in (*(f"r{at}" for at in range(len(stays))), *(f"s{share}" for share in range(len(load))))]
-    return Leaving(entities=np.array([one.value() or 0.0 for one in gone]), rows=np.array(price[: len(stays)]),
-                   shares=np.array(price[len(stays):]))
+    return RemovalSolution(entities=np.array([one.value() or 0.0 for one in gone]), rows=np.array(price[: len(stays)]),
+                           shares=np.array(price[len(stays):]))

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from dpsql.extensions.ask_solvers import Door, Exit, Solvers
-from dpsql.extensions.linear_program import Network, Program, Reals, Truths
+from dpsql.extensions.ask_solvers import Exit, Solver, Solvers
+from dpsql.extensions.linear_program import LinearProgram, Network, Reals, Truths
 from dpsql.extensions.owned import NOBODY, Integers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.removal_program import Crowd
+from dpsql.extensions.removal_program import RemovalProgram
 from dpsql.plan.operators.owner_sets import EXACT_FLOW
 
 PYTHON_ROWS = 2_000  # of flows in Python's own numbers
@@ -21,7 +21,7 @@ SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order meth
 CUT_ROWS = 100_000  # and more than these first to one that looks at a few of them
 
 
-def for_program(program: Program) -> tuple[Door, ...]:
+def for_program(program: LinearProgram) -> tuple[Solver, ...]:
     """The solvers to try, in order; chosen by the size of the program alone."""
     ahead = _for_pairs(program)
     try:
@@ -37,7 +37,7 @@ def for_program(program: Program) -> tuple[Door, ...]:
     return (*ahead, highs.first_order, highs.finer, highs.simplex)
 
 
-def _for_pairs(program: Program) -> tuple[Door, ...]:
+def _for_pairs(program: LinearProgram) -> tuple[Solver, ...]:
     """What solves rows of two entities exactly, where that is not too much work."""
     from dpsql.solvers.flow import flow, large_flow
 
@@ -48,7 +48,7 @@ def _for_pairs(program: Program) -> tuple[Door, ...]:
     return (large_flow,) if len(program.weights) <= PYTHON_ROWS else ()
 
 
-def for_crowd(crowd: Crowd) -> tuple[Exit, ...]:
+def for_crowd(crowd: RemovalProgram) -> tuple[Exit, ...]:
     """The solvers to try, in order, each with the relative error that is allowed to it."""
     try:
         from dpsql.solvers import highs

@@ -30,7 +30,7 @@ from dpsql.strategies import (
     unions_of_products,
 )
 from dpsql.strategies.cache import remembered
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
@@ -104,7 +104,7 @@ def best(workload: Workload, targets: Array | None = None,
     `admit` raises Unsupported for a strategy that cannot be taken."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
-    certificate: Certificate | None = None
+    certificate: OptimalityBound | None = None
     plans = GAUSSIAN if plans is None else plans
     for name, plan in plans.items():
         if len(plans) > 1 and (name in BY_NAME or (targets is None and name in TARGETED)):

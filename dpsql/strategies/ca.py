@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.strategies.optimal import optimal
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
@@ -26,8 +26,8 @@ def plan(workload: Workload, weights: Array | None = None, *, gap: float = 1e-4)
         return found
     variances = found.strategy.variances(workload)
     value = float(variances.sum() if weights is None else variances @ weights)
-    return replace(found.strategy, certificate=Certificate(objective="total variance", value=value, bound=found.lower * total,
-                                                           covers="Gaussian strategies"))
+    return replace(found.strategy, certificate=OptimalityBound(objective="total variance", value=value, bound=found.lower * total,
+                                                               covers="Gaussian strategies"))
 
 
 def weighted(workload: Workload, targets: Array, power: int) -> Strategy | Refusal:

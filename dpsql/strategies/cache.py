@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.strategies.least_squares import LeastSquares, even
-from dpsql.strategies.optimality_gap import Certificate, Noise
+from dpsql.strategies.optimality_gap import Noise, OptimalityBound
 from dpsql.strategies.p_identity import PIdentity
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.blocks import checked
@@ -222,5 +222,5 @@ def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array 
         raise ValueError("nothing is known of its errors")
     objective, _, bound, covers = told
     value = float(variances.sum() if objective == TOTAL else (variances if targets is None else variances / targets).max())
-    return replace(found, certificate=Certificate(objective=str(objective), value=value, bound=min(float(bound), value),
-                                                  covers=covers))
+    return replace(found, certificate=OptimalityBound(objective=str(objective), value=value, bound=min(float(bound), value),
+                                                      covers=covers))

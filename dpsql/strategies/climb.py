@@ -20,7 +20,7 @@ HOP = 2.0  # in logarithms, of a plain step; accelerated ones may be four times 
 Path: TypeAlias = list[tuple[Array, Array]]  # places, and residuals there
 
 
-class Look(Protocol):
+class LikelihoodStep(Protocol):
     """What one place says. A place holds the logarithms of probabilities; the residual is zero at the maximum."""
 
     @property
@@ -38,7 +38,7 @@ class Look(Protocol):
     def moved(self, place: Array) -> Self: ...
 
 
-L = TypeVar("L", bound=Look)
+L = TypeVar("L", bound=LikelihoodStep)
 
 
 def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:

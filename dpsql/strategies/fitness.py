@@ -15,9 +15,9 @@ from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimal import optimal
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.workload.domain import Domain
+from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Total
 from dpsql.workload.workload import Workload, joined, product_of
 
@@ -38,8 +38,8 @@ def plan(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4,
     ratios = found.strategy.variances(workload) / goals
     value = (1 - total) * float(ratios.max()) + total * float(ratios.mean())
     objective = "largest variance over target" if total == 0 else "mixture of the largest and the mean variance over target"
-    return replace(found.strategy, certificate=Certificate(objective=objective, value=value, bound=found.lower,
-                                                           covers="Gaussian strategies"))
+    return replace(found.strategy, certificate=OptimalityBound(objective=objective, value=value, bound=found.lower,
+                                                               covers="Gaussian strategies"))
 
 
 def price(strategy: Strategy, workload: Workload, targets: Array) -> float:
@@ -101,10 +101,11 @@ def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e
     matrix = whole(best.matrix, flat)
     if matrix is None:
         return Refusal("its coefficients are not whole numbers, and its queries do not determine all cells")
-    strategy = LeastSquares(name="fitness-for-use-refined", domain=Domain(flat.domain.attributes), measured=(one_block(matrix),))
+    strategy = LeastSquares(name="fitness-for-use-refined", domain=CellDomain(flat.domain.attributes),
+                            measured=(one_block(matrix),))
     value = float((strategy.variances(workload) / goals).max())
-    return replace(strategy, certificate=Certificate(objective="largest variance over target", value=value, bound=first.lower,
-                                                     covers="Gaussian strategies"))
+    return replace(strategy, certificate=OptimalityBound(objective="largest variance over target", value=value, bound=first.lower,
+                                                         covers="Gaussian strategies"))
 
 
 def _only_block(strategy: Strategy) -> tuple[Factor, ...]:

@@ -104,18 +104,19 @@ class Problem:
             return None
         return Workload(domain(self.workload.rows), (Product((Dense(factors[0].floats.T),)),))
 
-    def look(self, p: Array, q: Array) -> Look:
+    def look(self, p: Array, q: Array) -> FixedPointStep:
         """The singular values of M from M'M, or from MM' where that is smaller."""
         rows, columns = (self.base + self.share * p) / self.targets, q / self.limits
         if self.exact:
-            return Look(problem=self, p=p, q=q, spectrum=exact_spectrum(np.sqrt(rows)[:, None] * self.workload.dense(), columns))
+            return FixedPointStep(problem=self, p=p, q=q, spectrum=exact_spectrum(np.sqrt(rows)[:, None] * self.workload.dense(),
+                                                                                  columns))
         if self.transposed is not None:
-            return Look(problem=self, p=p, q=q, spectrum=spectrum(self.transposed.gram(columns), rows))
-        return Look(problem=self, p=p, q=q, spectrum=spectrum(self.workload.gram(rows), columns))
+            return FixedPointStep(problem=self, p=p, q=q, spectrum=spectrum(self.transposed.gram(columns), rows))
+        return FixedPointStep(problem=self, p=p, q=q, spectrum=spectrum(self.workload.gram(rows), columns))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class FixedPointStep:
     """What one p and q say."""
 
     problem: Problem
@@ -185,7 +186,7 @@ class Look:
         logs = np.log(self.q)
         return np.asarray(logs) if self.problem.share == 0 else np.concatenate([np.log(self.p), logs])
 
-    def moved(self, place: Array) -> Look:
+    def moved(self, place: Array) -> FixedPointStep:
         """A look elsewhere. `place` are logarithms, of vectors that need not add up to one."""
         m = 0 if self.problem.share == 0 else len(self.p)
         return self.problem.look(probabilities(place[:m]) if m else self.p, probabilities(place[m:]))

@@ -20,7 +20,7 @@ from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import ENDED, LONG, Gram, descended, error, measured, starts, whole
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Refusal, Strategy
-from dpsql.workload.domain import Attribute, Domain
+from dpsql.workload.domain import Attribute, CellDomain
 from dpsql.workload.factors import Array, Factor, Total
 from dpsql.workload.workload import Workload
 
@@ -41,8 +41,8 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
         return Refusal(f"descent is for up to {LONG} values of an attribute")
     if math.prod(factor.rows for factor in factors) > ROWS:
         return Refusal(f"its product has more than {ROWS} rows")
-    domain = Domain(tuple(Attribute(attribute.name, factor.n)
-                          for attribute, factor in zip(workload.domain.attributes, factors, strict=True)))
+    domain = CellDomain(tuple(Attribute(attribute.name, factor.n)
+                              for attribute, factor in zip(workload.domain.attributes, factors, strict=True)))
     found = LeastSquares(name="kronecker", domain=domain, noise="laplace", measured=(one_block(*factors),))
     return valued(found, workload)
 

@@ -131,9 +131,9 @@ def even(factors: Sequence[Factor]) -> bool:
 def _solvable(factor: Factor) -> Solvable:
     match factor:
         case Identity():
-            return Cells()
+            return MeasuredCells()
         case Total():
-            return Sums(factor.n)
+            return MeasuredTotal(factor.n)
         case object(solve=_, variances=_):
             return cast(Solvable, factor)
     if factor.n > DENSE:
@@ -142,7 +142,7 @@ def _solvable(factor: Factor) -> Solvable:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class MeasuredCells:
     """Every value was measured by itself."""
 
     def solve(self, array: Array, axis: int = 0) -> Array:
@@ -153,7 +153,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class MeasuredTotal:
     """Only the sum of n values was measured."""
 
     n: int

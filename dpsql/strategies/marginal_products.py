@@ -35,7 +35,7 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MarginalProducts:
     """The parts of a workload and their subsets. A slot is an attribute and one of the ways in which it is asked for."""
 
     workload: Workload
@@ -44,7 +44,7 @@ class Asked:
     closure: Closure
 
     @classmethod
-    def of(cls, workload: Workload) -> Asked:
+    def of(cls, workload: Workload) -> MarginalProducts:
         ways: list[dict[Factor, None]] = [{} for _ in workload.domain.shape]
         for part in workload.parts:
             for i in part.axes:

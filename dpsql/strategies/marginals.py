@@ -8,10 +8,11 @@ residual, summed up over the attributes outside of T, is the mean of what the ma
     v_T = 2 / sum_{S >= T} theta_S^2 / prod_{i in S but not T} n_i,
 
 and the total error at epsilon = 1 is (sum theta)^2 sum_T c_T v_T, where c_T counts how much of the residual T the queries ask for
-(`Asked.sums` for the even split). Sums of exponentials of log theta are minimised by descent from a few starts; the problem is
-not convex. No step is over all cells. Measured are subsets of what is asked, and larger ones where they are not too many, as one
-table of few cells may answer for several: the best starts are covers, in which every asked marginal is within a measured one
-(for all three-way marginals of eight attributes of ten values it is a Steiner system: 14 four-way tables instead of 56).
+(`MarginalProducts.sums` for the even split). Sums of exponentials of log theta are minimised by descent from a few starts; the
+problem is not convex. No step is over all cells. Measured are subsets of what is asked, and larger ones where they are not too
+many, as one table of few cells may answer for several: the best starts are covers, in which every asked marginal is within a
+measured one (for all three-way marginals of eight attributes of ten values it is a Steiner system: 14 four-way tables instead of
+56).
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, HDMM, PVLDB 2018 (OPT_M), where all 2^d marginals take part.
 """
@@ -28,7 +29,7 @@ import numpy as np
 import scipy
 
 from dpsql.strategies.closure import closure
-from dpsql.strategies.marginal_products import Asked, Pair
+from dpsql.strategies.marginal_products import MarginalProducts, Pair
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.residual import Even, Residuals, subsets
 from dpsql.strategies.strategy import Block, Refusal, Strategy
@@ -46,7 +47,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     """The best weights found."""
     if targets is not None:
         return Refusal("it minimises the total variance")
-    asked = Asked.of(workload)
+    asked = MarginalProducts.of(workload)
     shape = workload.domain.shape
     pairs = {kind: Pair(residuals=np.array([Even(kind[0].n).residual(factor).sum() for factor in kind]) * kind[0].n**2,
                         totals=np.array([Even(kind[0].n).total(factor).sum() for factor in kind])) for kind in asked.different}
@@ -59,7 +60,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     return valued(Marginals(name="marginals", domain=workload.domain, noise="laplace", weights=weights), workload)
 
 
-def candidates(asked: Asked) -> list[tuple[int, ...]]:
+def candidates(asked: MarginalProducts) -> list[tuple[int, ...]]:
     """Subsets of what is asked, and as large ones as are not too many."""
     axes = sorted({axis for part in asked.workload.parts for axis in part.axes})
     found = dict.fromkeys(asked.closure.kinds)
@@ -69,7 +70,7 @@ def candidates(asked: Asked) -> list[tuple[int, ...]]:
     return list(found)
 
 
-def cover(measured: Sequence[tuple[int, ...]], asked: Asked) -> list[int]:
+def cover(measured: Sequence[tuple[int, ...]], asked: MarginalProducts) -> list[int]:
     """Marginals of which every asked one is a part, chosen greedily: next is the one that is cheapest for what it adds.
 
     Groups of queries with total errors e_g at epsilon = 1, each at a share of its own, have (sum e_g^(1/3))^3 together at the

@@ -37,8 +37,8 @@ import scipy
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import bits_of, rounded
-from dpsql.strategies.marginal_products import Asked, Kind, Pair, Weights
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
@@ -61,7 +61,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
         return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
     if any(size < 2 for size in workload.domain.shape):
         return Refusal("an attribute has one value, and what is left of it beside its total is nothing")
-    asked = Asked.of(workload)
+    asked = MarginalProducts.of(workload)
     most = max((len(kind) for kind in asked.kinds), default=0)
     if most > WAYS:
         return Refusal(f"an attribute is asked for in {most} ways, and up to {WAYS} of them are weighed against each other")
@@ -75,8 +75,8 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
     else:
         strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), bits)
         objective = "largest variance over target"
-    return replace(strategy, certificate=Certificate(objective=objective, value=value, bound=min(bound, value),
-                                                     covers="Gaussian strategies"))
+    return replace(strategy, certificate=OptimalityBound(objective=objective, value=value, bound=min(bound, value),
+                                                         covers="Gaussian strategies"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Planned:
     tilt: float
 
 
-def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], bits: int) -> dict[Kind, Planned]:
+def _least(asked: MarginalProducts, weights: Weights, plans: dict[Kind, Planned], bits: int) -> dict[Kind, Planned]:
     """The splits of least weighted total variance, starting from how much given ones are tilted."""
     now = best = {kind: _planned(kind, weights.rows[kind], np.ones(len(kind)), plans[kind].tilt if kind in plans else 0.0, bits)
                   for kind in asked.different}
@@ -106,7 +106,7 @@ def _least(asked: Asked, weights: Weights, plans: dict[Kind, Planned], bits: int
     return best
 
 
-def _fitted(asked: Asked, targets: Array, bits: int) -> tuple[Residuals, float, float]:
+def _fitted(asked: MarginalProducts, targets: Array, bits: int) -> tuple[Residuals, float, float]:
     """Splits for weights that come nearer to evening out the variances over their targets, and the best noise for each of them.
 
     The weights go from w to w v, brought back to the form of a product. The largest of v is at least its mean under any weights,
@@ -130,7 +130,7 @@ def _fitted(asked: Asked, targets: Array, bits: int) -> tuple[Residuals, float, 
     return best, value, bound
 
 
-def _evened(asked: Asked, plans: dict[Kind, Planned], targets: Array) -> MarginalLook:
+def _evened(asked: MarginalProducts, plans: dict[Kind, Planned], targets: Array) -> MarginalLook:
     """The noise of each subset for which the largest variance over target is least, for given splits."""
     numbers = {axes: number for number, axes in enumerate(asked.closure.kinds)}
     rows, shares = [], []
@@ -153,7 +153,7 @@ def _evened(asked: Asked, plans: dict[Kind, Planned], targets: Array) -> Margina
     return climb(start, 1e-3, 200)[1]
 
 
-def _reweighted(asked: Asked, weights: Weights, ratios: Array) -> Weights:
+def _reweighted(asked: MarginalProducts, weights: Weights, ratios: Array) -> Weights:
     """The product of the marginals of the weights times the ratios."""
     wanted = asked.each(weights) * ratios
     parts = np.array([wanted[at].sum() for at in asked.workload.slices])
@@ -207,7 +207,7 @@ def _improved(kind: Kind, rows: tuple[Array, ...], now: Planned, weights: Array,
     return _planned(kind, rows, weights / weights.max(), max(0.0, residual / steep**2 - total) / weights.max(), bits)
 
 
-def _strategy(asked: Asked, weights: Weights, plans: dict[Kind, Planned]) -> tuple[Residuals, float]:
+def _strategy(asked: MarginalProducts, weights: Weights, plans: dict[Kind, Planned]) -> tuple[Residuals, float]:
     """The strategy and its weighted total variance at cost 1."""
     pairs = _pairs(plans)
     sums, costs, value = asked.sums(pairs, weights.parts), asked.costs(pairs), asked.value(pairs, weights.parts)
@@ -215,7 +215,7 @@ def _strategy(asked: Asked, weights: Weights, plans: dict[Kind, Planned]) -> tup
     return _measured(asked, plans, math.sqrt(value) * np.sqrt(ratios)), value
 
 
-def _measured(asked: Asked, plans: dict[Kind, Planned], noise: Array) -> Residuals:
+def _measured(asked: MarginalProducts, plans: dict[Kind, Planned], noise: Array) -> Residuals:
     """The strategy with these variances of the noise of each subset; none is measured whose variance is zero."""
     splits = tuple(plans[kind].split if kind else Even(size)
                    for kind, size in zip(asked.kinds, asked.workload.domain.shape, strict=True))

@@ -13,7 +13,7 @@ from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.strategies.strategy import Refusal
-from dpsql.workload.domain import Attribute, Domain, too_large
+from dpsql.workload.domain import Attribute, CellDomain, too_large
 from dpsql.workload.factors import Array, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined
 
@@ -66,13 +66,13 @@ def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: A
         if isinstance(factor, Prefix) and targets is None and base is None:
             return SquareRoot(factor.n), prefix_bound(factor.n)
         raise too_large("the search for the best strategy", factor.n, LONG)
-    alone = Workload(Domain((attribute,)), (Product((factor,)),))
+    alone = Workload(CellDomain((attribute,)), (Product((factor,)),))
     solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
     matrix = whole(solution.matrix, alone, bits)
     return None if matrix is None else (matrix, solution.lower)
 
 
-def _together(domain: Domain, solved: list[tuple[Factor, float] | None], name: str) -> Optimum | Refusal:
+def _together(domain: CellDomain, solved: list[tuple[Factor, float] | None], name: str) -> Optimum | Refusal:
     done = [each for each in solved if each is not None]
     if len(done) < len(solved):
         return Refusal("its coefficients are not whole numbers, and its queries do not determine all cells")

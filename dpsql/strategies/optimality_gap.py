@@ -31,7 +31,7 @@ Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all un
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
+class OptimalityBound:
     """No mechanism of the class `covers` has an `objective` below `bound`; this one has `value`. Both are squared errors."""
 
     objective: str
@@ -48,7 +48,8 @@ class Certificate:
         return f"{self.objective} at most {self.ratio:.4g} times the least of {self.covers}"
 
 
-def certificates(objective: str, value: float, gaussian: float, noise: Noise, price: float) -> tuple[Certificate, Certificate]:
+def certificates(objective: str, value: float, gaussian: float, noise: Noise, price: float) -> tuple[OptimalityBound,
+                                                                                                     OptimalityBound]:
     """What is known of a value at a price (rho, or epsilon), from the bound of Gaussian mechanisms at squared cost 1.
 
     First against strategies with the same noise, then against all unbiased mechanisms with the same guarantee.
@@ -59,5 +60,5 @@ def certificates(objective: str, value: float, gaussian: float, noise: Noise, pr
     else:
         own = "Laplace strategies"
         same, chi2 = 2 * gaussian / price**2, 4 * math.sinh(price / 2) ** 2
-    return (Certificate(objective=objective, value=value, bound=same, covers=own),
-            Certificate(objective=objective, value=value, bound=gaussian / chi2, covers="all unbiased mechanisms"))
+    return (OptimalityBound(objective=objective, value=value, bound=same, covers=own),
+            OptimalityBound(objective=objective, value=value, bound=gaussian / chi2, covers="all unbiased mechanisms"))

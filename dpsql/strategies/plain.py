@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsql.strategies.integers import integral
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.optimality_gap import Certificate, Covers, Noise
+from dpsql.strategies.optimality_gap import Covers, Noise, OptimalityBound
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
@@ -89,4 +89,4 @@ def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> St
     value = float(variances.sum() if targets is None else (variances / targets).max())
     objective = "total variance" if targets is None else "largest variance over target"
     covers: Covers = "Gaussian strategies" if strategy.noise == "gaussian" else "Laplace strategies"
-    return replace(strategy, certificate=Certificate(objective=objective, value=value, bound=0.0, covers=covers))
+    return replace(strategy, certificate=OptimalityBound(objective=objective, value=value, bound=0.0, covers=covers))

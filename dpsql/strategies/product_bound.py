@@ -28,8 +28,8 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
-from dpsql.strategies.marginal_products import Asked, Kind, Pair, Weights
-from dpsql.strategies.optimality_gap import Certificate, Covers
+from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
+from dpsql.strategies.optimality_gap import Covers, OptimalityBound
 from dpsql.strategies.square_root import prefix_bound
 from dpsql.strategies.strategy import Strategy
 from dpsql.workload.domain import DENSE
@@ -41,7 +41,7 @@ FEW = 1500  # rows of the matrix that is decomposed
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
-def product_bound(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -> float:
+def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind, Array]) -> float:
     """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values."""
     def value(pairs: Mapping[Kind, Pair]) -> float:
         return asked.value(pairs, weights.parts)
@@ -70,7 +70,7 @@ def spectral_bound(workload: Workload) -> float:
         return float(np.sqrt(np.maximum(values, 0)).sum()) ** 2 / workload.domain.size
     if max(workload.domain.shape) > SMALL:
         return 0.0
-    asked = Asked.of(workload)
+    asked = MarginalProducts.of(workload)
     return product_bound(asked, asked.ones(), {kind: np.full(kind[0].n, 1 / kind[0].n) for kind in asked.different})
 
 
@@ -98,7 +98,7 @@ def valued(strategy: Strategy, workload: Workload, *, bounded: bool = True) -> S
     covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
     bound = spectral_bound(workload) * (2 if strategy.noise == "laplace" else 1) if bounded else 0.0
     value = float(strategy.variances(workload).sum())
-    return replace(strategy, certificate=Certificate(objective="total variance", value=value, bound=bound, covers=covers))
+    return replace(strategy, certificate=OptimalityBound(objective="total variance", value=value, bound=bound, covers=covers))
 
 
 def _pair(kind: Kind, rows: tuple[Array, ...], cells: Array, emphasis: float) -> Pair:
@@ -123,7 +123,7 @@ def _polar(gram: Array, cells: Array, emphasis: float) -> tuple[float, float]:
     return float(np.trace(turned)) - tau, tau
 
 
-def _decomposed(asked: Asked, weights: Weights, cells: Mapping[Kind, Array]) -> float:
+def _decomposed(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind, Array]) -> float:
     """tr((W diag(q) W')^(1/2))^2."""
     roots = {kind: tuple(_root(factor.gram(each)) for factor, each in zip(kind, weights.rows[kind], strict=True))
              for kind in asked.different}

@@ -33,10 +33,10 @@ import scipy
 
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.closure import closure, how_many, products, ways
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.residual import Even, Residuals
 from dpsql.strategies.strategy import Refusal
-from dpsql.workload.domain import Domain
+from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Identity, Total
 from dpsql.workload.workload import Workload
 
@@ -65,7 +65,7 @@ def plan(workload: Workload, targets: Array | None = None, *, weights: Array | N
     return _strategy(workload.domain, found.measured, found)
 
 
-def plan_ways(domain: Domain, sizes: Iterable[int], *, largest: bool = False, gap: float = 1e-8) -> Residuals:
+def plan_ways(domain: CellDomain, sizes: Iterable[int], *, largest: bool = False, gap: float = 1e-8) -> Residuals:
     """All marginals of so many attributes, for instance range(4) for all up to three. No marginal is looked at by itself.
 
     `largest` asks for the least largest variance of a cell, else the total variance is least.
@@ -81,15 +81,15 @@ def plan_ways(domain: Domain, sizes: Iterable[int], *, largest: bool = False, ga
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class MeasuredSubsets:
     """The kinds of subsets that are measured, with the scales of their integer queries at cost 1; and the certificate."""
 
     measured: dict[tuple[int, ...], float]
-    certificate: Certificate
+    certificate: OptimalityBound
 
 
 def _solved(marginals: list[tuple[int, ...]], values: Sequence[int], groups: Sequence[int], demand: Array, *, largest: bool,
-            gap: float) -> Found:
+            gap: float) -> MeasuredSubsets:
     """Over kinds: `values` are the sizes of the attributes of a group, `groups` how many it has; `demand` are weights or targets.
     """
     subsets = closure(marginals)
@@ -103,17 +103,17 @@ def _solved(marginals: list[tuple[int, ...]], values: Sequence[int], groups: Seq
         share = scipy.sparse.csr_array(share @ scipy.sparse.diags_array(1 / demand))
         start = MarginalLook(privacy=privacy, share=share, chances=np.full(count, 1 / count))
         tightest, best, _ = climb(start, gap, 400)
-        certificate = Certificate(objective="largest variance over target", value=best.upper,
-                                  bound=tightest.lower * (1 - MARGIN), covers="Gaussian strategies")
+        certificate = OptimalityBound(objective="largest variance over target", value=best.upper,
+                                      bound=tightest.lower * (1 - MARGIN), covers="Gaussian strategies")
     else:
         best = MarginalLook(privacy=privacy, share=share, chances=demand)
-        certificate = Certificate(objective="total variance", value=best.f**2, bound=best.f**2 * (1 - MARGIN),
-                                  covers="Gaussian strategies")
+        certificate = OptimalityBound(objective="total variance", value=best.f**2, bound=best.f**2 * (1 - MARGIN),
+                                      covers="Gaussian strategies")
     scales = zip(subsets.kinds, np.sqrt(best.noise) * products(subsets.kinds, n), strict=True)
-    return Found(measured={kind: float(scale) for kind, scale in scales if scale > 0}, certificate=certificate)
+    return MeasuredSubsets(measured={kind: float(scale) for kind, scale in scales if scale > 0}, certificate=certificate)
 
 
-def _strategy(domain: Domain, scales: Mapping[tuple[int, ...], float], found: Found) -> Residuals:
+def _strategy(domain: CellDomain, scales: Mapping[tuple[int, ...], float], found: MeasuredSubsets) -> Residuals:
     return Residuals(name="residual-planner", domain=domain, splits=tuple(Even(size) for size in domain.shape), scales=scales,
                      certificate=found.certificate)
 

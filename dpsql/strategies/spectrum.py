@@ -33,7 +33,7 @@ class Spectrum:
 
     @property
     def steepness(self) -> Array:
-        """A bound of - d log norms_j / d log weights_j, see `fixed_point.Look.steepness`."""
+        """A bound of - d log norms_j / d log weights_j, see `fixed_point.FixedPointStep.steepness`."""
         return np.asarray(((self.vectors**2) @ np.sqrt(self.s)) ** 2 / np.maximum(2 * self.norms * self.weights, TINY))
 
 

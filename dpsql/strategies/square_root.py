@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.optimality_gap import Certificate
+from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.strategy import Refusal, Strategy
 from dpsql.workload.factors import Array, Prefix
 from dpsql.workload.implicit import SquareRoot as SquareRoot
@@ -33,9 +33,9 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     if [part.factors for part in workload.parts] != [(Prefix(workload.domain.size),)]:
         return Refusal("it is for the prefix sums of one attribute, and nothing else")
     found = LeastSquares(name="square-root", domain=workload.domain, measured=(one_block(SquareRoot(workload.domain.size)),))
-    return replace(found, certificate=Certificate(objective="total variance", value=float(found.variances(workload).sum()),
-                                                  bound=prefix_bound(workload.domain.size) * workload.domain.size,
-                                                  covers="Gaussian strategies"))
+    return replace(found, certificate=OptimalityBound(objective="total variance", value=float(found.variances(workload).sum()),
+                                                      bound=prefix_bound(workload.domain.size) * workload.domain.size,
+                                                      covers="Gaussian strategies"))
 
 
 def prefix_bound(n: int) -> float:

@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsql.strategies.optimality_gap import Certificate
-from dpsql.workload.blocks import Block, Noise, Sensitivity, sensitivity
-from dpsql.workload.domain import Domain
+from dpsql.strategies.optimality_gap import OptimalityBound
+from dpsql.workload.blocks import Block, BlockSensitivity, Noise, sensitivity
+from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
-__all__ = ["Block", "Refusal", "Sensitivity", "Strategy", "rmse", "sensitivity"]
+__all__ = ["Block", "BlockSensitivity", "Refusal", "Strategy", "rmse", "sensitivity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Strategy(ABC):
     """A name, what is measured, and how far it is from the best known bound (if one is known)."""
 
     name: str
-    domain: Domain
+    domain: CellDomain
     noise: Noise = "gaussian"
-    certificate: Certificate | None = None
+    certificate: OptimalityBound | None = None
 
     @property
     @abstractmethod
@@ -52,7 +52,7 @@ class Strategy(ABC):
         """The workload's answers by least squares, from those of the blocks."""
 
     @cached_property
-    def sensitivity(self) -> Sensitivity:
+    def sensitivity(self) -> BlockSensitivity:
         return sensitivity(self.blocks, self.noise)
 
     def stretch(self, price: float) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block
-from dpsql.strategies.marginal_products import Asked
+from dpsql.strategies.marginal_products import MarginalProducts
 from dpsql.strategies.marginals import MANY, candidates, cover
 from dpsql.strategies.p_identity import LONG
 from dpsql.strategies.plain import SOLVED
@@ -31,7 +31,7 @@ from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
 from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
-from dpsql.workload.workload import Product, Reduced, Workload, reduced
+from dpsql.workload.workload import Product, ReducedWorkload, Workload, reduced
 
 PARTS = 60  # different products
 CELLS = 2_000_000  # of two groups that are solved together
@@ -61,7 +61,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     return valued(shared(workload, groups, roots / roots.sum()), workload)
 
 
-def shared(workload: Workload, groups: Sequence[Group], shares: Array) -> Strategy:
+def shared(workload: Workload, groups: Sequence[ProductGroup], shares: Array) -> Strategy:
     """The strategy with these shares of epsilon."""
     scaled = tuple(group.at(float(share)) for group, share in zip(groups, shares, strict=True))
     apart = Union(name="union", domain=workload.domain, noise="laplace", workload=workload, groups=scaled)
@@ -75,13 +75,13 @@ def shared(workload: Workload, groups: Sequence[Group], shares: Array) -> Strate
 
 def grouped(workload: Workload) -> list[list[int]]:
     """The numbers of the parts of each group: the best of a few starts, after groups were joined and products moved."""
-    search = Search(workload)
+    search = GroupingSearch(workload)
     starts = [search.greedy(), search.covering(), *(search.split(axis) for axis in range(len(workload.domain.shape)))]
     return search.improved(min(starts, key=search.total))
 
 
 @dataclass(frozen=True)
-class Search:
+class GroupingSearch:
     """Ways to group the different products of a workload."""
 
     workload: Workload
@@ -123,7 +123,7 @@ class Search:
 
     def covering(self) -> list[list[int]]:
         """A group for each marginal of a cover."""
-        asked = Asked.of(self.workload)
+        asked = MarginalProducts.of(self.workload)
         kinds = candidates(asked)
         groups: dict[int, list[int]] = {}
         chosen = cover(kinds, asked) if len(kinds) <= MANY else []
@@ -160,11 +160,11 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class ProductGroup:
     """Parts of a workload over the values that they tell apart, and a product strategy of those."""
 
     members: tuple[int, ...]
-    smaller: Reduced
+    smaller: ReducedWorkload
     solved: LeastSquares
 
     @cached_property
@@ -172,7 +172,7 @@ class Group:
         """The total error if all of epsilon = 1 is spent on it."""
         return float(self.solved.variances(self.smaller.workload).sum())
 
-    def at(self, share: float) -> Group:
+    def at(self, share: float) -> ProductGroup:
         """The same at a share of epsilon."""
         scale = float(self.solved.sensitivity.value) / share
         return replace(self, solved=replace(self.solved, measured=(replace(self.solved.measured[0], scale=scale),)))
@@ -186,14 +186,14 @@ class Group:
         return Block(axes=axes, factors=tuple(factor for factor in wide if factor is not None), scale=block.scale)
 
 
-def planned(workload: Workload, members: Sequence[int]) -> Group | None:
+def planned(workload: Workload, members: Sequence[int]) -> ProductGroup | None:
     """The best product of a group."""
     smaller = reduced(Workload(workload.domain, tuple(workload.parts[at] for at in members)))
     factors = factors_of(smaller.workload)
     if factors is None or math.prod(factor.rows for factor in factors) > ROWS:
         return None
     solved = LeastSquares(name="", domain=smaller.workload.domain, noise="laplace", measured=(one_block(*factors),))
-    return Group(members=tuple(members), smaller=smaller, solved=solved)
+    return ProductGroup(members=tuple(members), smaller=smaller, solved=solved)
 
 
 def _widened(factor: Factor, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Factor | None:
@@ -214,7 +214,7 @@ class Union(Strategy):
     """Groups of a workload's parts, each answered from its own measurements."""
 
     workload: Workload
-    groups: tuple[Group, ...]
+    groups: tuple[ProductGroup, ...]
 
     @cached_property
     def _blocks(self) -> Sequence[Block]:

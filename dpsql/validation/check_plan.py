@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.allotment import purses
+from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
 from dpsql.catalog.model import Budget
@@ -21,19 +21,19 @@ from dpsql.validation.deciders.all_deciders import DECIDERS
 from dpsql.validation.deciders.decider import Decider
 from dpsql.validation.findings import Finding, Validation, decided
 from dpsql.validation.forms import within
-from dpsql.validation.prepare import Prepared, located
+from dpsql.validation.prepare import PreparedCheck, located
 from dpsql.validation.suites import SUITES, Together
-from dpsql.validation.terms import Terms
+from dpsql.validation.terms import ValidationTerms
 
 FARTHEST = 2**40  # entities: beyond that nothing is certain
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CheckPlan:
     """The checks, how they are decided together, and on which terms."""
 
-    checks: tuple[Prepared, ...]
-    terms: Terms
+    checks: tuple[PreparedCheck, ...]
+    terms: ValidationTerms
     suite: str
     together: Together
 
@@ -46,17 +46,17 @@ class Plan:
     def identity(self) -> tuple[object, ...]:
         """Identifies this validation: by what is asked, within which intervals, of whom, and on which terms."""
         return ("validate", list(self.together.cases), [decider.name for decider in self.together.deciders], self.suite,
-                self.purse, self.terms.alpha, self.terms.failures)
+                self.allotted, self.terms.alpha, self.terms.failures)
 
     @property
-    def purse(self) -> Cost:
+    def allotted(self) -> Cost:
         """What all of it spends."""
-        return self.together.purse
+        return self.together.allotted
 
     @property
     def shares(self) -> list[Cost]:
         """What each check spends."""
-        return self.together.shares if self.suite == "independent" else [self.purse] * len(self.checks)
+        return self.together.shares if self.suite == "independent" else [self.allotted] * len(self.checks)
 
     def findings(self) -> tuple[Finding, ...]:
         """The checks before anything is decided: with their deciders, and how far from the border these are reliable."""
@@ -67,7 +67,7 @@ class Plan:
         return tuple(self._reliable(finding, check, decider, share)
                      for finding, check, decider, share in zip(found, self.checks, deciders, self.shares, strict=True))
 
-    def _reliable(self, finding: Finding, check: Prepared, decider: Decider, share: Cost) -> Finding:
+    def _reliable(self, finding: Finding, check: PreparedCheck, decider: Decider, share: Cost) -> Finding:
         """The finding with the chances of a wrong decision: at distances 1, 2, 4, ..., up to the effectiveness threshold."""
         certain = self._certain(check, decider, share)
         distances = [] if certain is None else [*(1 << i for i in range(certain.bit_length()) if 1 << i < certain), certain]
@@ -75,7 +75,7 @@ class Plan:
         return replace(finding, certain=certain, price=amount(share),
                        mistakes=tuple((distance, chance) for distance, chance in chances if chance is not None))
 
-    def _certain(self, check: Prepared, decider: Decider, share: Cost) -> int | None:
+    def _certain(self, check: PreparedCheck, decider: Decider, share: Cost) -> int | None:
         """The least distance whose chance of a wrong decision is at most alpha: the effectiveness threshold."""
         def bad(distance: int) -> bool:
             chance = decider.wrong(check.case, share, distance)
@@ -108,12 +108,12 @@ class Plan:
         return ()
 
 
-def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: PublicFacts) -> Plan:
+def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Budget, public: PublicFacts) -> CheckPlan:
     """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
     price = priced(terms.options.price, budget, terms.options.span)
     suite = "independent" if terms.suite == "auto" else terms.suite
     together = Together(cases=tuple(check.case for check in checks), deciders=tuple(_decider(check, terms) for check in checks),
-                        purse=_purse(price, len(checks), suite), alpha=terms.alpha, public=public,
+                        allotted=_purse(price, len(checks), suite), alpha=terms.alpha, public=public,
                         failures=terms.failures or max(1, -(-len(checks) // 12)))
     if suite != "independent" and terms.decider not in ("auto", "flip_distance"):
         raise OptionError(f"suite = '{suite}' is decided by flip_distance, not by {terms.decider}", subject="decider")
@@ -124,10 +124,10 @@ def planned(checks: Sequence[Prepared], terms: Terms, budget: Budget, public: Pu
     if suite != "sparse" and terms.failures is not None:
         raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")
     terms = replace(terms, options=replace(terms.options, price=price))
-    return Plan(checks=tuple(checks), terms=terms, suite=suite, together=together)
+    return CheckPlan(checks=tuple(checks), terms=terms, suite=suite, together=together)
 
 
-def _decider(check: Prepared, terms: Terms) -> Decider:
+def _decider(check: PreparedCheck, terms: ValidationTerms) -> Decider:
     """The one that is named, or the first that can."""
     reasons = {}
     for decider in DECIDERS:
@@ -145,7 +145,7 @@ def _decider(check: Prepared, terms: Terms) -> Decider:
 def _purse(price: Price, checks: int, suite: str) -> Cost:
     """The account in which slacks get the least noise: over many checks rho, where the budget allows a delta."""
     many = checks if suite == "independent" else 1
-    return replace(min(purses(price), key=lambda given: _variance(given, many)), delta=Fraction(0))
+    return replace(min(budgets_by_account(price), key=lambda given: _variance(given, many)), delta=Fraction(0))
 
 
 def _variance(given: Cost, checks: int) -> float:

@@ -8,19 +8,19 @@ from dpsql.accounting.reports import amount
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
 from dpsql.planning.explain import Expected, Explanation, Measurement, steps
-from dpsql.validation.check_plan import Plan
+from dpsql.validation.check_plan import CheckPlan
 from dpsql.validation.deciders.all_deciders import DECIDERS
 from dpsql.validation.findings import Finding
-from dpsql.validation.prepare import Prepared
+from dpsql.validation.prepare import PreparedCheck
 
 
-def explained_validation(plan: Plan, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
+def explained_validation(plan: CheckPlan, public: PublicFacts, *, entity: str, left: Sequence[str]) -> Explanation:
     """The explanation of a validation; nothing is spent."""
     found = plan.findings()
     trees = [step for check in plan.checks for step in steps(
         check.case.asked.view, stabilities(check.case.asked.view, public), 0, entity)]
     measured = [Measurement(what=f"{finding.query} within {finding.tolerance} of the synthetic answer", aggregates=("within",),
-                            price=finding.price or amount(plan.purse), mechanism=finding.decider,
+                            price=finding.price or amount(plan.allotted), mechanism=finding.decider,
                             noise=_reliable(finding, plan, entity) + _held(finding, check),
                             against={decider.name: "only by its name" for decider in DECIDERS if decider.name != finding.decider})
                 for finding, check in zip(found, plan.checks, strict=True)]
@@ -31,14 +31,14 @@ def explained_validation(plan: Plan, public: PublicFacts, *, entity: str, left: 
         groups="all groups of a check are decided together, for one price", cost=str(plan.price), left=tuple(left))
 
 
-def _held(finding: Finding, check: Prepared) -> str:
+def _held(finding: Finding, check: PreparedCheck) -> str:
     if not check.case.asked.held:
         return ""
     level = "a level that is learned first" if finding.held is None else f"{finding.held:,.6g}"
     return f"; what each of them adds is held to {level}"
 
 
-def _reliable(finding: Finding, plan: Plan, entity: str) -> str:
+def _reliable(finding: Finding, plan: CheckPlan, entity: str) -> str:
     if finding.certain is None:
         return "no bound on its mistakes"
     curve = f" ({finding.chances})" if len(finding.mistakes) > 1 else ""

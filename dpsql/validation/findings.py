@@ -10,7 +10,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from dpsql.answers.answer import Answer, Column
+from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
 from dpsql.validation.deciders.decider import Outcome
@@ -121,7 +121,7 @@ class Validation:
                          _rounded(found.p_inside), found.slack, found.certain, found.decider))
             errors.append((*(None,) * 6, found.spread, None, None))
             margins.append((*(None,) * 6, None if found.spread is None else found.spread * normal, None, None))
-        return Answer(columns=tuple(Column(name=name, type=kind, exact=name != "slack", approximate=False)
+        return Answer(columns=tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False)
                                     for name, kind in columns), rows=tuple(rows), errors=tuple(errors), margins=tuple(margins),
                       confidence=0.95, cost=self.cost, notes=self.summary, stored=self.stored)
 

@@ -7,9 +7,10 @@ An aggregate lies strictly between l and r where two sums over the rows of its g
     AVG         sum(A - l) and sum(r - A): no division, and no noise in a denominator
     quantile p  sum(p - [A <= l]) and sum([A < r] - p), the latter 0 or more: the ceil(p n)-th smallest value lies between
 
-All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `Slack` has the rest. The number
-of different values is no such sum, but how many rows must go until it has fallen is known too: `measurements.Scarce`.
-The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never said of an average outside.
+All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `NoisyFlipDistance` has the rest. The
+number of different values is no such sum, but how many rows must go until it has fallen is known too:
+`measurements.DistinctWithin`. The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never
+said of an average outside.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
-from dpsql.measurements import Form, Joined, Scarce, Test, Within
+from dpsql.measurements import DistinctWithin, ExtensionWithin, Form, Test, Within
 from dpsql.measurements.flip_distance import FARTHEST_END
 from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
@@ -43,7 +44,7 @@ AVERAGE_STEPS = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CheckedAggregate:
     """One aggregate over the cells of a view, and the interval of each cell.
 
     rows    the most rows that an entity moves; None where that is not limited
@@ -68,7 +69,7 @@ class Asked:
         return self.rows is None and not counts
 
 
-def within(asked: Asked) -> Test:
+def within(asked: CheckedAggregate) -> Test:
     """Whether all answers lie within their intervals. Raises Unsupported, located, for an aggregate that is no such sum."""
     if asked.held:
         return held_to(asked, _level(asked))
@@ -88,13 +89,13 @@ def within(asked: Asked) -> Test:
                       try_="COUNT, COUNT(DISTINCT x), SUM, AVG, MEDIAN or a quantile")
 
 
-def _counted(asked: Asked, rows: Node, summand: Summand) -> Within:
+def _counted(asked: CheckedAggregate, rows: Node, summand: Summand) -> Within:
     forms = (Form(at=0, sign=1, constants=tuple(1 - part.first for part in asked.ranges)),
              Form(at=0, sign=-1, constants=tuple(part.last + 1 for part in asked.ranges)))
-    return Within(plan=Tally(input=rows, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
+    return Within(plan=GroupedSums(input=rows, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms)
 
 
-def shares_of(asked: Asked) -> Shares:
+def shares_of(asked: CheckedAggregate) -> OwnerSets:
     """The rows of a held sum, by the entities that they name. Raises Unsupported, located, where it is not held."""
     call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
     name = call.text or call.function.upper()
@@ -105,23 +106,24 @@ def shares_of(asked: Asked) -> Shares:
         raise Unsupported("groups are checked where the rows of an entity are limited, and here they are not", code="no-limit",
                           span=call.span, subject=name, try_=f"a query for each group, or {limit}")
     if call.function == "count":
-        return Shares(input=asked.view, owners=asked.owners, summand=Count(column=next(iter(call.columns), None), when=call.when))
+        return OwnerSets(input=asked.view, owners=asked.owners, summand=Count(column=next(iter(call.columns), None),
+                                                                              when=call.when))
     column = column_of(asked)
     grid = bounded(column, call)
     if grid.least < 0 or grid.largest > LARGEST:
         raise Unsupported(f"{name} is held to a level only where values are not negative, nor very large", code="no-limit",
                           span=call.span, subject=name, try_=f"GREATEST({column.name}, 0), or {limit}")
-    return Shares(input=asked.view, owners=asked.owners, summand=GridSum(column=column.id, when=call.when, grid=grid))
+    return OwnerSets(input=asked.view, owners=asked.owners, summand=GridSum(column=column.id, when=call.when, grid=grid))
 
 
-def held_to(asked: Asked, level: int) -> Test:
+def held_to(asked: CheckedAggregate, level: int) -> Test:
     """The test of a sum that is held to a level, in integers of its summand."""
     plan, part = shares_of(asked), asked.ranges[0]
     unit = UNIT / (plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1))
-    return Joined(plan=plan, level=level, first=math.floor(part.low * unit) + 1, last=math.ceil(part.high * unit) - 1)
+    return ExtensionWithin(plan=plan, level=level, first=math.floor(part.low * unit) + 1, last=math.ceil(part.high * unit) - 1)
 
 
-def _level(asked: Asked) -> int:
+def _level(asked: CheckedAggregate) -> int:
     plan = shares_of(asked)
     if asked.clip is None:
         raise Unsupported("the rows of an entity are not limited here, and a level to hold them to is learned for one check at a "
@@ -129,28 +131,29 @@ def _level(asked: Asked) -> int:
     return min(LARGEST, clip_of(plan.summand, asked.clip))
 
 
-def _distinct(asked: Asked) -> Test:
+def _distinct(asked: CheckedAggregate) -> Test:
     """Values that go with their scarcest rows; those that name entities, which are one row each, as any count."""
     column = asked.call.columns[0]
     if asked.call.columns == asked.owners:
         values = distinct_values(asked.view, Distincts(column=column, when=asked.call.when, entities=False), asked.keys)
         return _counted(asked, values, Count(column=column))
-    return Scarce(plan=Multiplicities(input=asked.view, keys=asked.keys, column=column, when=asked.call.when), cells=asked.cells,
-                  first=tuple(part.first for part in asked.ranges), last=tuple(part.last for part in asked.ranges))
+    return DistinctWithin(plan=Multiplicities(input=asked.view, keys=asked.keys, column=column, when=asked.call.when),
+                          cells=asked.cells,
+                          first=tuple(part.first for part in asked.ranges), last=tuple(part.last for part in asked.ranges))
 
 
-def _summed(asked: Asked) -> Within:
+def _summed(asked: CheckedAggregate) -> Within:
     column = column_of(asked)
     grid = bounded(column, asked.call)
     forms = (Form(at=0, sign=1, constants=tuple(-math.floor(part.low / grid.step) for part in asked.ranges)),
              Form(at=0, sign=-1, constants=tuple(math.ceil(part.high / grid.step) for part in asked.ranges)))
     summand = GridSum(column=column.id, when=asked.call.when, grid=grid)
     near = all(abs(constant) <= FARTHEST_END for form in forms for constant in form.constants)
-    return Within(plan=Tally(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms,
+    return Within(plan=GroupedSums(input=asked.view, keys=asked.keys, summands=(summand,)), cells=asked.cells, forms=forms,
                   exact=near and not asked.keys)
 
 
-def column_of(asked: Asked) -> Field:
+def column_of(asked: CheckedAggregate) -> Field:
     """The column that is aggregated."""
     return asked.view.field(asked.call.columns[0])
 
@@ -184,7 +187,7 @@ def held(view: Node, call: AggregateCall) -> Node:
 # -- sums of expressions that differ from group to group
 
 
-def _averaged(asked: Asked) -> Within:
+def _averaged(asked: CheckedAggregate) -> Within:
     column = column_of(asked)
     grid = bounded(column, asked.call)
     low, high = Fraction(grid.low), Fraction(grid.high)
@@ -204,7 +207,7 @@ def _averaged(asked: Asked) -> Within:
     return _of_columns(asked, columns, summands, (0, 0))
 
 
-def _ranked(asked: Asked) -> Within:
+def _ranked(asked: CheckedAggregate) -> Within:
     column = column_of(asked)
     fraction = asked.call.fraction
     assert fraction is not None
@@ -231,7 +234,7 @@ def greatest_inside(column: Field, end: Fraction, *, strict: bool) -> Literal:
     return Literal(value=min(max(whole, -(2**62)), 2**62), type=Type.BIGINT)
 
 
-def _step(asked: Asked, column: Field, ends: Sequence[Literal], inside: int, outside: int) -> Expr:
+def _step(asked: CheckedAggregate, column: Field, ends: Sequence[Literal], inside: int, outside: int) -> Expr:
     """`inside` where a value is at most the end, `outside` where it is greater, NULL where it is missing or NaN."""
     value: Expr = column.ref
     if column.facts.type is Type.DOUBLE:
@@ -242,16 +245,16 @@ def _step(asked: Asked, column: Field, ends: Sequence[Literal], inside: int, out
                 otherwise=Literal(value=None, type=Type.BIGINT), type=Type.BIGINT)
 
 
-def _of_columns(asked: Asked, columns: Sequence[tuple[str, str, Expr]], summands: Sequence[GridSum],
+def _of_columns(asked: CheckedAggregate, columns: Sequence[tuple[str, str, Expr]], summands: Sequence[GridSum],
                 constants: tuple[int, int]) -> Within:
     """Two sums of new columns, positive with these constants added."""
     kept = tuple((found.id, found.name, found.ref) for found in asked.view.fields)
     view = Project(input=asked.view, columns=(*kept, *columns))
     forms = tuple(Form(at=i, sign=1, constants=(constant,) * len(asked.cells)) for i, constant in enumerate(constants))
-    return Within(plan=Tally(input=view, keys=asked.keys, summands=tuple(summands)), cells=asked.cells, forms=forms)
+    return Within(plan=GroupedSums(input=view, keys=asked.keys, summands=tuple(summands)), cells=asked.cells, forms=forms)
 
 
-def _by_cell(asked: Asked, values: Sequence[Literal]) -> Expr:
+def _by_cell(asked: CheckedAggregate, values: Sequence[Literal]) -> Expr:
     """The value of a row's cell; NULL elsewhere, where nothing is asked."""
     if all(value == values[0] for value in values):
         return values[0]
@@ -262,7 +265,7 @@ def _by_cell(asked: Asked, values: Sequence[Literal]) -> Expr:
     return Case(branches=branches, otherwise=Literal(value=None, type=values[0].type), type=values[0].type)
 
 
-def _is_cell(asked: Asked, cell: tuple[Value, ...]) -> Expr:
+def _is_cell(asked: CheckedAggregate, cell: tuple[Value, ...]) -> Expr:
     found: Expr | None = None
     for key, value in zip(asked.keys, cell, strict=True):
         ref: Ref = asked.view.field(key).ref

@@ -23,21 +23,21 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CheckedQuery, Query
-from dpsql.validation.deciders.decider import Case
+from dpsql.validation.deciders.decider import Check
 from dpsql.validation.findings import UNTESTED, Finding
-from dpsql.validation.forms import Asked, bounded, column_of, held
+from dpsql.validation.forms import CheckedAggregate, bounded, column_of, held
 from dpsql.validation.ranges import Range, around
-from dpsql.validation.synthetic import Stand
+from dpsql.validation.synthetic import Substitution
 
 MOST_CELLS = 100_000
 EMPTY_IS_ZERO = ("count", "count_distinct", "sum")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedCheck:
     """A check that can be decided, and the finding that it will become."""
 
-    case: Case
+    case: Check
     finding: Finding
     query: Query
 
@@ -52,8 +52,8 @@ class Side:
     options: Options
 
 
-def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Stand],
-             parameters: Sequence[Mapping[str, Value]]) -> list[Prepared]:
+def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Substitution],
+             parameters: Sequence[Mapping[str, Value]]) -> list[PreparedCheck]:
     """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
     to be right.
 
@@ -96,22 +96,23 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
     return question, view, known
 
 
-def _prepared(check: CheckedQuery, side: Side, stand: Stand, parameters: Mapping[str, Value], question: Question, view: Node,
-              known: Stability) -> Prepared:
+def _prepared(check: CheckedQuery, side: Side, stand: Substitution, parameters: Mapping[str, Value], question: Question,
+              view: Node,
+              known: Stability) -> PreparedCheck:
     check_cells(question, MOST_CELLS)
     cells = tuple(product(*(key.values for key in question.keys)))
     values = _synthetic(check.query, cells, question, side, stand, parameters)
     assert check.width is not None
     ranges = tuple(around(value, check.width) for value in values)
-    asked = Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
-                  ranges=ranges, rows=known.rows, owners=known.owners, clip=side.options.clip)
+    asked = CheckedAggregate(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
+                             ranges=ranges, rows=known.rows, owners=known.owners, clip=side.options.clip)
     held = float(asked.clip) if asked.held and asked.clip is not None else None
     finding = replace(_finding(check.query, values, cells, ranges, held if asked.held else _unit(asked)), held=held,
                       even=_even(asked))
-    return Prepared(case=Case(asked=asked, rows=known.rows or 1), query=check.query, finding=finding)
+    return PreparedCheck(case=Check(asked=asked, rows=known.rows or 1), query=check.query, finding=finding)
 
 
-def _unit(asked: Asked) -> float | None:
+def _unit(asked: CheckedAggregate) -> float | None:
     """The most that an entity moves the answer."""
     rows = asked.rows or 1
     if asked.call.function == "sum":
@@ -120,7 +121,7 @@ def _unit(asked: Asked) -> float | None:
     return float(rows) if asked.call.function in ("count", "count_distinct") else None
 
 
-def _even(asked: Asked) -> tuple[bool, bool]:
+def _even(asked: CheckedAggregate) -> tuple[bool, bool]:
     """See `Finding.even`: an answer can be lowered, and raised, by a whole unit with a row that comes."""
     if asked.held or asked.call.function not in ("sum", "count_distinct"):
         return True, True
@@ -165,7 +166,7 @@ def _check_shape(question: Question, query: Query) -> None:
                           try_=f"values = [...] for {hidden.name} in the policy")
 
 
-def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Stand,
+def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Substitution,
                parameters: Mapping[str, Value]) -> list[Fraction]:
     """The exact answers of the query on the synthetic table; quantiles as the ones among the values, as they are checked."""
     try:

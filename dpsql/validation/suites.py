@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Failed, Failing, Request, Slack, Slackened, Test, Within, splits
+from dpsql.measurements import AboveThresholdOfTests, Failed, FlipDistances, NoisyFlipDistance, Request, Test, Within, splits
 from dpsql.measurements.flip_distance import touched
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
@@ -24,9 +24,9 @@ from dpsql.plan.certificate import Certificate, stability
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.rules.flatten import Flat, flattened, gathered
-from dpsql.validation.deciders.decider import Case, Decider, Outcome
+from dpsql.validation.deciders.decider import Check, Decider, Outcome
 from dpsql.validation.deciders.flip import FlipDistance, outcome
 from dpsql.validation.forms import within
 
@@ -37,9 +37,9 @@ Outcomes = Generator[Request, Any, list[Outcome | None]]
 class Together:
     """Checks that are decided together: each with its decider, at this price. A sparse suite tells up to `failures` of them."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[Check, ...]
     deciders: tuple[Decider, ...]
-    purse: Cost
+    allotted: Cost
     failures: int
     alpha: Fraction
     public: PublicFacts
@@ -68,8 +68,8 @@ class Together:
         A row adds to few of disjoint checks, which together pay for those few.
         """
         many = touched(self.tests, self.certificates) if self.flips else 1
-        apart = self.purse.part(Fraction(len(self.flips), len(self.cases) * many))
-        return [apart if i in self.flips else self.purse.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
+        apart = self.allotted.part(Fraction(len(self.flips), len(self.cases) * many))
+        return [apart if i in self.flips else self.allotted.part(Fraction(1, len(self.cases))) for i in range(len(self.cases))]
 
     @cached_property
     def terms(self) -> Sparse:
@@ -77,7 +77,7 @@ class Together:
         chance of alpha at most. Where entities only bring rows, either side of an interval is asked about by itself."""
         split = all(splits(test, found.below) for test, found in zip(self.tests, self.certificates, strict=True))
         comparisons = len(self.tests) * (WIDER + 1) * (2 if split else 1)
-        return Sparse.of(self.purse, self.failures, split=split, rare=float(self.alpha) / comparisons)
+        return Sparse.of(self.allotted, self.failures, split=split, rare=float(self.alpha) / comparisons)
 
 
 Suite = Callable[[Together], Outcomes]
@@ -88,7 +88,7 @@ def independent(checks: Together) -> Outcomes:
     found: list[Outcome | None] = [None] * len(checks.cases)
     if checks.flips:
         noise = bought(1, checks.shares[checks.flips[0]])
-        told: Slackened = yield Slack(tests=checks.tests, noise=noise)
+        told: FlipDistances = yield NoisyFlipDistance(tests=checks.tests, noise=noise)
         for i, slack in zip(checks.flips, told.slacks, strict=True):
             found[i] = outcome(slack, noise)
     for i, (case, decider) in enumerate(zip(checks.cases, checks.deciders, strict=True)):
@@ -99,8 +99,8 @@ def independent(checks: Together) -> Outcomes:
 
 def conjunction(checks: Together) -> Outcomes:
     """The one outcome of all cases together, told for each."""
-    noise = bought(1, checks.purse)
-    found: Slackened = yield Slack(tests=checks.tests, noise=noise, together=True)
+    noise = bought(1, checks.allotted)
+    found: FlipDistances = yield NoisyFlipDistance(tests=checks.tests, noise=noise, together=True)
     return [outcome(found.slacks[0], noise)] * len(checks.cases)
 
 
@@ -108,8 +108,9 @@ def sparse(checks: Together) -> Outcomes:
     """Each check passes or fails by its noisy slack, as long as failures may be told."""
     terms = checks.terms
     tests = tuple(replace(test, exact=False) if isinstance(test, Within) else test for test in checks.tests)
-    found: Failed = yield Failing(tests=tests, most=checks.failures, limits=terms.limits, scale_limit=terms.scale_limit,
-                                  scale_query=terms.scale_query, split=terms.split)
+    found: Failed = yield AboveThresholdOfTests(tests=tests, most=checks.failures, limits=terms.limits,
+                                                scale_limit=terms.scale_limit,
+                                                scale_query=terms.scale_query, split=terms.split)
     told: list[Outcome | None] = [Outcome(within=not failed) for failed in found.failed]
     return told + [None] * (len(checks.cases) - len(told))
 
@@ -119,7 +120,7 @@ WIDER = 3  # how often noise is doubled, to tell clear failures for a part of th
 
 @dataclass(frozen=True, kw_only=True)
 class Sparse:
-    """How a sparse suite compares slacks; see `measurements.Failing`.
+    """How a sparse suite compares slacks; see `measurements.AboveThresholdOfTests`.
 
     A check with a slack s is told as a failure where n - z >= s - limit, n and z being the noise of the check and of the limit.
     So the ends of n - z, beyond which it is with a chance of `rare` each, say how far from the border decisions are reliable;
@@ -133,11 +134,11 @@ class Sparse:
     rare: float
 
     @classmethod
-    def of(cls, purse: Cost, failures: int, *, split: bool, rare: float) -> Sparse:
+    def of(cls, allotted: Cost, failures: int, *, split: bool, rare: float) -> Sparse:
         weight = failures if split else 2 * failures
         part = Fraction(1 / (1 + math.sqrt(weight))).limit_denominator(1000)
-        return cls(split=split, rare=rare, scale_limit=scale_of(1 / (purse.as_epsilon * part)),
-                   scale_query=scale_of(weight / (purse.as_epsilon * (1 - part))))
+        return cls(split=split, rare=rare, scale_limit=scale_of(1 / (allotted.as_epsilon * part)),
+                   scale_query=scale_of(weight / (allotted.as_epsilon * (1 - part))))
 
     def _ends(self, j: int) -> tuple[float, float]:
         """How far n - z is above 0, and below 0, with a chance of `rare` at most, n being 2^j times as wide."""
@@ -231,7 +232,7 @@ class _Limits:
         return found
 
 
-def _one_plan(alike: Alike, public: PublicFacts) -> Tally | None:
+def _one_plan(alike: Alike, public: PublicFacts) -> GroupedSums | None:
     """The plan that is all of these; None where there is but one, or where they cannot be one at no loss."""
     if len(alike.tests) == 1:
         return None

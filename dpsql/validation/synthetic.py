@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.backends.upload_folders import Uploads
-from dpsql.backends.uploaded_tables import Brought, open_brought
+from dpsql.backends.uploaded_tables import Upload, open_uploads
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics
@@ -25,7 +25,7 @@ from dpsql.sql.text.statement import Query, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class Substitution:
     """The catalog in which synthetic tables have the names of private ones, and the database that holds them."""
 
     catalog: Catalog
@@ -43,7 +43,7 @@ def private_tables(queries: Iterable[Query], catalog: Catalog) -> tuple[str, ...
     return tuple(found)
 
 
-def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Stand:
+def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Catalog, public: PublicTables) -> Substitution:
     """Tables that the policy declares public stand for private ones. Raises SqlError or OptionError, located."""
     private = private_tables(queries, catalog)
     tables: dict[str, Table] = {}
@@ -57,13 +57,13 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
         name = _instead(stand, private, catalog)
         tables[name] = _fitted(catalog.tables[name], found.columns, found.name, stand)
     _all_stand(private, tables)
-    made = Stand(catalog=_with(catalog, tables), public=public)
+    made = Substitution(catalog=_with(catalog, tables), public=public)
     _check_values(tables, catalog, made)
     return made
 
 
 def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog: Catalog, public: PublicTables,
-            uploads: Uploads) -> Stand:
+            uploads: Uploads) -> Substitution:
     """Files (paths of uploads) or frames stand for private tables, by the names of these; None for the only one.
 
     Raises OptionError or OperationalError where one cannot be read as that table.
@@ -74,16 +74,16 @@ def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog
         stand = Standing(table="the synthetic table", instead=name, span=None)
         named[_instead(stand, private, catalog)] = Path(source) if isinstance(source, str | PurePath) else source
     _all_stand(private, named)
-    reader, present = open_brought({
-        **{name: Brought(source=source, kinds=_kinds(catalog.tables[name])) for name, source in named.items()},
-        **{table.name: Brought(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}},
+    reader, present = open_uploads({
+        **{name: Upload(source=source, kinds=_kinds(catalog.tables[name])) for name, source in named.items()},
+        **{table.name: Upload(kinds=_kinds(table), rows=_rows(table, public)) for table in _named_public(queries, catalog)}},
         uploads)
     tables = {}
     for name in named:
         columns = {column: catalog.tables[name].columns[column] for column in present[name]}
         stand = Standing(table="the synthetic table", instead=name, span=None)
         tables[name] = _fitted(catalog.tables[name], columns, name, stand)
-    made = Stand(catalog=_with(catalog, tables), public=Publics(reader))
+    made = Substitution(catalog=_with(catalog, tables), public=Publics(reader))
     _check_values(tables, catalog, made)
     return made
 
@@ -149,7 +149,7 @@ def _rows(table: Table, public: PublicTables) -> list[tuple[Any, ...]]:
     return list(public.public_rows(Scan(table=table, columns=pairs, owners=())))
 
 
-def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Stand) -> None:
+def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Substitution) -> None:
     """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them. They are
     not shown, as a file may not hold what it should."""
     for name, table in tables.items():

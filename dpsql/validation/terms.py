@@ -17,7 +17,7 @@ SHARED = ("epsilon", "delta", "rho", "max_rows", "clip")  # with SELECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ValidationTerms:
     """The choices of one VALIDATE.
 
     options   price and limits, as of a SELECT
@@ -35,7 +35,8 @@ class Terms:
     failures: int | None = None
 
 
-def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequence[str], suites: Sequence[str]) -> Terms:
+def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequence[str],
+               suites: Sequence[str]) -> ValidationTerms:
     """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
     own: dict[str, Option] = {}
     for option in given:
@@ -49,8 +50,8 @@ def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequ
             own[option.name] = option
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return Terms(options=options, decider=_one_of(own, "decider", deciders), suite=_one_of(own, "suite", suites),
-                 alpha=_alpha(own), failures=_failures(own))
+    return ValidationTerms(options=options, decider=_one_of(own, "decider", deciders), suite=_one_of(own, "suite", suites),
+                           alpha=_alpha(own), failures=_failures(own))
 
 
 def _one_of(own: dict[str, Option], name: str, known: Sequence[str]) -> str:

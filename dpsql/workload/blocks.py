@@ -128,7 +128,7 @@ def _scale(scale: object) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivity:
+class BlockSensitivity:
     """How much one row adds to what is measured: its L1 norm (Laplace) or its squared L2 norm (Gaussian), in units of noise.
 
     `exact` says whether a row of some cell adds as much; else it is only known that none adds more.
@@ -138,12 +138,12 @@ class Sensitivity:
     exact: bool
 
 
-def sensitivity(blocks: Iterable[Block], noise: Noise) -> Sensitivity:
+def sensitivity(blocks: Iterable[Block], noise: Noise) -> BlockSensitivity:
     """That of blocks, as `checked` reads them."""
     return sensitivity_of(checked(tuple(blocks)), noise)
 
 
-def sensitivity_of(parts: Sequence[Part], noise: Noise) -> Sensitivity:
+def sensitivity_of(parts: Sequence[Part], noise: Noise) -> BlockSensitivity:
     """The largest over all cells of the sum over blocks of the norm of the cell's column.
 
     Proof. The column of kron(F1, F2, ...) at the cell (j1, j2, ...) is the Kronecker product of columns, so its L1 norm, and its
@@ -175,7 +175,7 @@ def sensitivity_of(parts: Sequence[Part], noise: Noise) -> Sensitivity:
     for cell in product(*(values[axis] for axis in axes)):
         norms = dict(zip(axes, cell, strict=True))
         most = max(most, sum(share * math.prod(norms[axis][at] for axis, at in place) for place, share in shares.items()))
-    return Sensitivity(value=Fraction(most, 2**bits), exact=exact)
+    return BlockSensitivity(value=Fraction(most, 2**bits), exact=exact)
 
 
 def _share(scale: float, power: int, bits: int) -> int:

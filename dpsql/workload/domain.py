@@ -25,7 +25,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class CellDomain:
     """All combinations of values of some attributes, the last attribute changing fastest."""
 
     attributes: tuple[Attribute, ...]
@@ -46,13 +46,13 @@ class Domain:
         return self.size
 
 
-def domain(*sizes: int) -> Domain:
+def domain(*sizes: int) -> CellDomain:
     """A domain whose attributes have no names of their own.
 
     >>> domain(2, 3).size
     6
     """
-    return Domain(tuple(Attribute(f"a{i}", size) for i, size in enumerate(sizes)))
+    return CellDomain(tuple(Attribute(f"a{i}", size) for i, size in enumerate(sizes)))
 
 
 def room(what: str, *shape: int) -> None:

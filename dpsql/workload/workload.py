@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.workload.blocks import Block
-from dpsql.workload.domain import Attribute, Domain, room
+from dpsql.workload.domain import Attribute, CellDomain, room
 from dpsql.workload.factors import Array, Exact, Factor, Total
 
 
@@ -84,7 +84,7 @@ class Product:
         return norms
 
 
-def product_of(block: Block, domain: Domain) -> Product:
+def product_of(block: Block, domain: CellDomain) -> Product:
     """The queries of a block over all attributes."""
     factors: list[Factor] = [Total(size) for size in domain.shape]
     for axis, factor in zip(block.axes, block.factors, strict=True):
@@ -96,7 +96,7 @@ def product_of(block: Block, domain: Domain) -> Product:
 class Workload:
     """Queries over a domain: the rows of each part, one part after the other."""
 
-    domain: Domain
+    domain: CellDomain
     parts: tuple[Product, ...]
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Workload:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined(Factor):
+class JoinedFactor(Factor):
     """A product as one factor: the cells of several attributes in one line."""
 
     product: Product
@@ -201,11 +201,12 @@ def joined(workload: Workload) -> Workload:
     if len(workload.domain.attributes) == 1:
         return workload
     name = " x ".join(attribute.name for attribute in workload.domain.attributes)
-    return Workload(Domain((Attribute(name, workload.domain.size),)), tuple(Product((Joined(part),)) for part in workload.parts))
+    return Workload(CellDomain((Attribute(name, workload.domain.size),)), tuple(Product((JoinedFactor(part),))
+                                                                                for part in workload.parts))
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ReducedWorkload:
     """A workload over fewer values. `classes[i][j]` is the new number of value j of attribute i, or -1 if no query counts it."""
 
     workload: Workload
@@ -223,7 +224,7 @@ class Reduced:
         return table
 
 
-def reduced(workload: Workload) -> Reduced:
+def reduced(workload: Workload) -> ReducedWorkload:
     """Values of an attribute that no query tells apart are merged, values that no query counts are dropped.
 
     Neither changes what the best strategy costs: columns of the strategy may be repeated for merged values, and one cell of
@@ -235,7 +236,7 @@ def reduced(workload: Workload) -> Reduced:
                        for attribute, columns in zip(workload.domain.attributes, picked, strict=True))
     parts = tuple(Product(tuple(factor.pick(columns) for factor, columns in zip(part.factors, picked, strict=True)))
                   for part in workload.parts)
-    return Reduced(Workload(Domain(attributes), parts), tuple(classes))
+    return ReducedWorkload(Workload(CellDomain(attributes), parts), tuple(classes))
 
 
 def _classes(factors: list[Factor]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.allotment import purse
+from dpsql.accounting.allotment import allotted_budget
 from dpsql.accounting.convert import delta_of, limit, rho_of
 from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
@@ -63,9 +63,9 @@ def test_one_statement_at_the_price_of_a_budget_uses_it_up(amount: Fraction, del
     whole = Price(rho=amount, delta=delta) if in_rho else Price(epsilon=amount, delta=delta)
     if held_in_rho and not in_rho and not delta:
         with pytest.raises(ValueError, match="pure"):
-            purse(whole, concentrated=True)
+            allotted_budget(whole, concentrated=True)
         return
-    charge, most = purse(whole, concentrated=held_in_rho).rounded(), limit(whole)
+    charge, most = allotted_budget(whole, concentrated=held_in_rho).rounded(), limit(whole)
     assert most.allows(charge)
     grain = Charge(epsilon=1, rho=1, delta=0)
     assert not most.allows(charge + grain) or most.rho is None or not (held_in_rho or in_rho)
@@ -77,7 +77,7 @@ def test_one_statement_at_the_price_of_a_budget_uses_it_up(amount: Fraction, del
 def test_equal_parts_fit_exactly(count: int, each: float, whole: float) -> None:
     for name in ("epsilon", "rho"):
         most, spent = limit(total(**{name: whole})), NOTHING
-        charge = purse(total(**{name: each}), concentrated=False).rounded()
+        charge = allotted_budget(total(**{name: each}), concentrated=False).rounded()
         for _ in range(count):
             spent = spent + charge
             assert most.allows(spent)
@@ -87,7 +87,7 @@ def test_equal_parts_fit_exactly(count: int, each: float, whole: float) -> None:
 def test_many_small_statements_fit_an_epsilon_and_delta_budget_by_rho() -> None:
     """The sum of epsilons is long passed, and rho still allows more."""
     most, spent, count = limit(total(epsilon=1, delta=1e-6)), NOTHING, 0
-    charge = purse(total(epsilon=0.01), concentrated=False).rounded()
+    charge = allotted_budget(total(epsilon=0.01), concentrated=False).rounded()
     while most.allows(spent + charge):
         spent, count = spent + charge, count + 1
     assert count == most.rho // charge.rho > 100  # type: ignore[operator]

@@ -10,7 +10,7 @@ from support.audits import Pair, person, prepared
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.looked import Looked, asked_by, requests_of
-from dpsql.measurements import Measure
+from dpsql.measurements import NoisySums
 
 PAIR = Pair(people=[person(i, age=20 + i) for i in range(4)])
 COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM people"
@@ -23,7 +23,7 @@ def statement(tmp_path: Path) -> Any:
 
 def test_the_requests_of_a_statement_are_heard(statement: Any) -> None:
     request, = requests_of(statement)
-    assert type(request) is Measure
+    assert type(request) is NoisySums
     assert "_serve" not in vars(statement.session.kernel)
 
 

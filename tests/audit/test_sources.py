@@ -11,7 +11,7 @@ from support.sessions import session_of
 import dpsql
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
 from dpsql.noise.source import Secure
@@ -46,7 +46,7 @@ def test_a_prepared_statement_answers_as_the_engine_does(tmp_path: Path) -> None
     text = "SELECT sex, COUNT(*) AS n, AVG(age) FROM people GROUP BY sex HAVING n > 0 ORDER BY n DESC LIMIT 2"
     made = answer(text, session)
     assert isinstance(made, Answer)
-    prepared = Prepared(text, session)
+    prepared = PreparedStatement(text, session)
     assert prepared.release() == made == prepared.release()
     assert len(session.ledger.entries("person")) == 1, "only the engine's own answer was charged"
     assert list(prepared.measure().aggregates) == [call.id for call in prepared.program.question.aggregates]
@@ -55,10 +55,10 @@ def test_a_prepared_statement_answers_as_the_engine_does(tmp_path: Path) -> None
 def test_what_is_refused_is_not_prepared(tmp_path: Path) -> None:
     session = session_of(tmp_path)
     with pytest.raises(Unsupported):
-        Prepared("SELECT * FROM people", session)
+        PreparedStatement("SELECT * FROM people", session)
     for text in ("SELECT COUNT(*) FROM clinics", "SHOW BUDGET"):
         with pytest.raises(ValueError, match=r"noise|queries"):
-            Prepared(text, session)
+            PreparedStatement(text, session)
 
 
 def test_no_door_of_dpsql_leads_to_an_audit() -> None:

@@ -16,7 +16,7 @@ from support import worlds
 from support.chances import too_many
 from support.sessions import session_of
 
-from dpsql.batch.accuracy_plan import Aimed
+from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.goals import Goals, goals_of
 from dpsql.dbapi import Connection
 from dpsql.engine.accuracy import cheapest
@@ -271,7 +271,7 @@ class Remembering:
         return getattr(self._below, name)
 
 
-def _aimed(text: str, connection: Connection) -> tuple[Aimed, Query]:
+def _aimed(text: str, connection: Connection) -> tuple[AccuracyPlan, Query]:
     query = parse(text)
     assert isinstance(query, Query)
     session = connection.session
@@ -281,14 +281,14 @@ def _aimed(text: str, connection: Connection) -> tuple[Aimed, Query]:
     return cheapest([query], asked, goals, (), session), query
 
 
-def _errors(made: Aimed, connection: Connection, times: int) -> np.ndarray:
+def _errors(made: AccuracyPlan, connection: Connection, times: int) -> np.ndarray:
     """Of all numbers, drawn so many times, as they are released: counts are whole numbers."""
     from dpsql.audit.exact import Exact
 
     session = connection.session
-    noisy = [_numbers(session.kernel._serve(made.steps(), made.purse)) for _ in range(times)]
+    noisy = [_numbers(session.kernel._serve(made.steps(), made.allotted)) for _ in range(times)]
     session.kernel._noise = Exact()
-    truth = _numbers(session.kernel._serve(made.steps(), made.purse))
+    truth = _numbers(session.kernel._serve(made.steps(), made.allotted))
     return np.abs(np.rint(noisy) - np.rint(truth))
 
 

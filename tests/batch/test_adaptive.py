@@ -41,7 +41,7 @@ def made_of(texts: Sequence[str], strategy: str, session: Session, **price: floa
 
 def served(made: Any, session: Session) -> np.ndarray[Any, Any]:
     """The numbers of all statements, after every cost was checked."""
-    found = session.kernel._serve(made.steps(), made.purse)
+    found = session.kernel._serve(made.steps(), made.allotted)
     return np.concatenate([next(iter(estimates.values())).values for _, estimates in found.statements])
 
 
@@ -247,6 +247,6 @@ def test_nearly_all_of_the_price_is_spent(texts: list[str], strategy: str, price
             request = steps.send(session.kernel._look(request, certificates, context))
         except StopIteration:
             break
-    assert made.purse.covers(spent)
-    share = spent.epsilon / made.purse.epsilon if made.purse.epsilon is not None else spent.rho / made.purse.rho
+    assert made.allotted.covers(spent)
+    share = spent.epsilon / made.allotted.epsilon if made.allotted.epsilon is not None else spent.rho / made.allotted.rho
     assert share > 0.9

@@ -14,8 +14,8 @@ from support.sessions import open_ledger, reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.batch import records
-from dpsql.batch.combine import Cells, Combined, fitting, given, weighted
-from dpsql.batch.records import Asked, Record, decoded, encoded
+from dpsql.batch.combine import ColumnCells, Combined, fitting, given, weighted
+from dpsql.batch.records import MeasuredQueries, Record, decoded, encoded
 from dpsql.dbapi import Connection
 from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Identity, Prefix, Ranges, Total
@@ -159,8 +159,8 @@ def test_other_rows_are_other_measurements(tmp_path: Path) -> None:
 # -- records
 
 
-def asked(*blocks: Block, noise: str = "gaussian", line: bool = False) -> Asked:
-    return Asked(sums="s", columns=("a", "b"), sizes=(3, 4), blocks=blocks, noise=noise, line=line)  # type: ignore[arg-type]
+def asked(*blocks: Block, noise: str = "gaussian", line: bool = False) -> MeasuredQueries:
+    return MeasuredQueries(sums="s", columns=("a", "b"), sizes=(3, 4), blocks=blocks, noise=noise, line=line)  # type: ignore[arg-type]
 
 
 BLOCKS = [
@@ -226,11 +226,11 @@ def test_a_ledger_without_readable_records_charges(tmp_path: Path, monkeypatch: 
 
 def test_combining_is_least_squares_over_all_cells() -> None:
     dice = np.random.default_rng(5)
-    wide = Cells(("a", "b"), (3, 4))
-    first = Asked(sums="s", columns=("b", "a"), sizes=(4, 3), noise="laplace", line=True,
-                  blocks=(Block(axes=(0,), factors=(Dense(dice.integers(-3, 4, (9, 12))),), scale=2.0),))
-    second = Asked(sums="s", columns=("b",), sizes=(4,), noise="gaussian", line=False,
-                   blocks=(Block(axes=(0,), factors=(Identity(4),), scale=3.0),))
+    wide = ColumnCells(("a", "b"), (3, 4))
+    first = MeasuredQueries(sums="s", columns=("b", "a"), sizes=(4, 3), noise="laplace", line=True,
+                            blocks=(Block(axes=(0,), factors=(Dense(dice.integers(-3, 4, (9, 12))),), scale=2.0),))
+    second = MeasuredQueries(sums="s", columns=("b",), sizes=(4,), noise="gaussian", line=False,
+                             blocks=(Block(axes=(0,), factors=(Identity(4),), scale=3.0),))
     cells = dice.integers(0, 50, (3, 4))
     rows = [first.blocks[0].factors[0].dense() @ np.moveaxis(np.eye(12).reshape(12, 3, 4), 2, 1).reshape(12, 12).T / (2 * math.sqrt(2)),
             np.kron(np.ones((1, 3)), np.eye(4)) / 3]
@@ -250,8 +250,8 @@ def test_combining_is_least_squares_over_all_cells() -> None:
 
 
 def test_measurements_that_do_not_fit_are_left_out() -> None:
-    own = Cells(("a",), (10,))
-    def over(columns: tuple[str, ...], sizes: tuple[int, ...]) -> Asked:
-        return Asked(sums="s", columns=columns, sizes=sizes, blocks=(), noise="gaussian", line=False)
+    own = ColumnCells(("a",), (10,))
+    def over(columns: tuple[str, ...], sizes: tuple[int, ...]) -> MeasuredQueries:
+        return MeasuredQueries(sums="s", columns=columns, sizes=sizes, blocks=(), noise="gaussian", line=False)
     cells, chosen = fitting(own, 10, [over(("b",), (1000,)), over(("a",), (10,)), over(("a", "c"), (10, 20))])
     assert chosen == [1, 2] and cells.columns == ("a", "c") and cells.size == 200

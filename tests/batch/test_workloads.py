@@ -318,7 +318,7 @@ def _option(name: str, value: float) -> Any:
 
 
 def _measured(made: Any, session: Session) -> Any:
-    return session.kernel._serve(made.steps(), made.purse)
+    return session.kernel._serve(made.steps(), made.allotted)
 
 
 def _values(session: Session) -> np.ndarray:

@@ -26,7 +26,7 @@ from bench_data import again
 
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
-from dpsql.engine.opening import Terms, open_session
+from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
 
@@ -139,7 +139,7 @@ def opened(folder: Path) -> Session:
     """A session with a new ledger that asks at epsilon = 1."""
     ledger = folder / f"{uuid.uuid4().hex}.ledger"
     Ledger.create(ledger).close()
-    return open_session(folder / "task.duckdb", folder / "policy.toml", ledger, Terms(analyst="bench", epsilon=1))
+    return open_session(folder / "task.duckdb", folder / "policy.toml", ledger, ConnectionTerms(analyst="bench", epsilon=1))
 
 
 def measured(case: Case, session: Session, truth: list[float], incomes: np.ndarray, runs: int) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engine.opening import Terms, open_session
+from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
 
@@ -126,7 +126,7 @@ def opened(path: Path, budget: str, limit: int | None, *, epsilon: float = 1.0, 
     policy = folder / "policy.toml"
     policy.write_text(POLICY.format(visit_limit=limits, claim_limit=limits), encoding="utf-8")
     Ledger.create(folder / "policy.ledger")
-    return open_session(path, policy, None, Terms(budget=budget, analyst="bench", epsilon=epsilon, delta=delta or None))
+    return open_session(path, policy, None, ConnectionTerms(budget=budget, analyst="bench", epsilon=epsilon, delta=delta or None))
 
 
 def plain(path: Path) -> duckdb.DuckDBPyConnection:

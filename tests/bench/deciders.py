@@ -167,7 +167,7 @@ def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
 
     from dpsql.accounting.cost import pure
     from dpsql.audit.prepared import Batched
-    from dpsql.measurements import Failing
+    from dpsql.measurements import AboveThresholdOfTests
     from dpsql.noise.sparse_vector import small
     from dpsql.validation.suites import WIDER, Sparse
 
@@ -178,10 +178,10 @@ def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
     for split in (False, True):
         for most in (2, 5, 10):
             terms = Sparse.of(pure(Fraction(1)), most, split=split, rare=0.05 / (CHECKS * (WIDER + 1) * (1 + split)))
-            request = Failing(tests=(), most=most, limits=terms.limits, scale_limit=terms.scale_limit,
-                              scale_query=terms.scale_query, split=split)
+            request = AboveThresholdOfTests(tests=(), most=most, limits=terms.limits, scale_limit=terms.scale_limit,
+                                            scale_query=terms.scale_query, split=split)
 
-            def sparse(truth: np.ndarray, request: Failing = request) -> list[bool]:
+            def sparse(truth: np.ndarray, request: AboveThresholdOfTests = request) -> list[bool]:
                 slacks = [{1: int(s), -1: 10**9} if request.split else {0: int(s)} for s in truth]
                 return [not failed for failed in small(slacks, request.limits, request.scale_limit, request.scale_query, request.most, noise)]
 

@@ -22,10 +22,10 @@ import duckdb
 import numpy as np
 from bench_clock import table
 
-from dpsql.audit.prepared import Prepared, Remembering
-from dpsql.engine.opening import Terms, open_session
+from dpsql.audit.prepared import PreparedStatement, Remembering
+from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.extensions.bounded_degrees import Arcs, extended, projected
+from dpsql.extensions.bounded_degrees import ArcList, extended, projected
 from dpsql.kernel.ledger import Ledger
 from dpsql.planning.script import Released
 from dpsql.solvers.usual import USUAL
@@ -74,7 +74,7 @@ def opened(folder: Path, graphs: Path, graph: str, budget: str) -> Session:
                 made.execute(f"ALTER TABLE {name} ADD PRIMARY KEY ({key})")
         (folder / "policy.toml").write_text(POLICY, encoding="utf-8")
         Ledger.create(folder / "policy.ledger").close()
-    terms = Terms(analyst="bench", budget=budget)
+    terms = ConnectionTerms(analyst="bench", budget=budget)
     session = open_session(data, folder / "policy.toml", folder / "policy.ledger", terms)
     session.kernel._reader = Remembering(session.kernel._reader)
     return session
@@ -82,7 +82,7 @@ def opened(folder: Path, graphs: Path, graph: str, budget: str) -> Session:
 
 def told(session: Session, options: str, runs: int, where: str = "") -> tuple[list[Released], float]:
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) degree, COUNT(*) FROM {DEGREES}{where} GROUP BY degree"
-    statement, began = Prepared(text, session), time.perf_counter()
+    statement, began = PreparedStatement(text, session), time.perf_counter()
     found = [statement.measure()]
     seconds = time.perf_counter() - began
     return [*found, *(statement.measure() for _ in range(runs - 1))], seconds
@@ -120,7 +120,7 @@ def measured(graphs: Path, graph: str, runs: int, epsilon: float) -> list[list[s
         own = dict(reader.rows(f"SELECT degree, COUNT(*) FROM {DEGREES} GROUP BY degree"))
         truth = np.array([own.get(degree, 0) for degree in range(1, max(own) + 1)], dtype=np.float64)
         ends = np.array(reader.rows("SELECT u, v FROM edges ORDER BY hash(u, v)"), dtype=np.int64)
-        arcs = Arcs(ends[:, 0], ends[:, 1], np.ones(len(ends), dtype=np.int64), int(ends.max()) + 1, True)
+        arcs = ArcList(ends[:, 0], ends[:, 1], np.ones(len(ends), dtype=np.int64), int(ends.max()) + 1, True)
         chosen, _ = told(session, f"epsilon = {epsilon}", runs)
         limit = Counter(len(released.cells) for released in chosen).most_common(1)[0][0]
         draw, lines = np.random.default_rng(1), []

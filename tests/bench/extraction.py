@@ -25,7 +25,7 @@ from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import read
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 
@@ -58,7 +58,7 @@ def line(name: str, connection: duckdb.DuckDBPyConnection, sizes: Sequence[int],
     catalog = fit(parse_policy("version = 1\n" + POLICY.format("\n".join(f"{name} = {{}}" for name in names))), "main", reader.schema(),
                   lambda table, column: [])
     view = Scan(table=catalog.tables["t"], columns=tuple((name, name) for name in names), owners=("owner",))
-    cells = Tally(input=view, keys=tuple(names), summands=(Count(),))
+    cells = GroupedSums(input=view, keys=tuple(names), summands=(Count(),))
     axes = [[f"value {value}" for value in range(size)] if at in text else list(range(size)) for at, size in enumerate(sizes)]
     context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader))
     asked = list(combinations(range(len(sizes)), ways))

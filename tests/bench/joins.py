@@ -21,8 +21,8 @@ import duckdb
 import numpy as np
 from bench_clock import table
 
-from dpsql.audit.prepared import Prepared, Remembering
-from dpsql.engine.opening import Terms, open_session
+from dpsql.audit.prepared import PreparedStatement, Remembering
+from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.kernel.ledger import Ledger
 
 POLICY = """
@@ -72,13 +72,13 @@ class Graph:
             made.execute(f"INSERT INTO edges SELECT row_number() OVER (), u, v FROM '{folder / graph}.parquet'")
         (here / "policy.toml").write_text(POLICY, encoding="utf-8")
         Ledger.create(here / "policy.ledger").close()
-        self._session = open_session(here / "edges.duckdb", here / "policy.toml", here / "policy.ledger", Terms(analyst="bench"))
+        self._session = open_session(here / "edges.duckdb", here / "policy.toml", here / "policy.ledger", ConnectionTerms(analyst="bench"))
         self.reader = Remembering(self._session.kernel._reader)
         self._session.kernel._reader = self.reader
 
     def told(self, pattern: str, way: str, runs: int, epsilon: float) -> Told:
         text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}, bound = '{way}') COUNT(*) {PATTERNS[pattern]}"
-        statement, began = Prepared(text, self._session), time.perf_counter()
+        statement, began = PreparedStatement(text, self._session), time.perf_counter()
         answers = [statement.measure()]
         seconds = time.perf_counter() - began
         answers += [statement.measure() for _ in range(runs - 1)]

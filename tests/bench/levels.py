@@ -34,10 +34,10 @@ from bench_clock import table
 
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import Owned, owned
-from dpsql.extensions.removal_distance import Removals, Sets, sets_of
-from dpsql.measurements import Held
+from dpsql.extensions.removal_distance import RemovalDistances, Sets, sets_of
+from dpsql.measurements import ExtensionSums
 from dpsql.measurements.several import balanced_levels, race, removal_levels
 from dpsql.mechanisms.mechanism import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
@@ -86,17 +86,17 @@ class Graph:
     owners: int
     noise: Any = field(default_factory=Secure)
     solvers: Any = USUAL
-    known: dict[tuple[int, ...], Extension] = field(default_factory=dict)
-    leaving: dict[tuple[int, ...], Removals] = field(default_factory=dict)
+    known: dict[tuple[int, ...], LipschitzExtension] = field(default_factory=dict)
+    leaving: dict[tuple[int, ...], RemovalDistances] = field(default_factory=dict)
 
-    def extension(self, levels: tuple[int, ...]) -> Extension:
+    def extension(self, levels: tuple[int, ...]) -> LipschitzExtension:
         if levels not in self.known:
-            self.known[levels] = Extension(self.rows, levels, self.owners, USUAL)
+            self.known[levels] = LipschitzExtension(self.rows, levels, self.owners, USUAL)
         return self.known[levels]
 
-    def removals(self, levels: tuple[int, ...]) -> Removals:
+    def removals(self, levels: tuple[int, ...]) -> RemovalDistances:
         if levels not in self.leaving:
-            self.leaving[levels] = Removals(self.sets, levels, USUAL)
+            self.leaving[levels] = RemovalDistances(self.sets, levels, USUAL)
         return self.leaving[levels]
 
     def answers(self, mechanism: Mechanism, price: Cost) -> Iterator[float]:
@@ -111,11 +111,11 @@ class Graph:
             except StopIteration as done:
                 yield float(done.value[0][0].values[0])
 
-    def look(self, request: Any) -> Held:
+    def look(self, request: Any) -> ExtensionSums:
         here: Any = self
         race.read = balanced_levels.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
         removal_levels.columns_of = removal_levels.in_cells = lambda *given: []
-        removal_levels.Removals = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
+        removal_levels.RemovalDistances = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
         removal_levels.held = lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]
         return request.release(here, None)  # type: ignore[no-any-return]
 

@@ -29,7 +29,7 @@ import duckdb
 import numpy as np
 from bench_clock import table, timed
 
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down, open_database
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
@@ -222,7 +222,7 @@ def with_options(sql: str, options: str) -> str:
 def error(sql: str, room: Session, truth: np.ndarray, runs: int) -> float | None:
     """The median error over cells and runs; None where the engine refuses."""
     try:
-        statement = Prepared(sql, room)
+        statement = PreparedStatement(sql, room)
     except Error:
         return None
     values = np.array([[row[-1] for row in statement.release().rows] for _ in range(runs)], dtype=float)

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from dpsql.extensions import bounded_degrees
-from dpsql.extensions.bounded_degrees import Arcs, projected
+from dpsql.extensions.bounded_degrees import ArcList, projected
 from dpsql.extensions.linear_program import Network
 from dpsql.plan.operators.arcs import moves
 from dpsql.solvers.usual import USUAL
 
 Edge = tuple[int, int, int]
-Way = Callable[[Arcs, int], np.ndarray]
+Way = Callable[[ArcList, int], np.ndarray]
 extended = partial(bounded_degrees.extended, solvers=USUAL)
 WAYS = [projected, extended]
 
 
-def arcs(edges: Sequence[Edge], entities: int, *, mutual: bool) -> Arcs:
+def arcs(edges: Sequence[Edge], entities: int, *, mutual: bool) -> ArcList:
     columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
-    return Arcs(columns[:, 0], columns[:, 1], columns[:, 2], entities, mutual)
+    return ArcList(columns[:, 0], columns[:, 1], columns[:, 2], entities, mutual)
 
 
 def plain(edges: Iterable[Edge], *, mutual: bool) -> Counter[int]:
@@ -164,20 +164,20 @@ def test_without_rows_there_are_no_degrees() -> None:
 # -- faults
 
 
-def by_who_is_rich(given: Arcs, most: int) -> np.ndarray:
+def by_who_is_rich(given: ArcList, most: int) -> np.ndarray:
     """A projection in an order that depends on degrees, which other rows decide."""
     load = np.bincount(np.concatenate((given.tails, given.heads)), minlength=given.entities)
     order = np.argsort(-(load[given.tails] + load[given.heads]), kind="stable")
-    return projected(Arcs(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
+    return projected(ArcList(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
 
 
-def by_place(given: Arcs, most: int) -> np.ndarray:
+def by_place(given: ArcList, most: int) -> np.ndarray:
     """A projection that takes every second row first, counted along those that are there."""
     order = np.concatenate((np.arange(0, len(given.tails), 2), np.arange(1, len(given.tails), 2)))
-    return projected(Arcs(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
+    return projected(ArcList(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
 
 
-def cut_apart(given: Arcs, most: int) -> np.ndarray:
+def cut_apart(given: ArcList, most: int) -> np.ndarray:
     """Every entity's own degree, cut at the limit: what a GROUP BY with LEAST would tell."""
     found = np.bincount(np.concatenate((given.tails, given.heads)), minlength=given.entities)
     return bounded_degrees.counted(np.minimum(found, most), most)

@@ -11,17 +11,17 @@ from support.sessions import session_of
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.errors import Incident
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 
 TEXT = ("SELECT COUNT(*) FROM people a JOIN people b USING (household_id) JOIN people c USING (household_id) "
         "WHERE a.person_id < b.person_id AND b.person_id < c.person_id")
 
 
 def test_a_fault_is_an_incident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(extension: Extension, j: int) -> int:
+    def broken(extension: LipschitzExtension, j: int) -> int:
         raise ArithmeticError("level 4 of 1,234 rows")
 
-    monkeypatch.setattr(Extension, "value", broken)
+    monkeypatch.setattr(LipschitzExtension, "value", broken)
     session = session_of(tmp_path, worlds.world(seed=5, people=30), at={"epsilon": 1})
     with pytest.raises(Incident) as caught:
         answer(TEXT, session)

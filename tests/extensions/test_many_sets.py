@@ -17,7 +17,7 @@ import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.extensions import cuts
 from dpsql.extensions.ask_solvers import Solvers
-from dpsql.extensions.removal_distance import Removals
+from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
@@ -28,7 +28,7 @@ from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed
 from dpsql.measurements.several.sets import columns_of, in_cells, read
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.owner_sets import NEAR, Shares, slack
+from dpsql.plan.operators.owner_sets import NEAR, OwnerSets, slack
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.usual import USUAL
@@ -43,10 +43,10 @@ def context(solvers: Solvers = USUAL) -> Context:
                    solvers=solvers)
 
 
-def plan_of(rows: list[tuple[Any, ...]], summand: Count | GridSum, kind: str = "BIGINT") -> Shares:
+def plan_of(rows: list[tuple[Any, ...]], summand: Count | GridSum, kind: str = "BIGINT") -> OwnerSets:
     owners = tuple(f"o{i}" for i in range(len(rows[0]) - 1))
     given = Given(columns=(*((owner, kind) for owner in owners), ("v", "BIGINT")), rows=tuple(rows), nullable=True)
-    return Shares(input=given, owners=owners, summand=summand)
+    return OwnerSets(input=given, owners=owners, summand=summand)
 
 
 def random_rows(draw: random.Random, width: int, people: int, count: int) -> list[tuple[Any, ...]]:
@@ -96,7 +96,7 @@ def test_signed_sums_and_removals_are_held_between_the_same_bounds(seed: int, mo
     levels = (1, 4, 16, 64)
     columns = columns_of(plan, context())
     assert columns is not None
-    expected, found = Removals(in_cells(columns, plan, 1), levels), ManyRemovals([Listed(plan, None, context(), EITHER)], levels)
+    expected, found = RemovalDistances(in_cells(columns, plan, 1), levels), ManyRemovals([Listed(plan, None, context(), EITHER)], levels)
     for j in range(len(levels)):
         assert found.low[j] <= expected.value(j) + NEAR and expected.value(j) <= found.high[j] + NEAR
         assert abs(found.value(j) - expected.value(j)) <= NEAR
@@ -112,7 +112,7 @@ def test_without_a_solver_that_works_fractions_answer(door: Any) -> None:
     plan = plan_of(random_rows(random.Random(1), 3, 5, 12), WHOLE)
     columns = columns_of(plan, context())
     assert columns is not None
-    expected, (held,) = Removals(in_cells(columns, plan, 1), (3,)), read(plan, (3,), 1, context())[0]
+    expected, (held,) = RemovalDistances(in_cells(columns, plan, 1), (3,)), read(plan, (3,), 1, context())[0]
     here = context(Solvers(packings=door))
     assert abs(ManyRemovals([Listed(plan, None, here, EITHER)], (3,)).value(0) - expected.value(0)) <= NEAR
     assert abs(Streamed(Listed(plan, None, here), (3,), 0).value(0) - held.value(0)) <= slack(3, 3)

@@ -16,8 +16,8 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows
 from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.owned import loads
-from dpsql.extensions.removal_distance import Removals, enough, line, sets_of
-from dpsql.extensions.removal_program import Leaving, Sets, crowded
+from dpsql.extensions.removal_distance import RemovalDistances, enough, line, sets_of
+from dpsql.extensions.removal_program import RemovalSolution, Sets, removal_program
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 from dpsql.solvers import highs, portable
 from dpsql.solvers.usual import USUAL
@@ -74,7 +74,7 @@ def cases(seed: int, number: int) -> list[tuple[Cells, int]]:
 
 
 def value(given: Cells, level: int, solvers: Solvers = USUAL) -> int:
-    return Removals(given.sets(), [level], solvers).value(0)
+    return RemovalDistances(given.sets(), [level], solvers).value(0)
 
 
 def test_values_are_those_of_the_linear_program(effort: float) -> None:
@@ -113,7 +113,7 @@ def test_light_entities_that_are_kept_are_needed() -> None:
     given = Cells(of_sets([*pairs, *more]), (0,) * 36)
     assert given.truth(4) == pytest.approx(1)
     assert value(given, 4) == UNIT
-    crowd = crowded(given.sets(), loads(given.sets().shares, given.sets().weights, len(given.sets().whose)), 4)
+    crowd = removal_program(given.sets(), loads(given.sets().shares, given.sets().weights, len(given.sets().whose)), 4)
     assert crowd.entities == 9 and len(crowd.whose) == 8
     alone = [owners[owners >= 0].tolist() for owners in crowd.owners if (owners >= 0).sum() == 1]
     assert len(alone) == 8, "rows that name the same owners are one"
@@ -163,7 +163,7 @@ def test_every_solver_finds_the_same(door: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(highs, "SMALL_CROWD", 10)
     rows = crowd_of(6)
     for level in (10, 20, 40):
-        found = [Removals(rows, [level], solvers).value(0) for solvers in (EXACT, leaving_by(door, error=1e-5))]
+        found = [RemovalDistances(rows, [level], solvers).value(0) for solvers in (EXACT, leaving_by(door, error=1e-5))]
         assert abs(found[0] - found[1]) <= NEAR and found[0] > UNIT
 
 
@@ -172,16 +172,16 @@ def test_whatever_a_solver_gives_becomes_a_solution_and_a_bound(effort: float) -
     rows, draw = crowd_of(7, people=12, sets=60), np.random.default_rng(8)
     totals = loads(rows.shares, rows.weights, len(rows.whose))
     for level in (3, 6, 12):
-        crowd = crowded(rows, totals, level)
+        crowd = removal_program(rows, totals, level)
         exact = highs.leaving_by_simplex(crowd, 0.0)
         truth = float(exact.entities.sum())
         for spread in (0.0, 1e-3, 0.1, 1.0):
             for _ in range(int(5 * effort)):
-                found = Leaving(*(part + spread * draw.normal(size=len(part)) for part in (exact.entities, exact.rows, exact.shares)))
+                found = RemovalSolution(*(part + spread * draw.normal(size=len(part)) for part in (exact.entities, exact.rows, exact.shares)))
                 at_zero, slope = line(rows, crowd, found)
                 assert enough(rows, totals, crowd, found) / WHOLE >= truth - 1e-6 >= at_zero - slope * level - 2e-6
                 for other in (level // 2 + 1, 2 * level):
-                    there = highs.leaving_by_simplex(crowded(rows, totals, other), 0.0).entities.sum() if (totals > other).any() else 0
+                    there = highs.leaving_by_simplex(removal_program(rows, totals, other), 0.0).entities.sum() if (totals > other).any() else 0
                     assert at_zero - slope * other <= there + 1e-6
 
 
@@ -190,8 +190,8 @@ def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
     draw, levels, saved = random.Random(10), (1, 2, 4, 8, 16, 32, 64, 128, 256), 0
     for seed in range(int(12 * effort)):
         rows = crowd_of(100 + seed, people=30, sets=draw.choice([40, 200]))
-        exact = [Removals(rows, [level], USUAL).value(0) for level in levels]
-        lazy = Removals(rows, levels, USUAL)
+        exact = [RemovalDistances(rows, [level], USUAL).value(0) for level in levels]
+        lazy = RemovalDistances(rows, levels, USUAL)
         while True:
             assert all(low <= one <= high for low, one, high in zip(lazy.low, exact, lazy.high, strict=True))
             open_ = [j for j in range(len(levels)) if not lazy.exact(j)]
@@ -199,7 +199,7 @@ def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
             if not open_:
                 break
             lazy.refine(draw.choice(open_))
-        again = Removals(rows, levels, USUAL)
+        again = RemovalDistances(rows, levels, USUAL)
         for _ in range(4):
             j = draw.randrange(len(levels))
             limit = max(0, exact[j] + draw.choice([-UNIT, -1, 0, 1, UNIT]))

@@ -20,7 +20,7 @@ from dpsql.noise.source import Secure
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call, Literal
 from dpsql.plan.node import InvalidPlan, Node, Printing, fold
-from dpsql.plan.operators.owner_sets import LARGEST, Shares
+from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
@@ -34,7 +34,7 @@ def shared(rows: Sequence[tuple[Any, ...]], kind: str = "BIGINT", *, summand: Su
     width = len(rows[0]) - 1
     owners = tuple(f"o{i}" for i in range(width))
     given = Given(columns=(*((owner, kind) for owner in owners), ("v", "BIGINT")), rows=tuple(rows), nullable=nullable)
-    plan = Shares(input=given, owners=owners, summand=summand or Count())  # type: ignore[arg-type]
+    plan = OwnerSets(input=given, owners=owners, summand=summand or Count())  # type: ignore[arg-type]
     found = Counter[frozenset[Any]]()
     for *names, weight in duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall():
         assert names == sorted(names), "names are in order"
@@ -67,7 +67,7 @@ def test_names_of_every_type(kind: str, values: list[Any]) -> None:
 
 def test_a_summand_may_read_a_name_as_it_stood_before_the_names_were_put_in_order() -> None:
     given = Given(columns=(("a", "BIGINT"), ("b", "BIGINT")), rows=((2, 1), (1, 2), (3, None), (None, 3)), nullable=True)
-    plan = Shares(input=given, owners=("a", "b"), summand=Count(column="a"))
+    plan = OwnerSets(input=given, owners=("a", "b"), summand=Count(column="a"))
     found = duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall()
     assert sorted(found) == [(1, 2, 2), (3, 3, 1)]
 
@@ -98,16 +98,16 @@ def test_only_what_can_be_shared_is_shared() -> None:
                             (("a", "b"), Count(column="x")),
                             (("a", "b"), GridSum(column="t", grid=grid))):
         with pytest.raises(InvalidPlan):
-            _ = Shares(input=given, owners=owners, summand=summand).fields
+            _ = OwnerSets(input=given, owners=owners, summand=summand).fields
     with pytest.raises(InvalidPlan):
-        _ = Shares(input=given, owners=("a",), summand=Moments(column="v", grid=grid, degree=1)).fields  # type: ignore[arg-type]
+        _ = OwnerSets(input=given, owners=("a",), summand=Moments(column="v", grid=grid, degree=1)).fields  # type: ignore[arg-type]
 
 
 def test_signs_are_known_from_the_plan() -> None:
     given = Given(columns=(("a", "BIGINT"), ("v", "BIGINT")))
-    plain = Shares(input=given, owners=("a",), summand=Count())
+    plain = OwnerSets(input=given, owners=("a",), summand=Count())
     assert not plain.signed and plain.fields[-1].facts.physical == Interval(0, LARGEST)
-    signed = Shares(input=given, owners=("a",), summand=WHOLE)
+    signed = OwnerSets(input=given, owners=("a",), summand=WHOLE)
     assert signed.signed and signed.fields[-1].facts.physical == Interval(-LARGEST, LARGEST)
 
 
@@ -134,7 +134,7 @@ def test_removing_an_entity_removes_exactly_the_sets_that_name_it(text: str, roo
     node, _, _ = room.relation(text)
     owners = stability(node, room.kernel).owners
     assert len(owners) >= 2
-    plan = Shares(input=node, owners=owners, summand=Count())
+    plan = OwnerSets(input=node, owners=owners, summand=Count())
 
     def sets(full: Any) -> dict[tuple[Any, ...], int]:
         connection = duckdb.connect(":memory:")
@@ -161,7 +161,7 @@ def test_the_look_reads_what_was_printed(room: Bench) -> None:
         def sql(plan: Node) -> str:
             return fold(plan, lambda part, below: part.render(below, Printing(salt=7)))
 
-    ((extension,),) = read(Shares(input=node, owners=owners, summand=Count()), (1, 10**6), 1, Open())  # type: ignore[arg-type]
+    ((extension,),) = read(OwnerSets(input=node, owners=owners, summand=Count()), (1, 10**6), 1, Open())  # type: ignore[arg-type]
     assert extension.value(1) == 64 * len(plain)
 
 
@@ -177,20 +177,20 @@ def test_text_names_are_read() -> None:
         def sql(plan: Node) -> str:
             return fold(plan, lambda part, below: part.render(below, Printing()))
 
-    ((extension,),) = read(Shares(input=given, owners=("a", "b"), summand=Count()), (1, 2), 1, Open())  # type: ignore[arg-type]
+    ((extension,),) = read(OwnerSets(input=given, owners=("a", "b"), summand=Count()), (1, 2), 1, Open())  # type: ignore[arg-type]
     assert [extension.value(0), extension.value(1)] == [64 * 2, 64 * 3]
 
 
 def test_every_cell_has_sets_of_its_own() -> None:
     rows = ((1, 2, 0, 5), (2, 1, 0, 6), (2, 1, 1, 7), (None, 3, 1, 8), (None, None, 1, 9))
     given = Given(columns=(("a", "BIGINT"), ("b", "BIGINT"), ("k", "BIGINT"), ("v", "BIGINT")), rows=rows)
-    plan = Shares(input=Settled(input=given, column="k"), owners=("a", "b"), summand=WHOLE, cell="k")
+    plan = OwnerSets(input=Settled(input=given, column="k"), owners=("a", "b"), summand=WHOLE, cell="k")
     found = duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall()
     assert sorted(found) == [(0, 1, 2, 11), (1, 1, 2, 7), (1, 3, 3, 8)]
     with pytest.raises(InvalidPlan, match="whole numbers"):
-        _ = Shares(input=given, owners=("a", "b"), summand=WHOLE, cell="k").fields  # NULL is no cell
+        _ = OwnerSets(input=given, owners=("a", "b"), summand=WHOLE, cell="k").fields  # NULL is no cell
     with pytest.raises(InvalidPlan, match="another column"):
-        _ = Shares(input=Settled(input=given, column="k"), owners=("a", "k"), summand=WHOLE, cell="k").fields
+        _ = OwnerSets(input=Settled(input=given, column="k"), owners=("a", "k"), summand=WHOLE, cell="k").fields
 
 
 def Settled(input: Node, column: str) -> Node:

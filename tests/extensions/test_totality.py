@@ -20,17 +20,17 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
 from dpsql.extensions import ask_solvers
 from dpsql.extensions import certified as certificate
-from dpsql.extensions.linear_program import Point, Program
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.linear_program import LinearProgram, Point
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, loads, owned
 from dpsql.extensions.packing import Packing, exact
-from dpsql.extensions.removal_distance import Removals, sets_of
-from dpsql.extensions.removal_program import Leaving
+from dpsql.extensions.removal_distance import RemovalDistances, sets_of
+from dpsql.extensions.removal_program import RemovalSolution
 from dpsql.extensions.solver_ladder import packed, points
 from dpsql.extensions.words import dot, gathered, scaled, total
 from dpsql.measurements.several.sets import columns_of
-from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT, pull, slack
+from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT, lipschitz_constant, slack
 from dpsql.solvers import highs, refining
 from dpsql.solvers.flow import flow
 from dpsql.solvers.refining import refined, scipys
@@ -95,14 +95,14 @@ def fewest(given: Cells, level: int) -> Fraction:
 def test_removals_are_exactly_within_what_is_charged(effort: float) -> None:
     for given, level in removal_cases(17, int(200 * effort), (1, 1, 3, 50, LARGEST)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], USUAL).value(0) <= truth + NEAR
+        assert truth <= RemovalDistances(given.sets(), [level], USUAL).value(0) <= truth + NEAR
 
 
 def test_values_are_exactly_within_their_slack(effort: float) -> None:
     """In fractions, from weights of one to the largest; and a whole number of units below V is never told."""
     for rows, level in cases(1, int(400 * effort), (1, 1, 3, 50, LARGEST)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, USUAL).value(0)
+        found = LipschitzExtension(rows.owned(), [level], rows.width, USUAL).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
         assert found == truth or rows.width > 2
 
@@ -112,9 +112,9 @@ def test_an_entity_moves_a_value_by_its_pull_whoever_solves_it(effort: float) ->
     draw = random.Random(2)
     for rows, level in cases(3, int(60 * effort)):
         for entity in rows.entities:
-            here, there = (Extension(one.owned(), [level], rows.width, draw.choice(CHOICES)).value(0)
+            here, there = (LipschitzExtension(one.owned(), [level], rows.width, draw.choice(CHOICES)).value(0)
                            for one in (rows, rows.without(entity)))
-            assert -slack(level, rows.width) <= here - there <= pull(level, rows.width)
+            assert -slack(level, rows.width) <= here - there <= lipschitz_constant(level, rows.width)
 
 
 # -- doors that lie
@@ -124,39 +124,39 @@ def nothing(program: Any, gap: float = 0, error: float = 0) -> Any:
     return None
 
 
-def zeros(program: Program, gap: float) -> Point:
+def zeros(program: LinearProgram, gap: float) -> Point:
     return Point(np.zeros(len(program.weights)), np.zeros(len(program.capacities)))
 
 
-def greedy(program: Program, gap: float) -> Point:
+def greedy(program: LinearProgram, gap: float) -> Point:
     return Point(program.weights * 2.0, np.zeros(len(program.capacities)))
 
 
-def nans(program: Program, gap: float) -> Point:
+def nans(program: LinearProgram, gap: float) -> Point:
     return Point(np.full(len(program.weights), np.nan), np.full(len(program.capacities), np.nan))
 
 
-def infinite(program: Program, gap: float) -> Point:
+def infinite(program: LinearProgram, gap: float) -> Point:
     return Point(np.full(len(program.weights), np.inf), np.full(len(program.capacities), -np.inf))
 
 
-def huge(program: Program, gap: float) -> Point:
+def huge(program: LinearProgram, gap: float) -> Point:
     return Point(np.full(len(program.weights), 1e300), np.full(len(program.capacities), 1e300))
 
 
-def negative(program: Program, gap: float) -> Point:
+def negative(program: LinearProgram, gap: float) -> Point:
     return Point(-1.0 * program.weights, np.full(len(program.capacities), -0.5))
 
 
-def short(program: Program, gap: float) -> Point:
+def short(program: LinearProgram, gap: float) -> Point:
     return Point(np.ones(max(0, len(program.weights) - 1)), np.ones(len(program.capacities) + 3))
 
 
-def words(program: Program, gap: float) -> Point:
+def words(program: LinearProgram, gap: float) -> Point:
     return Point(np.array(["x"] * len(program.weights)), [None])  # type: ignore[arg-type]
 
 
-def table(program: Program, gap: float) -> Point:
+def table(program: LinearProgram, gap: float) -> Point:
     return Point(np.ones((len(program.weights), 2)), np.ones((1, len(program.capacities))))
 
 
@@ -172,19 +172,19 @@ def missing(program: Any, gap: float) -> Any:
     raise ImportError
 
 
-def stopped(program: Program, gap: float) -> Point:
+def stopped(program: LinearProgram, gap: float) -> Point:
     """On its way: half of the best point, prices that cover too little."""
     found = highs.simplex(program, gap)
     return Point(found.rows / 2, found.prices * 0.9)
 
 
-def swapped(program: Program, gap: float) -> Point:
+def swapped(program: LinearProgram, gap: float) -> Point:
     """Right numbers in the wrong places."""
     found = highs.simplex(program, gap)
     return Point(found.rows[::-1].copy(), found.prices[::-1].copy())
 
 
-def noisy(program: Program, gap: float) -> Point:
+def noisy(program: LinearProgram, gap: float) -> Point:
     found, draw = highs.simplex(program, gap), np.random.default_rng(len(program.weights))
     return Point(found.rows * draw.normal(1, 1e-3, len(found.rows)), found.prices * draw.normal(1, 1e-3, len(found.prices)))
 
@@ -197,7 +197,7 @@ CHOICES = (USUAL, BY_FRACTIONS, by(), by(flow), by(zeros, highs.first_order), by
 def test_a_door_that_lies_spoils_nothing(door: Any, effort: float) -> None:
     for rows, level in cases(4, int(40 * effort)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, by(door)).value(0)
+        found = LipschitzExtension(rows.owned(), [level], rows.width, by(door)).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
 
 
@@ -219,11 +219,11 @@ def test_with_every_solver_broken_fractions_answer(solver: Any, monkeypatch: pyt
     monkeypatch.setattr(refining, "scipys", solver)
     for rows, level in cases(5, int(60 * effort), (1, 3, 50, LARGEST)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, by(*LIARS[:4])).value(0)
+        found = LipschitzExtension(rows.owned(), [level], rows.width, by(*LIARS[:4])).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
     for given, level in removal_cases(6, int(40 * effort)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], leaving_by()).value(0) <= truth + NEAR
+        assert truth <= RemovalDistances(given.sets(), [level], leaving_by()).value(0) <= truth + NEAR
 
 
 def removal_cases(seed: int, number: int, largest: tuple[int, ...] = (1, 1, 3, 50)) -> list[tuple[Cells, int]]:
@@ -233,10 +233,10 @@ def removal_cases(seed: int, number: int, largest: tuple[int, ...] = (1, 1, 3, 5
     return found
 
 
-def made(change: Callable[[Any], Any]) -> Callable[[Any, float], Leaving]:
-    def door(crowd: Any, error: float) -> Leaving:
+def made(change: Callable[[Any], Any]) -> Callable[[Any, float], RemovalSolution]:
+    def door(crowd: Any, error: float) -> RemovalSolution:
         found = highs.leaving_by_simplex(crowd, error)
-        return Leaving(change(found.entities), change(found.rows), change(found.shares))
+        return RemovalSolution(change(found.entities), change(found.rows), change(found.shares))
 
     return door
 
@@ -248,7 +248,7 @@ def made(change: Callable[[Any], Any]) -> Callable[[Any, float], Leaving]:
 def test_a_door_that_lies_about_who_leaves_spoils_nothing(door: Any, effort: float) -> None:
     for given, level in removal_cases(7, int(25 * effort)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], leaving_by(door, error=1e-4)).value(0) <= truth + NEAR
+        assert truth <= RemovalDistances(given.sets(), [level], leaving_by(door, error=1e-4)).value(0) <= truth + NEAR
 
 
 def test_removals_move_by_what_is_charged_whoever_solves_them(effort: float) -> None:
@@ -256,7 +256,7 @@ def test_removals_move_by_what_is_charged_whoever_solves_them(effort: float) -> 
                                      leaving_by(crash, made(lambda part: part / 2)))
     for given, level in removal_cases(9, int(40 * effort)):
         for entity in given.rows.entities:
-            here, there = (Removals(one.sets(), [level], draw.choice(doors)).value(0) for one in (given, given.without(entity)))
+            here, there = (RemovalDistances(one.sets(), [level], draw.choice(doors)).value(0) for one in (given, given.without(entity)))
             assert -NEAR <= here - there <= UNIT + NEAR
 
 
@@ -266,14 +266,14 @@ def test_a_flow_that_wraps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None
 
     real = csgraph.maximum_flow
     rows = of_sets([(1, 2), (2, 3), (1, 3), (3, 4), (4, 1)], [7, 9, 4, 8, 5])
-    expected = Extension(rows.owned(), [9], 2, USUAL).value(0)
+    expected = LipschitzExtension(rows.owned(), [9], 2, USUAL).value(0)
     for spoil in (lambda flow: flow * 0, lambda flow: -flow, lambda flow: flow * 3, lambda flow: flow // 2):
         def spoiled(graph: Any, source: int, sink: int, spoil: Any = spoil) -> Any:
             found = real(graph, source, sink)
             return type("Found", (), {"flow": spoil(found.flow), "flow_value": 10**9})()
 
         monkeypatch.setattr(csgraph, "maximum_flow", spoiled)
-        assert Extension(rows.owned(), [9], 2, USUAL).value(0) == expected == Extension(rows.owned(), [9], 2, by(flow)).value(0)
+        assert LipschitzExtension(rows.owned(), [9], 2, USUAL).value(0) == expected == LipschitzExtension(rows.owned(), [9], 2, by(flow)).value(0)
 
 
 def test_without_any_solver_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_without_any_solver_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "dpsql.solvers.portable", raising=False)
     for rows, level in cases(10, 20):
         truth = UNIT * oracle(rows, level)
-        assert int(truth) <= Extension(rows.owned(), [level], rows.width, USUAL).value(0) <= truth + slack(level, rows.width)
+        assert int(truth) <= LipschitzExtension(rows.owned(), [level], rows.width, USUAL).value(0) <= truth + slack(level, rows.width)
 
 
 # -- refinement and fractions
@@ -298,7 +298,7 @@ def crowd(entities: int, sets: int, seed: int, largest: int = 9) -> Owned:
 def test_refinement_adds_digits_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, level = crowd(40, 300, 11), 50
     small = reduced(rows, rows_loads(rows), level)
-    whole = packed(Program(small.owners, small.weights, small.capacities))
+    whole = packed(LinearProgram(small.owners, small.weights, small.capacities))
 
     def rough(gain: Any, matrix: Any, low: Any, high: Any) -> Any:
         """A solver to three digits."""
@@ -325,12 +325,12 @@ def test_refinement_is_enough_where_floats_are_not_too_wrong(monkeypatch: pytest
     for seed, largest in itertools.product(range(5), (1, 100, LARGEST)):
         rows = crowd(30, 200, seed, largest)
         for level in (1, largest, min(3 * largest, LARGEST)):
-            assert Extension(rows, [level], 3, by()).value(0) >= 0
+            assert LipschitzExtension(rows, [level], 3, by()).value(0) >= 0
     for seed in range(5):
         draw = np.random.default_rng(seed)
         names = [draw.integers(0, 30, 300) for _ in range(3)]
         sets = sets_of(names, draw.integers(1, 2**20, 300), np.zeros(300, dtype=int))
-        assert Removals(sets, [2**18], leaving_by()).value(0) > UNIT
+        assert RemovalDistances(sets, [2**18], leaving_by()).value(0) > UNIT
 
 
 def test_fractions_are_exact_for_programs_of_some_size() -> None:
@@ -389,10 +389,10 @@ def test_the_largest_weights_of_the_most_owners(level: int) -> None:
     names = tuple(tuple(draw.choice([*range(12), None]) for _ in range(8)) for _ in range(24))
     rows = Rows(names, tuple(draw.choice([LARGEST, LARGEST - 1, 1]) for _ in names))
     truth = UNIT * oracle(rows, level)
-    assert int(truth) <= Extension(rows.owned(), [level], 8, USUAL).value(0) <= truth + slack(level, 8)
+    assert int(truth) <= LipschitzExtension(rows.owned(), [level], 8, USUAL).value(0) <= truth + slack(level, 8)
     given = Cells(rows, (0,) * 24)
     truth = UNIT * fewest(given, level)
-    assert truth <= Removals(given.sets(), [level], USUAL).value(0) <= truth + NEAR
+    assert truth <= RemovalDistances(given.sets(), [level], USUAL).value(0) <= truth + NEAR
 
 
 def test_weights_above_the_level_are_cut_to_it() -> None:
@@ -400,14 +400,14 @@ def test_weights_above_the_level_are_cut_to_it() -> None:
     sets = [one for n in range(3) for one in itertools.combinations(range(5 * n, 5 * n + 5), 3)]
     for level in (1, 3):
         heavy, light = (of_sets(sets, [weight] * len(sets)).owned() for weight in (LARGEST, level))
-        assert Extension(heavy, [level], 3, USUAL).value(0) == Extension(light, [level], 3, USUAL).value(0)
+        assert LipschitzExtension(heavy, [level], 3, USUAL).value(0) == LipschitzExtension(light, [level], 3, USUAL).value(0)
 
 
 def test_bounds_of_levels_beyond_count_the_weight_that_was_cut(effort: float) -> None:
     """The prices of a low level say nothing of weights above it: at other levels these count in full."""
     for rows, level in cases(14, int(50 * effort), (50, 1000)):
         levels = sorted({max(1, level // 7), level, 3 * level, 20 * level})
-        extension = Extension(rows.owned(), levels, rows.width, USUAL)
+        extension = LipschitzExtension(rows.owned(), levels, rows.width, USUAL)
         for j in range(len(levels)):
             for other, bound in enumerate(extension.high):
                 assert extension.low[other] <= UNIT * oracle(rows, levels[other]) + slack(levels[other], rows.width)
@@ -422,7 +422,7 @@ def test_one_owner_is_exact_for_many_entities_and_shares() -> None:
     sets = sets_of([names], weights, 0 * weights)
     for level in (1, 17, 10**5):
         exact = Fraction(sum((UNIT * (one - level) << 90) // one for one in weights.tolist() if one > level), 2**90)
-        removals = Removals(sets, [level], USUAL)
+        removals = RemovalDistances(sets, [level], USUAL)
         assert removals.low[0] <= exact + NEAR and removals.high[0] >= exact
         assert exact <= removals.value(0) <= exact + NEAR
 
@@ -433,7 +433,7 @@ def test_removals_among_more_sets_than_were_tried_before() -> None:
     names = [draw.integers(0, 3000, 400_000) for _ in range(2)]
     sets = sets_of(names, np.ones(400_000, dtype=int), np.zeros(400_000, dtype=int))
     assert len(sets.weights) > 300_000
-    removals = Removals(sets, [100], USUAL)
+    removals = RemovalDistances(sets, [100], USUAL)
     assert removals.value(0) > 900 * UNIT
 
 

@@ -28,15 +28,15 @@ from dpsql.engine.answering import answer
 from dpsql.extensions import ask_solvers
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.extensions.bounded_degrees import extended
-from dpsql.extensions.lipschitz_extension import Extension
-from dpsql.extensions.removal_distance import Removals
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares, slack
+from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
 from dpsql.plan.operators.summands import Count
 from dpsql.solvers.usual import USUAL, for_crowd, for_packing, for_program
 
@@ -183,14 +183,14 @@ ALL = pytest.mark.parametrize("solvers", WAYS.values(), ids=WAYS)
 def test_sums_are_what_the_usual_solvers_say(solvers: Solvers, effort: float) -> None:
     for rows, level in cases(21, int(12 * effort)):
         truth = UNIT * oracle(rows, level)
-        found = Extension(rows.owned(), [level], rows.width, solvers).value(0)
+        found = LipschitzExtension(rows.owned(), [level], rows.width, solvers).value(0)
         assert int(truth) <= found <= truth + slack(level, rows.width)
         assert rows.width > 2 or found == truth
 
 
 def test_without_solvers_small_sums_are_the_same_to_the_last_unit(effort: float) -> None:
     for rows, level in cases(31, int(60 * effort)):
-        usual, alone = (Extension(rows.owned(), [level], rows.width, solvers).value(0) for solvers in (USUAL, NO_SOLVERS))
+        usual, alone = (LipschitzExtension(rows.owned(), [level], rows.width, solvers).value(0) for solvers in (USUAL, NO_SOLVERS))
         assert usual == alone
 
 
@@ -198,7 +198,7 @@ def test_without_solvers_small_sums_are_the_same_to_the_last_unit(effort: float)
 def test_removals_are_what_the_usual_solvers_say(solvers: Solvers, effort: float) -> None:
     for given, level in removal_cases(22, int(8 * effort)):
         truth = UNIT * fewest(given, level)
-        assert truth <= Removals(given.sets(), [level], solvers).value(0) <= truth + NEAR
+        assert truth <= RemovalDistances(given.sets(), [level], solvers).value(0) <= truth + NEAR
 
 
 @ALL
@@ -219,7 +219,7 @@ ROW = ("a", "BIGINT"), ("b", "BIGINT"), ("c", "BIGINT"), ("v", "BIGINT")
 def test_sets_that_find_no_room_are_held_all_the_same(name: str) -> None:
     """Prices for some of the sets, and what they are worth for all of them: a sum over what the engine lists."""
     rows = tuple((*sets, 1) for sets in itertools.combinations(range(9), 3))
-    plan = Shares(input=Given(columns=ROW, rows=rows), owners=("a", "b", "c"), summand=Count())
+    plan = OwnerSets(input=Given(columns=ROW, rows=rows), owners=("a", "b", "c"), summand=Count())
     reader = DuckReader(duckdb.connect(), "v")
     context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader),
                       solvers=WAYS[name])
@@ -238,7 +238,7 @@ def test_one_that_lies_about_sums_among_honest_ones(lie: Lie, role: str, effort:
     for rows, level in cases(25, int(8 * effort), (1, 3, 50)):
         truth = UNIT * oracle(rows, level)
         for solvers in (lying(lie, role), replace(lying(lie, role), programs=lambda program: ()) if role == "packings" else lying(lie, role)):
-            assert int(truth) <= Extension(rows.owned(), [level], rows.width, solvers).value(0) <= truth + slack(level, rows.width)
+            assert int(truth) <= LipschitzExtension(rows.owned(), [level], rows.width, solvers).value(0) <= truth + slack(level, rows.width)
 
 
 @pytest.mark.parametrize("role", ["flows", "cuts"])
@@ -277,9 +277,9 @@ def test_what_is_asked_is_a_copy(effort: float) -> None:
     owned = rows.owned()
     before = owned.weights.copy(), owned.owners.copy()
     for rows, level in cases(28, int(15 * effort)):
-        Extension(rows.owned(), [level], rows.width, spies).value(0)
+        LipschitzExtension(rows.owned(), [level], rows.width, spies).value(0)
     for given, level in removal_cases(28, int(10 * effort)):
-        Removals(given.sets(), [level], spies).value(0)
+        RemovalDistances(given.sets(), [level], spies).value(0)
     extended(arcs([(0, 1, 3), (1, 2, 2), (2, 0, 5)], 3, mutual=True), 2, spies)
     assert len(seen) > 30 and all(part.flags.writeable for part in seen)
     assert not any(np.shares_memory(a, b) for at, a in enumerate(seen) for b in seen[:at])
@@ -307,7 +307,7 @@ def test_answers_without_end_end(monkeypatch: pytest.MonkeyPatch) -> None:
             yield idle
 
     for rows, level in cases(30, 30):
-        Extension(rows.owned(), [level], rows.width, Solvers(programs=without_end, packings=without_end)).value(0)
+        LipschitzExtension(rows.owned(), [level], rows.width, Solvers(programs=without_end, packings=without_end)).value(0)
     assert 0 < asked <= 30 * ask_solvers.MOST_ANSWERS
 
 

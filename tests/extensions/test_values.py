@@ -17,13 +17,13 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
 from dpsql.extensions import bounds
 from dpsql.extensions import lipschitz_extension as values
-from dpsql.extensions.ask_solvers import Door
+from dpsql.extensions.ask_solvers import Solver
 from dpsql.extensions.certified import certified
-from dpsql.extensions.linear_program import Program
+from dpsql.extensions.linear_program import LinearProgram
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, each_once, loads, owned
 from dpsql.extensions.solver_ladder import linear
-from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT, pull, slack
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT, lipschitz_constant, slack
 from dpsql.solvers import highs, portable
 from dpsql.solvers.flow import flow, large_flow
 from dpsql.solvers.usual import USUAL, for_program
@@ -32,10 +32,10 @@ GRAPHS = Path(__file__).parents[4] / "shared" / "data" / "graphs"
 NEAR = 1e-6
 
 
-Extension = partial(values.Extension, solvers=USUAL)
+Extension = partial(values.LipschitzExtension, solvers=USUAL)
 
 
-def value(rows: Owned, level: int, owners: int, *doors: Door) -> int:
+def value(rows: Owned, level: int, owners: int, *doors: Solver) -> int:
     return Extension(rows, [level], owners, solvers=by(*doors) if doors else USUAL).value(0)
 
 
@@ -68,7 +68,7 @@ def test_removing_an_entity_moves_no_value_further_than_its_pull(effort: float) 
         here = value(rows.owned(), level, rows.width)
         for entity in rows.entities:
             there = value(rows.without(entity).owned(), level, rows.width)
-            assert -slack(level, rows.width) <= here - there <= pull(level, rows.width)
+            assert -slack(level, rows.width) <= here - there <= lipschitz_constant(level, rows.width)
             largest = max(largest, Fraction(here - there, UNIT * level))
     assert largest >= 1, "some entity moves the value by all of the level"
 
@@ -85,7 +85,7 @@ def test_a_weight_below_zero_would_break_the_sensitivity_so_signs_are_parted(eff
             return positive - negative
 
         for entity in rows.entities:
-            assert abs(difference(rows) - difference(rows.without(entity))) <= pull(level, 2)
+            assert abs(difference(rows) - difference(rows.without(entity))) <= lipschitz_constant(level, 2)
     broken = of_sets([(1, 2), (1, 3)], [10, -10])  # taken as they are, removing 3 would free nothing and removing 2 leave -10
     assert [value(part, 4, 2) for part in broken.signed()] == [4 * UNIT, 4 * UNIT]
 
@@ -99,7 +99,7 @@ def test_merging_keeps_the_value(effort: float) -> None:
         whole = rows.owned()
         small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), level)
         assert (small.loads > small.capacities).all() and ((small.owners >= 0).sum(axis=1) >= 2).all()
-        point = highs.simplex(Program(small.owners, small.weights, small.capacities), 0) if not small.solved else None
+        point = highs.simplex(LinearProgram(small.owners, small.weights, small.capacities), 0) if not small.solved else None
         rest = float(point.rows.sum()) if point else 0.0
         assert small.fixed + rest == pytest.approx(rows.truth(level), abs=NEAR)
         left += not small.solved
@@ -156,20 +156,20 @@ def crowds(seed: int, number: int, width: int) -> list[tuple[Rows, int]]:
 
 
 @pytest.mark.parametrize("door", [flow, large_flow, highs.simplex, highs.first_order, portable.solve])
-def test_every_solver_is_near_enough_for_rows_of_two(door: Door, effort: float) -> None:
+def test_every_solver_is_near_enough_for_rows_of_two(door: Solver, effort: float) -> None:
     for rows, level in crowds(7, int(25 * effort), 2):
         assert value(rows.owned(), level, 2, door) == value(rows.owned(), level, 2) == round(UNIT * rows.truth(level))
 
 
 @pytest.mark.parametrize("door", [highs.simplex, highs.first_order, portable.solve])
-def test_every_solver_is_certified_within_the_slack(door: Door) -> None:
+def test_every_solver_is_certified_within_the_slack(door: Solver) -> None:
     for rows, level in crowds(8, 20, 3):
         exact, whole = UNIT * rows.truth(level), rows.owned()
         small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), level)
         for allowed in (1, 64):
             found = linear(whole, level, small, allowed, by(door))
             assert found.least <= exact + NEAR and exact - 1 - NEAR <= found.units <= exact + allowed + NEAR
-            point = door(Program(small.owners, small.weights, small.capacities), 1 / UNIT)
+            point = door(LinearProgram(small.owners, small.weights, small.capacities), 1 / UNIT)
             assert certified(whole, level, small, point).units >= exact - 1 - NEAR
 
 
@@ -193,8 +193,8 @@ def test_a_value_does_not_depend_on_what_was_asked_before() -> None:
 
 
 def test_without_highspy_the_portable_solver_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(rows: int, width: int = 3) -> Program:
-        return Program(np.tile(np.arange(width, dtype=np.int32), (rows, 1)), np.ones(rows, np.int64), np.ones(3, np.int64))
+    def program(rows: int, width: int = 3) -> LinearProgram:
+        return LinearProgram(np.tile(np.arange(width, dtype=np.int32), (rows, 1)), np.ones(rows, np.int64), np.ones(3, np.int64))
 
     assert for_program(program(10)) == (highs.simplex, highs.first_order)
     assert for_program(program(10, 2))[0] is flow
@@ -209,7 +209,7 @@ def test_flows_of_large_weights_are_exact() -> None:
     for rows, level in crowds(9, 5, 2):
         whole = rows.owned()
         large = Owned(whole.weights * 2**31, whole.owners, whole.entities)
-        assert for_program(Program(large.owners, large.weights, np.full(large.entities, 2**32)))[0] is large_flow
+        assert for_program(LinearProgram(large.owners, large.weights, np.full(large.entities, 2**32)))[0] is large_flow
         found = value(large, level * 2**31, 2, large_flow)
         assert round(UNIT * rows.truth(level) * 2**31) <= found <= round(UNIT * rows.truth(level) * 2**31) + slack(level * 2**31, 2)
 

@@ -15,7 +15,7 @@ from support.sessions import open_ledger, session_of
 from support.worlds import World
 
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.engine.session import Session
 
 LIMITED = (
@@ -43,7 +43,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Session]:
 
 def released(text: str, session: Session) -> object:
     try:
-        made = Prepared(text, session).release()
+        made = PreparedStatement(text, session).release()
     except ValueError:  # of public tables only, or a workload
         return None
     return made.rows, made.errors, made.notes

@@ -14,7 +14,7 @@ from support.worlds import insert
 
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.answering import answer, explain
 from dpsql.engine.session import Session
@@ -131,7 +131,7 @@ def test_without_noise_it_is_what_duckdb_says(text: str, kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_a_row_has_as_many_owners_as_entities_it_hangs_on(text: str, tmp_path: Path) -> None:
-    program = Prepared(text, session(tmp_path, "INTEGER")).program
+    program = PreparedStatement(text, session(tmp_path, "INTEGER")).program
     assert len(program.known.owners) == TEXTS[text]
 
 
@@ -139,7 +139,7 @@ def test_a_row_has_as_many_owners_as_entities_it_hangs_on(text: str, tmp_path: P
 def test_with_an_entity_leave_exactly_the_rows_that_name_it(text: str, kind: str, tmp_path: Path) -> None:
     """What every operator says of its owners, in the printed plan, for each customer and each supplier."""
     made = session(tmp_path, kind)
-    view = Prepared(text, made).program.view
+    view = PreparedStatement(text, made).program.view
     sql, owners = made.kernel._context().sql(view), stabilities(view, made.kernel)[id(view)].owners
     places = [list(view.env).index(owner) for owner in owners]
     before = filled(kind).execute(sql).fetchall()

@@ -24,7 +24,7 @@ from support.grammar_sentences import KINDS, Sentences, accepted, grammar, refus
 from dpsql.errors import Error
 from dpsql.plan.node import fold
 from dpsql.plan.question import Question
-from dpsql.plan.rules.substitute import awaits, settle
+from dpsql.plan.rules.substitute import has_placeholders, substitute
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
 from dpsql.types import Type
@@ -65,9 +65,9 @@ def outcome(a_bench: Bench, text: str) -> str:
 def check(a_bench: Bench, question: Question, text: str) -> None:
     """A bound view can be shown, and runs, whatever value is put where one is awaited."""
     for part in (question, *(found.question for found in question.scalars)):
-        values = {name: 3 if found.type is Type.BIGINT else None for name, found in awaits(part.view).items()}
+        values = {name: 3 if found.type is Type.BIGINT else None for name, found in has_placeholders(part.view).items()}
         assert fold(part.view, lambda node, below: node.label()), text
-        assert a_bench.plain.execute(printed(settle(part.view, values))).fetchall() is not None
+        assert a_bench.plain.execute(printed(substitute(part.view, values))).fetchall() is not None
 
 
 def known_to_duckdb(a_bench: Bench, text: str) -> bool:

@@ -128,7 +128,7 @@ class Toy:
     def release(self, context, certificate):
         return dense(context.reader.rows(context.sql(self.plan)), 0, 1, ((),))[0][0] + drawn(self.noise, context.noise)
 ''', catalogue="measurements/__init__.py", imports="from dpsql.measurements.toy import Toy",
-    line=("    Measure, Select,", "    Toy, Measure, Select,"), use=OPENED + """
+    line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
 from dpsql.accounting.cost import pure
 from dpsql.measurements import DiscreteLaplace
 from dpsql.measurements.toy import Toy

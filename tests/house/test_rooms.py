@@ -53,3 +53,9 @@ def test_the_house_is_small_and_has_no_circle_of_files() -> None:
 def test_no_name_of_a_file_stands_twice() -> None:
     names = [path.stem for path in FILES.values() if path.name != "__init__.py"]
     assert not {name for name in names if names.count(name) > 1}
+
+
+def test_no_name_of_a_class_stands_twice() -> None:
+    names = [node.name for path in FILES.values() for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+             if isinstance(node, ast.ClassDef)]
+    assert not {name for name in names if names.count(name) > 1}

@@ -30,7 +30,7 @@ from dpsql.kernel import checker, claims, shapes
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import DiscreteLaplace, Level, Measure
+from dpsql.measurements import BalancedLevel, DiscreteLaplace, NoisySums
 from dpsql.plan import certificate as certificates
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
 from dpsql.plan.expr import printing
@@ -43,7 +43,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
@@ -51,7 +51,7 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -62,7 +62,7 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Over, Window
+from dpsql.plan.operators.window import Window, WindowFunction
 from dpsql.sql.text.split import split
 from dpsql.types import Type
 
@@ -92,10 +92,10 @@ def disagreements(plan: Summary, family: Family) -> list[str]:
     below = [*claims.disagreements(plan.input, stabilities(plan.input, family.kernel), found.relations),
              *claims._smaller(plan, found.below)]
     with contextlib.suppress(Unbounded):
-        made = certify(plan, family.kernel) if isinstance(plan, Tally) else Certificate(
+        made = certify(plan, family.kernel) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.input, family.kernel), summands=())
         below += [*claims._stronger(made.below, found.below)]
-        below += claims._tighter(made, found) if isinstance(plan, Tally) else []
+        below += claims._tighter(made, found) if isinstance(plan, GroupedSums) else []
     return below
 
 
@@ -125,9 +125,9 @@ def random_plans(family: Family, number: int) -> Iterator[Node]:
 
 def test_the_fields_of_every_class_that_is_read_are_those_it_was_written_for() -> None:
     """A field that is new changes what a plan means: such a class is unknown, and no plan of it is read, until it is listed."""
-    assert {Tally, Ranks, Shares, Arcs, JoinSum, Multiplicities, Largest} == shapes.SUMMARIES
+    assert {GroupedSums, Ranks, OwnerSets, Arcs, JoinSum, Multiplicities, Largest} == shapes.SUMMARIES
     assert checker.RULES.keys() == shapes.RELATIONS
-    assert {Count, GridSum, Clipped, Moments, Quantizer, Literal, Ref, Call, Over} <= shapes.PARTS and len(shapes.PARTS) == 17
+    assert {Count, GridSum, Clipped, Moments, Quantizer, Literal, Ref, Call, WindowFunction} <= shapes.PARTS and len(shapes.PARTS) == 17
 
 
 @pytest.mark.slow
@@ -138,8 +138,8 @@ def test_no_plan_of_a_statement_claims_more_than_is_derived(family: Family, monk
         assert isinstance(plan, Summary)
         assert not disagreements(plan, family), shown(plan)
         counted.update({type(node).__name__ for node in nodes(plan)})
-    print("plans of statements:", counted["Tally"] + counted["Ranks"], dict(counted))
-    assert counted["Tally"] + counted["Ranks"] > 2500
+    print("plans of statements:", counted["GroupedSums"] + counted["Ranks"], dict(counted))
+    assert counted["GroupedSums"] + counted["Ranks"] > 2500
     assert all(counted[kind.__name__] > 10 for kind in checker.RULES if kind not in (Constants, Numbers, Norms))
 
 
@@ -153,7 +153,7 @@ def test_no_random_plan_claims_more_than_is_derived(family: Family, effort: floa
             assert isinstance(plan, Summary)
             assert not disagreements(plan, family), shown(plan)
             counted.update({type(node).__name__ for node in nodes(plan)})
-    print("random plans:", counted["Tally"] + counted["Ranks"], dict(counted))
+    print("random plans:", counted["GroupedSums"] + counted["Ranks"], dict(counted))
     assert all(counted[kind.__name__] > 5 for kind in checker.RULES), counted
 
 
@@ -233,10 +233,10 @@ def different_rows(original: Any, self: Publics, relation: Node, columns: tuple[
 
 
 def apart_always(original: Any) -> Any:
-    def wrong(plan: Tally, public: Any) -> Certificate:
+    def wrong(plan: GroupedSums, public: Any) -> Certificate:
         made: Certificate = original(plan, public)
         sums = tuple(replace(part, l2=certificates.root_above(part.l2)) for part in made.summands)
-        return replace(made, apart=True, summands=sums)
+        return replace(made, disjoint_cells=True, summands=sums)
     return wrong
 
 
@@ -288,7 +288,7 @@ FEW = ("SELECT SUM(n) FROM (SELECT RANK() OVER (PARTITION BY cost ORDER BY visit
        "ROW_NUMBER() OVER (PARTITION BY cost ORDER BY visit_id) <= 4) AS t) AS u WHERE n > 0")
 FIRST = ("SELECT COUNT(*), SUM(before) FROM (SELECT LAG(visit_id) OVER w AS before, ROW_NUMBER() OVER w AS n FROM visits "
          "WINDOW w AS (PARTITION BY person_id ORDER BY seen)) AS t WHERE n <= 2")
-CLAIMS = {"rows", "owner", "caps", "norm", "tally"}
+CLAIMS = {"rows", "owner", "max_frequencies", "norm", "tally"}
 IN_TEXTS = ("keeps one row more", "ranks rows across", "keeps what comes first", "NULL in a list empties", "beside their other",
             "frequent key are dropped", "stay apart in a difference", "is not clipped", "shown as they come", "not clamped",
             "without an owner are kept", "looks beyond its partition")  # of what is executed, and not of what is claimed
@@ -299,18 +299,18 @@ FAULTS = (
       if fault.claims & CLAIMS and not any(part in fault.what for part in IN_TEXTS)),
     Fault("a table claims half of its rows", with_rows(Truncate, lambda rows: rows // 2), VISITS),
     Fault("a table without a key claims one row", value(Scan, "one_row", lambda found, self: True), VISITS),
-    Fault("a table claims its last column as a key", value(Scan, "caps", last_column), VISITS),
+    Fault("a table claims its last column as a key", value(Scan, "max_frequencies", last_column), VISITS),
     Fault("a filter claims half of its rows", with_rows(Filter, lambda rows: rows // 2), "SELECT COUNT(*) FROM visits WHERE cost > 3"),
     Fault("a filter counts a value too few", value(Filter, "_values", lambda found, self: {
         column: max(1, ways - 1) for column, ways in found.items()}), FIRST),
     Fault("a filter is said to leave nothing private", method(Filter, "stability", lambda original, self, below, public: Stability(
         rows=1)), "SELECT COUNT(*) FROM visits WHERE cost > 3"),
-    Fault("a projection keeps what is known of columns that it computes", value(Project, "caps", last_column),
+    Fault("a projection keeps what is known of columns that it computes", value(Project, "max_frequencies", last_column),
           "SELECT COUNT(v) FROM (SELECT year + 1 AS v, person_id FROM visits) AS t"),
-    Fault("distinct rows differ in their last column", value(Distinct, "caps", last_column), DISTINCT),
+    Fault("distinct rows differ in their last column", value(Distinct, "max_frequencies", last_column), DISTINCT),
     Fault("distinct rows keep an owner that is not shown", with_owners(Distinct), DISTINCT),
     Fault("groups of many keep an owner", with_owners(GroupBy), GROUPED),
-    Fault("groups differ in one of their keys", value(GroupBy, "caps", last_column),
+    Fault("groups differ in one of their keys", value(GroupBy, "max_frequencies", last_column),
           "SELECT AVG(n) FROM (SELECT clinic, person_id, COUNT(*) AS n FROM visits GROUP BY clinic, person_id) AS t"),
     Fault("groups of many change once", with_rows(GroupBy, lambda rows: rows // 2), GROUPED),
     Fault("NULL is not among the rows that meet", method(Publics, "fanout", absent_nulls), NULLS),
@@ -319,48 +319,48 @@ FAULTS = (
     Fault("a full join forgets its padded rows", with_rows(Join, lambda rows: rows // 2), FULL),
     Fault("own rows of an outer join are half", with_rows(Join, lambda rows: rows // 2), OUTER),
     Fault("own rows meet once", method(Join, "_own_rows", lambda original, self, left, right, m, n: [max(left.rows, right.rows)]), SELF),
-    Fault("a join passes on all that is known of its sides", value(Join, "caps", lambda found, self: {
-        **self.left.caps, **self.right.caps}), OUTER),
+    Fault("a join passes on all that is known of its sides", value(Join, "max_frequencies", lambda found, self: {
+        **self.left.max_frequencies, **self.right.max_frequencies}), OUTER),
     Fault("a join keeps an owner of public rows", with_owners(Join), "SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.clinic = c.clinic"),
     Fault("a mark that is shown changes once", with_rows(Lookup, lambda rows: rows // 2), MARKED),
     Fault("a mark keeps an owner", with_owners(Lookup),
           "SELECT COUNT(*) FROM scores s WHERE EXISTS (SELECT 1 FROM visits v WHERE v.visit_id = s.points)"),
-    Fault("a looked-up row is one of its value", value(Lookup, "caps", last_column), MARKED),
+    Fault("a looked-up row is one of its value", value(Lookup, "max_frequencies", last_column), MARKED),
     Fault("a union adds one part", with_rows(UnionAll, lambda rows: rows - 1), UNION),
     Fault("parts place their owners differently", with_owners(UnionAll), PLACES),
-    Fault("a union knows of its columns what its largest part does", value(UnionAll, "caps", lambda found, self: {
+    Fault("a union knows of its columns what its largest part does", value(UnionAll, "max_frequencies", lambda found, self: {
         agreed: max(1, rows // 2) for agreed, rows in found.items()}), UNION),
     Fault("a difference moves with one side", with_rows(SetOperation, lambda rows: rows - 1), EXCEPT),
     Fault("a difference has owners", with_owners(SetOperation),
           "SELECT COUNT(*) FROM (SELECT person_id, 1 AS x FROM people EXCEPT ALL SELECT visit_id, 1 FROM visits) AS t"),
-    Fault("a set operation differs in one column", value(SetOperation, "caps", last_column),
+    Fault("a set operation differs in one column", value(SetOperation, "max_frequencies", last_column),
           "SELECT COUNT(*) FROM (SELECT clinic, year FROM visits EXCEPT ALL SELECT clinic, beds FROM clinics) AS t"),
-    Fault("a truncation keeps fewer rows than it does", value(Truncate, "caps", one_less), VISITS),
+    Fault("a truncation keeps fewer rows than it does", value(Truncate, "max_frequencies", one_less), VISITS),
     Fault("a truncation is by anybody's name", method(Truncate, "stability", lambda original, self, below, public: Stability(
         rows=self.rows, owners=(self.owner,))), VISITS, above=lambda view: Truncate(
             input=view, rows=2, owner=view.fields[0].id, order=tuple(field.id for field in view.fields))),
-    Fault("a key keeps fewer rows than it does", value(TruncateKeys, "caps", one_less), VISITS, above=by_first(3)),
+    Fault("a key keeps fewer rows than it does", value(TruncateKeys, "max_frequencies", one_less), VISITS, above=by_first(3)),
     Fault("a limit of a key keeps the owner", with_owners(TruncateKeys), VISITS, above=by_first(3)),
     Fault("a limit of a key moves no other row", with_rows(TruncateKeys, lambda rows: rows // 2), VISITS, above=by_first(3)),
     Fault("numbers are half", with_rows(Numbers, lambda rows: rows // 2), VISITS, above=numbered),
-    Fault("numbers differ from row to row", value(Numbers, "caps", lambda found, self: {frozenset(["number"]): 1}), VISITS, above=numbered),
+    Fault("numbers differ from row to row", value(Numbers, "max_frequencies", lambda found, self: {frozenset(["number"]): 1}), VISITS, above=numbered),
     Fault("a window looks one row less far", value(Window, "reach", lambda found, self: None if found is None else found - 1), LAGGED),
     Fault("a partition changes once", with_rows(Window, lambda rows: rows // 2), FEW),
     Fault("a window keeps the owner", with_owners(Window), LAGGED),
-    Fault("row numbers differ everywhere", value(Window, "caps", lambda found, self: {
+    Fault("row numbers differ everywhere", value(Window, "max_frequencies", lambda found, self: {
         **found, **{frozenset([part.id]): 1 for part in self.functions}}), FIRST),
     Fault("contributions are one row", with_rows(Contributions, lambda rows: 1), VISITS, above=clipped_by(1)),
-    Fault("contributions differ in their cell", value(Contributions, "caps", lambda found, self: {
+    Fault("contributions differ in their cell", value(Contributions, "max_frequencies", lambda found, self: {
         frozenset(self.keys): 1}), VISITS, above=clipped_by(1)),
     Fault("a norm is claimed of the other order", method(Clip, "stability", lambda original, self, below, public: replace(
         original(self, below, public), norm=Norm(order=1, bound=self.bound, columns=self.columns))), VISITS, above=clipped_by(2)),
     Fault("a norm is claimed of half its bound", method(Clip, "stability", lambda original, self, below, public: replace(
         original(self, below, public), norm=Norm(order=self.order, bound=self.bound // 2, columns=self.columns))), VISITS,
           above=clipped_by(1)),
-    Fault("clipped columns keep what is known of them", value(Clip, "caps", lambda found, self: {frozenset(self.columns): 1}), VISITS,
+    Fault("clipped columns keep what is known of them", value(Clip, "max_frequencies", lambda found, self: {frozenset(self.columns): 1}), VISITS,
           above=clipped_by(1)),
-    Fault("no two sizes are equal", value(Norms, "caps", last_column), VISITS, above=normed),
-    Fault("constants are one row less", value(Constants, "caps", one_less),
+    Fault("no two sizes are equal", value(Norms, "max_frequencies", last_column), VISITS, above=normed),
+    Fault("constants are one row less", value(Constants, "max_frequencies", one_less),
           "SELECT COUNT(*) FROM visits v JOIN (VALUES ('a'), ('a'), ('b')) AS b(z) ON v.clinic = b.z"),
     Fault("all rows are apart", lambda patch: patch.setattr("dpsql.kernel.run.certify", apart_always(certify)), VISITS),
     Fault("a sum claims half of its grid", value(GridSum, "l1", lambda found, self: found // 2), "SELECT SUM(age) FROM people"),
@@ -370,21 +370,21 @@ FAULTS = (
 )
 
 
-def measured(fault: Fault, family: Family) -> Measure | Level:
+def measured(fault: Fault, family: Family) -> NoisySums | BalancedLevel:
     """A request for the rows of a fault, with noise that hardly costs anything."""
     question = question_of(fault.text, "person", family)
     below = view_of(question)
     view = fault.above(below)
     if stability(view, family.kernel).rows is None:
         owners = stability(view, family.kernel).owners or (view.fields[0].id,)
-        return Level(plan=Shares(input=view, owners=owners, summand=Count()), levels=(1,), handicaps=(0,), scale=2.0**30)
+        return BalancedLevel(plan=OwnerSets(input=view, owners=owners, summand=Count()), levels=(1,), log_priors=(0,), scale=2.0**30)
     if view is below:
-        plan = next(plan for plan in plans_of(question, family, view) if isinstance(plan, Tally))
+        plan = next(plan for plan in plans_of(question, family, view) if isinstance(plan, GroupedSums))
     elif isinstance(view, Clip):
-        plan = Tally(input=view, keys=view.inputs[0].keys, summands=(Clipped(clipped=view.columns),))  # type: ignore[attr-defined]
+        plan = GroupedSums(input=view, keys=view.inputs[0].keys, summands=(Clipped(clipped=view.columns),))  # type: ignore[attr-defined]
     else:
-        plan = Tally(input=view, keys=(), summands=(Count(),))
-    return Measure(plan=plan, cells=(), noises=(DiscreteLaplace(scale=1e6),) * len(plan.summands))
+        plan = GroupedSums(input=view, keys=(), summands=(Count(),))
+    return NoisySums(plan=plan, cells=(), noises=(DiscreteLaplace(scale=1e6),) * len(plan.summands))
 
 
 def asked(request: Any) -> Generator[Any, Any, Any]:
@@ -437,7 +437,7 @@ def merging_days(printed: str, kind: Type) -> str:
 
 def test_days_that_become_equal_where_rows_are_grouped_are_seen(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     question = question_of(YEARS, "person", family)
-    plan = next(plan for plan in plans_of(question, family) if isinstance(plan, Tally))
+    plan = next(plan for plan in plans_of(question, family) if isinstance(plan, GroupedSums))
     monkeypatch.setattr(printing, "settled", only_numbers)
     assert not disagreements(plan, family)
     monkeypatch.setattr(printing, "settled", merging_days)
@@ -457,7 +457,7 @@ def test_nulls_that_meet_are_counted(nulls: int, kind: str, turned: bool, family
         assert derived.rows is not None and derived.rows >= 3 * seen
         monkeypatch.setattr(Publics, "fanout", lambda self, *args: absent_nulls(None, self, *args))
         family.forget()
-        found = disagreements(Tally(input=view, keys=(), summands=(Count(),)), family)
+        found = disagreements(GroupedSums(input=view, keys=(), summands=(Count(),)), family)
         assert bool(found) == (test != "="), found
 
 
@@ -498,11 +498,11 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
         bad = dataclasses.replace(grid)
         object.__setattr__(bad, field, number)
         with pytest.raises(shapes.Malformed):
-            checker.check(Tally(input=view, keys=(), summands=(GridSum(column=first, grid=bad),)), meets)
+            checker.check(GroupedSums(input=view, keys=(), summands=(GridSum(column=first, grid=bad),)), meets)
             pytest.fail(f"{field} {number}")
-    for plan in (Tally(input=view, keys=("nowhere",), summands=(Count(),)), Tally(input=view, keys=(), summands=(Count(column="x"),)),
-                 Tally(input=view, keys=(), summands=(Count(when=first),)), Filter(input=view, condition=truth),
-                 Shares(input=view, owners=("nowhere",), summand=Count())):
+    for plan in (GroupedSums(input=view, keys=("nowhere",), summands=(Count(),)), GroupedSums(input=view, keys=(), summands=(Count(column="x"),)),
+                 GroupedSums(input=view, keys=(), summands=(Count(when=first),)), Filter(input=view, condition=truth),
+                 OwnerSets(input=view, owners=("nowhere",), summand=Count())):
         with pytest.raises(shapes.Malformed):
             checker.check(plan, meets)
 
@@ -519,7 +519,7 @@ def test_a_bound_that_is_no_number_is_none(number: float) -> None:
 
 
 HOUSE = (checker, shapes)
-OPERATORS = (Node, Summary, Summand, Quantizer, *checker.RULES, Tally, Shares, Over, Count, GridSum, Moments, Clipped)
+OPERATORS = (Node, Summary, Summand, Quantizer, *checker.RULES, GroupedSums, OwnerSets, WindowFunction, Count, GridSum, Moments, Clipped)
 
 
 def own_names(kind: type) -> set[str]:
@@ -532,7 +532,7 @@ def own_names(kind: type) -> set[str]:
 def test_no_method_of_an_operator_is_named() -> None:
     fields = {item.name for kind in (*OPERATORS, Table, Literal) if dataclasses.is_dataclass(kind) for item in dataclasses.fields(kind)}
     forbidden = set().union(*map(own_names, OPERATORS)) - fields
-    assert {"stability", "caps", "cap", "env", "equated", "passed", "ranking", "l1", "least", "reach", "field"} <= forbidden
+    assert {"stability", "max_frequencies", "max_frequency", "env", "equated", "passed", "ranking", "l1", "least", "reach", "field"} <= forbidden
     for module in HOUSE:
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
         read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -552,13 +552,13 @@ def test_no_method_of_an_operator_is_called(family: Family, monkeypatch: pytest.
         raise AssertionError("a method of an operator is called")
 
     for kind in {kind for plan, _ in before for node in nodes(plan) for kind in type(node).__mro__ if kind is not object} | {
-            Summand, Count, GridSum, Moments, Clipped, Quantizer, Over}:
+            Summand, Count, GridSum, Moments, Clipped, Quantizer, WindowFunction}:
         for name in own_names(kind):
             monkeypatch.setattr(kind, name, property(raises) if name not in ("__init__",) else raises)
     assert len(before) > 20
     for plan, found in before:
         again = checker.check(plan, meets)
-        assert (again.below, again.sums, again.apart) == (found.below, found.sums, found.apart)
+        assert (again.below, again.sums, again.disjoint_cells) == (found.below, found.sums, found.disjoint_cells)
 
 
 # -- when plans are checked

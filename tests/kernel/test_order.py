@@ -14,16 +14,16 @@ from dpsql.catalog.model import Column, OwnerPath, Table
 from dpsql.kernel import run as kernel_run
 from dpsql.kernel.ledger import Account
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import DiscreteLaplace, Measure
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.types import Type
 
 TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
               columns={"id": Column(name="id", type=Type.BIGINT, sql_type="BIGINT", nullable=False)})
-PLAN = Tally(input=Scan(table=TABLE, columns=(("a", "id"),), owners=("a",)), keys=(), summands=(Count(),))
-ASKED = Measure(plan=PLAN, cells=((),), noises=(DiscreteLaplace(scale=1.0),))
+PLAN = GroupedSums(input=Scan(table=TABLE, columns=(("a", "id"),), owners=("a",)), keys=(), summands=(Count(),))
+ASKED = NoisySums(plan=PLAN, cells=((),), noises=(DiscreteLaplace(scale=1.0),))
 WHOLE = ["charge", "read", "noise", "store"]
 
 
@@ -99,7 +99,7 @@ FAULTS = (
     Fault("noise is not added", lambda patch: patch.setattr("dpsql.measurements.noisy_sums.added", lambda exact, noise, source: exact)),
     Fault("an answer is missing in the ledger", _stored_never),
     Fault("a second request that nobody paid for is served", lambda patch: patch.setattr(Cost, "covers", lambda self, spent: True)),
-    Fault("a request is charged for by half", lambda patch: patch.setattr(Measure, "cost", lambda self, *given: pure(Fraction(1, 2)))),
+    Fault("a request is charged for by half", lambda patch: patch.setattr(NoisySums, "cost", lambda self, *given: pure(Fraction(1, 2)))),
     Fault("a fault after the charge is told", lambda patch: patch.setattr(kernel_run, "Incident", ValueError)),
     Fault("the plan of another table is read first", lambda patch: patch.setattr(
         Kernel, "_begun", lambda self, script: [self._reader.rows("people"), script][1])),

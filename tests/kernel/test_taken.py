@@ -20,35 +20,35 @@ from dpsql.kernel.taken import HANDED, MADE, taken
 from dpsql.measurements import (
     MEASUREMENTS,
     VALUES,
-    Above,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     Axis,
     Balance,
+    BalancedLevel,
     Blocks,
-    Degrees,
+    DegreeHistogram,
     DiscreteGaussian,
     DiscreteLaplace,
-    Failing,
+    DistinctWithin,
+    ExtensionWithin,
     Form,
     GaussianThreshold,
-    Joined,
     Keys,
-    Level,
-    Measure,
+    NoisyFlipDistance,
+    NoisySums,
     Numbered,
     Partition,
     Race,
-    Recursive,
+    RecursiveSums,
     Removed,
     Rising,
-    Scarce,
     Segment,
     Select,
-    Slack,
     Smooth,
     SmoothSum,
     Student,
     Target,
-    Threshold,
     Tree,
     TruncatedGeometric,
     Vote,
@@ -57,10 +57,10 @@ from dpsql.measurements import (
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
@@ -75,33 +75,33 @@ TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=T
               owners=(OwnerPath(column="a", type=Type.BIGINT, steps=()),))
 VIEW = Truncate(rows=2, owner="o", order=("a",), input=Filter(
     input=Scan(table=TABLE, columns=(("a", "a"),), owners=("o",)), condition=Literal(value=True, type=Type.BOOLEAN)))
-TALLY = Tally(input=VIEW, keys=("a",), summands=(Count(), GridSum(column="a", grid=GRID), Moments(column="a", grid=GRID, degree=2)))
+TALLY = GroupedSums(input=VIEW, keys=("a",), summands=(Count(), GridSum(column="a", grid=GRID), Moments(column="a", grid=GRID, degree=2)))
 RANKS = Ranks(input=VIEW, keys=(), column="a", grid=GRID)
-SHARES = Shares(input=VIEW, owners=("o",), summand=Count())
+SHARES = OwnerSets(input=VIEW, owners=("o",), summand=Count())
 LAPLACE, GAUSSIAN = DiscreteLaplace(scale=3.0), DiscreteGaussian(sigma=2.0)
 HALF, TARGET = Fraction(1, 2), Target(fraction=Fraction(1, 2), offset=1)
 TESTS = (Within(plan=TALLY, cells=((1,),), forms=(Form(at=0, sign=1, constants=(3,)),)),
-         Scarce(plan=Multiplicities(input=VIEW, keys=(), column="a"), cells=((),), first=(1,), last=(4,)),
-         Joined(plan=SHARES, level=2, first=0, last=9))
+         DistinctWithin(plan=Multiplicities(input=VIEW, keys=(), column="a"), cells=((),), first=(1,), last=(4,)),
+         ExtensionWithin(plan=SHARES, level=2, first=0, last=9))
 LEVELS: dict[str, Any] = {"plan": SHARES, "levels": (1, 2), "noises": (LAPLACE, GAUSSIAN)}
 HONEST: dict[str, Any] = {type(made).__name__: made for made in (
-    Measure(plan=TALLY, cells=((1,), (None,)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
+    NoisySums(plan=TALLY, cells=((1,), (None,)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
     Select(plan=RANKS, cells=((),), segments=((Segment(low=0, high=9, target=TARGET),),), scale=2.0, flip=True),
     Smooth(plan=RANKS, cells=((),), target=TARGET, epsilon=HALF, delta=Fraction(1, 10**6), epsilon_size=HALF),
-    Threshold(plan=TALLY, limits=(3,), scale_limit=2.0, scale_query=4.0),
+    AboveThresholdOfCounts(plan=TALLY, limits=(3,), scale_limit=2.0, scale_query=4.0),
     Keys(plan=TALLY, rule=TruncatedGeometric(epsilon=HALF, delta=Fraction(1, 10**6))),
-    Race(**LEVELS, penalties=(1, 2)), Balance(**LEVELS, handicaps=(0, 1), scale=2.0),
-    Removed(**LEVELS, handicaps=(0, 1), scale=2.0), Recursive(**LEVELS, scale=2.0, shift=1),
-    Slack(tests=TESTS, noise=LAPLACE), SmoothSum(plan=JoinSum(input=VIEW, summand=Count()), residual=True,
-                                                 noise=Student(epsilon=HALF, beta=0.01), epsilon_size=HALF),
-    Failing(tests=TESTS, most=2, limits=(1, 2), scale_limit=2.0, scale_query=4.0),
-    Above(plan=TALLY, steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
+    Race(**LEVELS, penalties=(1, 2)), Balance(**LEVELS, log_priors=(0, 1), scale=2.0),
+    Removed(**LEVELS, log_priors=(0, 1), scale=2.0), RecursiveSums(**LEVELS, scale=2.0, shift=1),
+    NoisyFlipDistance(tests=TESTS, noise=LAPLACE), SmoothSum(plan=JoinSum(input=VIEW, summand=Count()), residual=True,
+                                                             noise=Student(epsilon=HALF, beta=0.01), epsilon_size=HALF),
+    AboveThresholdOfTests(tests=TESTS, most=2, limits=(1, 2), scale_limit=2.0, scale_query=4.0),
+    AboveThresholdOfSums(plan=TALLY, steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
     Vote(plan=TALLY, low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
     Blocks(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
            blocks=(Block(axes=(0,), factors=(Identity(3),), scale=2.0),)),
-    Level(plan=SHARES, levels=(1, 2), handicaps=(0, 1), scale=2.0),
-    Degrees(plan=Arcs(input=VIEW, tail="a", head="o", mutual=True), most=4, way="flow", noise=LAPLACE),
-    Partition(view=VIEW, axis=Numbered(column="a", values=(0, 1), numbers=(0, 1)), summand=Count(), scale=2.0, handicaps=(1, 1)),
+    BalancedLevel(plan=SHARES, levels=(1, 2), log_priors=(0, 1), scale=2.0),
+    DegreeHistogram(plan=Arcs(input=VIEW, tail="a", head="o", mutual=True), most=4, way="flow", noise=LAPLACE),
+    Partition(view=VIEW, axis=Numbered(column="a", values=(0, 1), numbers=(0, 1)), summand=Count(), scale=2.0, log_priors=(1, 1)),
     Tree(view=VIEW, axes=(Numbered(column="a", values=(0, 1), numbers=(0, 1)),), scale=2.0, decay=4, leaf=GAUSSIAN),
 )} | {"Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
 
@@ -246,9 +246,9 @@ def test_no_subclass_of_what_a_request_is_made_of_is_taken(kind: type) -> None:
     if kind is Type:
         pytest.skip("an enumeration with members has no subclasses")
     cheap = made_of(type("Forged", (kind,), {"__abstractmethods__": frozenset()}), {})
-    for request in (cheap, made_of(Measure, {"plan": cheap, "cells": (), "noises": ()}),
-                    made_of(Slack, {"tests": (cheap,), "noise": LAPLACE, "together": False}),
-                    made_of(Measure, {"plan": made_of(Tally, {**fields_of(TALLY), "input": cheap}), "cells": (), "noises": ()})):
+    for request in (cheap, made_of(NoisySums, {"plan": cheap, "cells": (), "noises": ()}),
+                    made_of(NoisyFlipDistance, {"tests": (cheap,), "noise": LAPLACE, "together": False}),
+                    made_of(NoisySums, {"plan": made_of(GroupedSums, {**fields_of(TALLY), "input": cheap}), "cells": (), "noises": ()})):
         with pytest.raises((TypeError, ValueError, shapes.Malformed)):
             run(request)
 
@@ -259,10 +259,10 @@ def test_no_subclass_of_what_a_request_is_made_of_is_taken(kind: type) -> None:
 def test_what_a_class_remembers_is_forgotten() -> None:
     """A `cached_property` that is planted would be printed: here a truncation that ranks by something else."""
     plan = dataclasses.replace(VIEW)
-    vars(plan)["fields"], vars(plan)["caps"], vars(plan)["ranking"] = (), {frozenset(): 1}, "nothing"
-    request = dataclasses.replace(HONEST["Measure"], plan=dataclasses.replace(TALLY, input=plan))
+    vars(plan)["fields"], vars(plan)["max_frequencies"], vars(plan)["ranking"] = (), {frozenset(): 1}, "nothing"
+    request = dataclasses.replace(HONEST["NoisySums"], plan=dataclasses.replace(TALLY, input=plan))
     copy = taken(request).plan.input
-    assert type(copy) is Truncate and not {"fields", "caps", "ranking"} & vars(copy).keys()
+    assert type(copy) is Truncate and not {"fields", "max_frequencies", "ranking"} & vars(copy).keys()
 
 
 FORGED: dict[str, Callable[[Any], None]] = {
@@ -277,11 +277,11 @@ FORGED: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 def test_what_is_forged_later_does_not_change_the_copy(forge: Callable[[Any], None]) -> None:
-    request = taken(HONEST["Measure"])  # so that others see nothing of it
+    request = taken(HONEST["NoisySums"])  # so that others see nothing of it
     copy = taken(request)
-    assert copy == HONEST["Measure"]
+    assert copy == HONEST["NoisySums"]
     forge(request)
-    assert copy == HONEST["Measure"] != request
+    assert copy == HONEST["NoisySums"] != request
 
 
 def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
@@ -293,7 +293,7 @@ def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
 
 def test_what_was_one_object_is_one_again() -> None:
     """What several tests of one plan cost rests on that; and plans that were two stay two."""
-    both = Slack(tests=(TESTS[0], dataclasses.replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
+    both = NoisyFlipDistance(tests=(TESTS[0], dataclasses.replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
     one, other = taken(both).plans
     assert one is other
     apart = dataclasses.replace(both, tests=(TESTS[0], dataclasses.replace(TESTS[0], plan=dataclasses.replace(TALLY))))

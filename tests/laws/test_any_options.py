@@ -18,7 +18,7 @@ from support.laws.texts import HOUSEHOLD, TEXTS
 from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Prepared, Remembering
+from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.engine.answering import answer
 from dpsql.engine.batches import batch_of, batch_steps, linear_of
 from dpsql.engine.session import Session
@@ -74,7 +74,7 @@ def measured_together(text: str, session: Session) -> None:
     question, options = bound_to(query, session, ())
     if question.aggregates:
         made, chosen = batch_of([linear_of(query, question, options, session)], options, session)
-        session.kernel._serve(batch_steps(made, chosen, session), made.purse).as_json()
+        session.kernel._serve(batch_steps(made, chosen, session), made.allotted).as_json()
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_no_combination_of_options_fails_after_the_charge(sessions: dict[tuple[s
         text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({', '.join(options)}) {text[6:]}"
         session = sessions[draw.choice(["many", "few", "none"]), budget, draw.random() < 0.5]
         try:
-            prepared = Prepared(text, session)
+            prepared = PreparedStatement(text, session)
         except Error:
             continue
         except ValueError as fault:

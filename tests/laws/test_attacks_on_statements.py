@@ -29,7 +29,7 @@ from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.node import NoPublicFacts, Printing
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.sql.text.literals import constant
@@ -83,9 +83,9 @@ def test_what_is_fetched_has_only_keys_that_a_client_can_read(family: list[Sessi
     assert table is not None
     scan = Scan(table=table, columns=(("c0", "person_id"), ("c1", "born")), owners=("c0",))
     claims = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
-    plan = Tally(input=scan, keys=("c1",), summands=(Count(),))
+    plan = GroupedSums(input=scan, keys=("c1",), summands=(Count(),))
     claims.summary(plan, certify(plan, NoPublicFacts()))
-    inner = Tally(input=scan, keys=("c1",), summands=(Count(),), in_engine=True)
+    inner = GroupedSums(input=scan, keys=("c1",), summands=(Count(),), in_engine=True)
     with pytest.raises(Disagreement):
         claims.summary(inner, certify(inner, NoPublicFacts()))
 

@@ -15,7 +15,7 @@ from dpsql.plan.certificate import stability
 
 PLANS = 200
 OPERATORS = {"Scan", "Constants", "Filter", "Project", "Join", "Lookup", "UnionAll", "Distinct", "GroupBy", "Truncate",
-             "TruncateKeys", "Numbers", "SetOperation", "Window", "Contributions", "Clip", "Norms", "Tally", "Ranks"}
+             "TruncateKeys", "Numbers", "SetOperation", "Window", "Contributions", "Clip", "Norms", "GroupedSums", "Ranks"}
 
 
 @pytest.fixture(scope="module")

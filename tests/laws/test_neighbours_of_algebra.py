@@ -21,7 +21,7 @@ from support.laws.texts import ALGEBRA
 
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.question import Question
 
 
@@ -69,7 +69,7 @@ def test_half_of_the_claims_are_nearly_reached(families: list[Family]) -> None:
             question = asked(text, "person", family)
             assert question is not None
             for view in (view_of(question), frequent_view_of(question, family, rows=2, frequency=2)):
-                plan = next(plan for plan in plans_of(question, family, view) if isinstance(plan, Tally))
+                plan = next(plan for plan in plans_of(question, family, view) if isinstance(plan, GroupedSums))
                 rows = [reach.share for name, reach in reaches([plan], "person", family).items() if name.startswith("rows")]
                 shares[text] = max(shares.get(text, 0.0), *rows, 0.0)
             if shares[text] >= 0.5:

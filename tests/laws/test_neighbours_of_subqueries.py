@@ -17,7 +17,7 @@ from dpsql.errors import Error
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.join import Join
-from dpsql.plan.rules.substitute import settle
+from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 
@@ -106,7 +106,7 @@ def test_a_released_subquery_is_safe_with_any_value(families: list[Family], effo
         awaiting = question_of(text, "person", family)
         before = stability(view_of(awaiting), family.kernel)
         for value in VALUES[: max(3, round(4 * effort))]:
-            question = settle(replace(awaiting, scalars=()), {
+            question = substitute(replace(awaiting, scalars=()), {
                 scalar.awaited.id: None if value is None else float(value) if scalar.awaited.type.value == "DOUBLE" else value
                 for scalar in awaiting.scalars})
             after = stability(view_of(question), family.kernel)

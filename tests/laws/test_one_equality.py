@@ -29,7 +29,7 @@ from dpsql.errors import Error, Incident
 from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import Unbounded, certify
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 
@@ -143,7 +143,7 @@ class Neighbours:
         question = bind(parse(text), self.catalog, self.kernels[0], self.scratch, {})  # type: ignore[arg-type]
         return list(plans_of(question, SimpleNamespace(kernel=self.kernels[0]), view_of(question)))  # type: ignore[arg-type]
 
-    def cells(self, plan: Tally) -> list[dict[tuple[Any, ...], Sequence[int]]]:
+    def cells(self, plan: GroupedSums) -> list[dict[tuple[Any, ...], Sequence[int]]]:
         """The sums of every cell, in each database."""
         width, found = len(plan.keys), []
         names = [f't."{field.id}"' for field in plan.fields]
@@ -158,7 +158,7 @@ class Neighbours:
         """How many tallies of a statement were bounded; none of them moved further."""
         bounded = 0
         for plan in self.plans(text):
-            if not isinstance(plan, Tally):
+            if not isinstance(plan, GroupedSums):
                 continue
             try:
                 certificate = certify(plan, self.kernels[0])
@@ -274,7 +274,7 @@ def test_null_and_copies_on_a_public_side_count(text: str, neighbours: Neighbour
 
 def test_null_that_no_row_meets_costs_nothing(neighbours: Neighbours) -> None:
     rows = [certify(plan, neighbours.kernels[0]).below.rows for op in ("=", "IS NOT DISTINCT FROM")
-            for plan in neighbours.plans(f"SELECT COUNT(*) FROM people a JOIN pub b ON a.k {op} b.z")[:1] if isinstance(plan, Tally)]
+            for plan in neighbours.plans(f"SELECT COUNT(*) FROM people a JOIN pub b ON a.k {op} b.z")[:1] if isinstance(plan, GroupedSums)]
     assert rows == [5, 40]
 
 

@@ -41,7 +41,7 @@ def numbered(size: int, name: str = "a0") -> Numbered:
 
 
 def request_of(size: int, scale: float, handicap: int = 0) -> Partition:
-    return Partition(view=VIEW, axis=numbered(size), summand=Count(), scale=scale, handicaps=(handicap,) * (height(size) + 1))
+    return Partition(view=VIEW, axis=numbered(size), summand=Count(), scale=scale, log_priors=(handicap,) * (height(size) + 1))
 
 
 def buckets_of(sums: Sequence[int], handicap: int = 0, noise: Any = None, scale: float = 1.0) -> Buckets:
@@ -165,7 +165,7 @@ def test_what_is_not_bounded_is_refused() -> None:
         with pytest.raises(ValueError, match="64 bits"):
             request_of(4, wrong).cost(certificate(1))
     with pytest.raises(ValueError, match="every height"):
-        Partition(view=VIEW, axis=numbered(4), summand=Count(), scale=1.0, handicaps=(0,)).cost(certificate(1))
+        Partition(view=VIEW, axis=numbered(4), summand=Count(), scale=1.0, log_priors=(0,)).cost(certificate(1))
     with pytest.raises(ValueError, match="number"):
         Numbered(column="a", values=(1, 2), numbers=(0,))
     assert request_of(4, 1.0).cost(Certificate(below=Stability(rows=0), summands=())) == Cost(epsilon=Fraction(0), rho=Fraction(0))

@@ -18,7 +18,7 @@ from dpsql.measurements.reading.content import Content, Learned, printed
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import InvalidPlan, Node, Printing
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 
@@ -88,6 +88,6 @@ def test_printing_reads_nothing(families: list[Family], monkeypatch: pytest.Monk
 def test_a_count_looks_up_no_range(families: list[Family]) -> None:
     scan = Scan(table=catalog("person").tables["visits"], columns=(("v", "visit_id"), ("c", "cost"), ("p", "person_id")), owners=("p",))
     content = Content(families[0])  # type: ignore[arg-type]
-    for plan in (Tally(input=scan, keys=(), summands=(Count(),)), Tally(input=scan, keys=(), summands=(Count(column="c"),)),
+    for plan in (GroupedSums(input=scan, keys=(), summands=(Count(),)), GroupedSums(input=scan, keys=(), summands=(Count(column="c"),)),
                  Contributions(input=scan, owner="p", keys=(), summands=(Count(),))):
         assert content.learned(plan) == NOTHING

@@ -26,23 +26,23 @@ from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
     ROUNDING,
+    AboveThresholdOfCounts,
     DiscreteGaussian,
     DiscreteLaplace,
     GaussianThreshold,
     Keys,
-    Measure,
+    NoisySums,
     Segment,
     Select,
     Smooth,
     Target,
-    Threshold,
     TruncatedGeometric,
 )
 from dpsql.noise.key_selection import BITS, selection_weights
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -88,15 +88,15 @@ def clinics(catalog: Catalog) -> Node:
     return Scan(table=catalog.tables["clinics"], columns=(("c", "clinic"), ("b", "beds")))
 
 
-def tally(input: Node, *keys: str, **summand: Any) -> Tally:
-    return Tally(input=input, keys=keys, summands=(Count(**summand),))
+def tally(input: Node, *keys: str, **summand: Any) -> GroupedSums:
+    return GroupedSums(input=input, keys=keys, summands=(Count(**summand),))
 
 
 def below(rows: int, *sensitivities: Sensitivity) -> Certificate:
     return Certificate(below=Stability(rows=rows, owners=("p",)), summands=sensitivities)
 
 
-def certified(plan: Tally) -> Certificate:
+def certified(plan: GroupedSums) -> Certificate:
     return certify(plan, NoPublicFacts())
 
 
@@ -154,25 +154,25 @@ def test_variances_are_those_of_the_integer_noises() -> None:
 def test_a_measure_costs_the_sum_over_its_summands(visits: Node) -> None:
     summands = (Count(), GridSum(column="y", grid=Quantizer(low=-5, high=20, step=Fraction(1), from_low=False)),
                 Moments(column="y", grid=Quantizer(low=2018, high=2021, step=Fraction(1), from_low=True), degree=2))
-    plan = Tally(input=visits, keys=("c",), summands=summands)
+    plan = GroupedSums(input=visits, keys=("c",), summands=summands)
     noises = (DiscreteLaplace(scale=4.0), DiscreteLaplace(scale=10.0), DiscreteLaplace(scale=100.0))
-    request = Measure(plan=plan, cells=(("a",), ("b",)), noises=noises)
+    request = NoisySums(plan=plan, cells=(("a",), ("b",)), noises=noises)
     epsilons = (Fraction(3 * 1, 4), Fraction(3 * 20, 10), Fraction(3 * 3**2, 100))
     assert request.cost(certified(plan)) == Cost(epsilon=sum(epsilons), rho=sum(e**2 / 2 for e in epsilons))
-    mixed = Measure(plan=plan, cells=(), noises=(DiscreteGaussian(sigma=2.0), *noises[1:]))
+    mixed = NoisySums(plan=plan, cells=(), noises=(DiscreteGaussian(sigma=2.0), *noises[1:]))
     assert mixed.cost(certified(plan)) == Cost(epsilon=None, rho=Fraction(9, 8) + sum(e**2 / 2 for e in epsilons[1:]))
 
 
 def test_every_summand_has_noise(visits: Node) -> None:
-    plan = Tally(input=visits, keys=(), summands=(Count(), Count(column="y")))
+    plan = GroupedSums(input=visits, keys=(), summands=(Count(), Count(column="y")))
     for noises in ((), (DiscreteLaplace(scale=1.0),), (DiscreteLaplace(scale=1.0),) * 3):
         with pytest.raises(ValueError, match="zip"):
-            Measure(plan=plan, cells=((),), noises=noises).cost(certified(plan))
+            NoisySums(plan=plan, cells=((),), noises=noises).cost(certified(plan))
 
 
 def test_sums_over_public_rows_are_free(clinics: Node) -> None:
     plan = tally(clinics, "c")
-    assert Measure(plan=plan, cells=(), noises=(DiscreteLaplace(scale=1.0),)).cost(certified(plan)) == FREE
+    assert NoisySums(plan=plan, cells=(), noises=(DiscreteLaplace(scale=1.0),)).cost(certified(plan)) == FREE
 
 
 # -- selection
@@ -283,16 +283,16 @@ def test_the_size_of_the_noise_tells_no_more_than_it_costs() -> None:
 
 def test_a_ladder_costs_both_of_its_noises(people: Node, visits: Node) -> None:
     for plan, rows in ((tally(people, "a"), 1), (tally(Truncate(input=visits, rows=2, owner="p", order=("v",)), "y"), 2)):
-        request = Threshold(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0)
+        request = AboveThresholdOfCounts(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0)
         assert request.cost(certified(plan)) == pure(rows * (Fraction(1, 4) + Fraction(1, 8)))
 
 
 def test_a_ladder_of_anything_but_limited_rows_is_refused(people: Node, visits: Node, clinics: Node) -> None:
-    def ladder(plan: Tally) -> Cost:
-        return Threshold(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0).cost(certified(plan))
+    def ladder(plan: GroupedSums) -> Cost:
+        return AboveThresholdOfCounts(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0).cost(certified(plan))
 
-    weighty = Tally(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),))
-    twice = Tally(input=people, keys=("a",), summands=(Count(), Count()))
+    weighty = GroupedSums(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),))
+    twice = GroupedSums(input=people, keys=("a",), summands=(Count(), Count()))
     for plan in (weighty, twice, tally(people), tally(people, "a", "s")):
         with pytest.raises(ValueError, match="once"):
             ladder(plan)
@@ -321,7 +321,7 @@ def test_keys_cost_as_many_times_as_an_entity_has_them(visits: Node, groups: int
 def test_keys_that_are_not_counted_once_cost_as_many_moves(people: Node, visits: Node, clinics: Node) -> None:
     coins, noisy = (TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**6)), GaussianThreshold(sigma=4.0, threshold=30))
     pairs = told(visits, 2)
-    heavy = Tally(input=pairs, keys=("c",), summands=(GridSum(column="p", grid=Quantizer(low=0, high=7, step=Fraction(1),
+    heavy = GroupedSums(input=pairs, keys=("c",), summands=(GridSum(column="p", grid=Quantizer(low=0, high=7, step=Fraction(1),
                                                                                           from_low=False)),))
     # rows of visits: three of them may have one clinic; all keys but one; a key that is left out
     for plan, rows in ((tally(visits, "c"), 3), (tally(visits, "y", "c"), 3), (tally(pairs), 2)):
@@ -395,7 +395,7 @@ DEAR = pure(Fraction(100), Fraction(1, 100))
 
 def test_the_kernel_serves_what_is_paid_for(tmp_path: Path, reader: DuckReader, people: Node) -> None:
     plan = tally(people, "s")
-    request = Measure(plan=plan, cells=(("f",), ("m",)), noises=(DiscreteLaplace(scale=0.01),))
+    request = NoisySums(plan=plan, cells=(("f",), ("m",)), noises=(DiscreteLaplace(scale=0.01),))
     found = served(tmp_path, reader, request, pure(1 / Fraction(0.01)))
     exact = dict(reader.rows("SELECT sex, COUNT(*) FROM people GROUP BY sex"))
     assert found.totals == (((exact["f"], exact["m"]),),)
@@ -408,8 +408,8 @@ def planted(people: Node, visits: Node) -> dict[str, tuple[Any, Cost]]:
     rule = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**4))
     paid = {"target": HALF, "epsilon": Fraction(1), "delta": Fraction(1, 10**4), "epsilon_size": Fraction(1)}
 
-    def count(of: Node, noise: DiscreteLaplace | DiscreteGaussian) -> Measure:
-        return Measure(plan=tally(of), cells=((),), noises=(noise,))
+    def count(of: Node, noise: DiscreteLaplace | DiscreteGaussian) -> NoisySums:
+        return NoisySums(plan=tally(of), cells=((),), noises=(noise,))
 
     return {
         "overlapping segments": (Select(plan=ages, cells=((),), segments=(whole * 2,), scale=4.0), DEAR),
@@ -417,8 +417,8 @@ def planted(people: Node, visits: Node) -> dict[str, tuple[Any, Cost]]:
         "a smooth cell twice": (Smooth(plan=by_sex, cells=(("f",), ("f",)), **paid), DEAR),
         "smooth cells of several rows": (Smooth(plan=years, cells=(("a",), ("b",)), **paid), DEAR),
         "a ladder of sums": (
-            Threshold(plan=Tally(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),)), limits=(2,) * 5,
-                      scale_limit=4.0, scale_query=4.0), DEAR),
+            AboveThresholdOfCounts(plan=GroupedSums(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),)), limits=(2,) * 5,
+                                   scale_limit=4.0, scale_query=4.0), DEAR),
         "keys counted thrice": (Keys(plan=tally(visits, "c"), rule=GaussianThreshold(sigma=4.0, threshold=30)), DEAR),
         "keys moved thrice at the price of once": (Keys(plan=tally(visits, "c"), rule=rule), pure(Fraction(3), Fraction(1, 10**3))),
         "no noise": (count(people, DiscreteLaplace(scale=0.0)), DEAR),

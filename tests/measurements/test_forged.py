@@ -43,7 +43,7 @@ def numbered(size: int = 4, name: str = "a0") -> Numbered:
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 BLOCKS = Blocks(view=VIEW, axes=(Axis(column="a0", values=(0, 1, None)), Axis(column="a1", values=("x", "y"))), summand=Count(), noise="laplace",
                 blocks=(Block(axes=(0, 1), factors=(Identity(3), Total(2)), scale=2.0), Block(axes=(), factors=(), scale=4.0)))
-BUCKETS = Partition(view=VIEW, axis=numbered(), summand=Count(), scale=3.0, handicaps=(5,) * (height(4) + 1))
+BUCKETS = Partition(view=VIEW, axis=numbered(), summand=Count(), scale=3.0, log_priors=(5,) * (height(4) + 1))
 TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4, leaf=DiscreteLaplace(scale=3.0))
 
 
@@ -103,11 +103,11 @@ WRONG: dict[str, Callable[[], Any]] = {
     "buckets: noise of NaN": lambda: forged(BUCKETS, scale=NAN),
     "buckets: noise that is true": lambda: forged(BUCKETS, scale=True),
     "buckets: noise that is text": lambda: forged(BUCKETS, scale="3"),
-    "buckets: handicaps of floats": lambda: forged(BUCKETS, handicaps=(5, 5.0, 5)),
-    "buckets: handicaps of NaN": lambda: forged(BUCKETS, handicaps=(5, NAN, 5)),
-    "buckets: handicaps that are true": lambda: forged(BUCKETS, handicaps=(5, True, 5)),
-    "buckets: fewer handicaps": lambda: forged(BUCKETS, handicaps=(5, 5)),
-    "buckets: a list of handicaps": lambda: forged(BUCKETS, handicaps=[5, 5, 5]),
+    "buckets: handicaps of floats": lambda: forged(BUCKETS, log_priors=(5, 5.0, 5)),
+    "buckets: handicaps of NaN": lambda: forged(BUCKETS, log_priors=(5, NAN, 5)),
+    "buckets: handicaps that are true": lambda: forged(BUCKETS, log_priors=(5, True, 5)),
+    "buckets: fewer handicaps": lambda: forged(BUCKETS, log_priors=(5, 5)),
+    "buckets: a list of handicaps": lambda: forged(BUCKETS, log_priors=[5, 5, 5]),
     "buckets: several numbers": lambda: forged(BUCKETS, summand=Moments(column="v", grid=GRID, degree=2)),
     "buckets: a condition": lambda: forged(BUCKETS, summand=GridSum(column="v", grid=GRID, when="w")),
     "buckets: a number outside": lambda: forged(BUCKETS, axis=forged(numbered(), numbers=(0, 1, 2, -2))),

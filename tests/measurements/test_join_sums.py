@@ -22,7 +22,7 @@ from dpsql.kernel.run import Kernel
 from dpsql.measurements import Smoothed, SmoothSum, Student
 from dpsql.measurements.several.smooth_join_sum import Counts
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import NotApart, taken_apart
+from dpsql.plan.decompose_join import NotDecomposable, decompose_join
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.node import InvalidPlan, Stability, rebuild
 from dpsql.plan.operators.join_sum import JoinSum
@@ -117,7 +117,7 @@ def test_noise_is_scaled_to_the_bound_of_this_database(residual: bool) -> None:
     world = joined_worlds.edges(random.Random(3), 9, 4)
     reader = world.reader()
     view, noise = planned(TRIANGLES, reader, "edge"), Nothing()
-    apart, context = taken_apart(view, Publics(reader)), context_of(reader, noise)
+    apart, context = decompose_join(view, Publics(reader)), context_of(reader, noise)
     counts = Counts(apart, context)
     bound = smooth_bound(apart, 0.125, counts.frequency, counts.multiplicity if residual else None)
     assert bound > 3
@@ -150,7 +150,7 @@ def test_the_kernel_works_out_the_relations_and_their_limits_itself(tmp_path: Pa
     reader = world.reader()
     kernel = Kernel(reader, open_ledger(tmp_path), Nothing())  # type: ignore[arg-type]
     limited = planned("SELECT COUNT(*) FROM likes a JOIN likes b ON a.thing = b.thing", reader, "person")
-    assert [relation.moved for relation in taken_apart(limited, kernel).relations] == [2, 2]
+    assert [relation.moved for relation in decompose_join(limited, kernel).relations] == [2, 2]
     unlimited = rebuild(limited, lambda node: node.input if isinstance(node, Truncate) else node)
 
     def script(view: Any, cost: Any) -> Any:
@@ -160,7 +160,7 @@ def test_the_kernel_works_out_the_relations_and_their_limits_itself(tmp_path: Pa
 
     price = pure(Fraction(11, 10))
     assert script(limited, price).values
-    with pytest.raises(NotApart):
+    with pytest.raises(NotDecomposable):
         script(unlimited, price)
     with pytest.raises(RuntimeError, match="more than was charged"):
         script(limited, pure(Fraction(1)))

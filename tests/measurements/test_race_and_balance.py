@@ -18,14 +18,14 @@ from support.released import released
 
 from dpsql.accounting.cost import FREE
 from dpsql.extensions import lipschitz_extension
-from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Race, score_range
+from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, ExtensionSums, Race, score_range
 from dpsql.measurements.several.balanced_levels import Scores
 from dpsql.measurements.several.race import highest
 from dpsql.noise.choice import compared, one_sided
 from dpsql.noise.integer import drawn as drawn_noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import EXACT_FLOW, LARGEST, UNIT, Shares, pull, slack
+from dpsql.plan.operators.owner_sets import EXACT_FLOW, LARGEST, UNIT, OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.usual import USUAL
@@ -63,9 +63,9 @@ class Stub:
         return [*self._rows.columns(), np.array(self._rows.weights)]
 
 
-def shares(width: int, signed: bool = False) -> Shares:
+def shares(width: int, signed: bool = False) -> OwnerSets:
     grid = Quantizer(low=-5 if signed else 0, high=5, step=Fraction(1), from_low=False)
-    return Shares(input=None, owners=tuple("abcdef"[:width]), summand=GridSum(column="v", grid=grid))  # type: ignore[arg-type]
+    return OwnerSets(input=None, owners=tuple("abcdef"[:width]), summand=GridSum(column="v", grid=grid))  # type: ignore[arg-type]
 
 
 def owned_by(*owners: str) -> Certificate:
@@ -73,7 +73,7 @@ def owned_by(*owners: str) -> Certificate:
 
 
 LEVELS = (1, 2, 4, 8, 16, 32)
-Extension = partial(lipschitz_extension.Extension, solvers=USUAL)
+Extension = partial(lipschitz_extension.LipschitzExtension, solvers=USUAL)
 
 
 def crowd(draw: random.Random, width: int, **kinds: Any) -> Rows:
@@ -122,7 +122,7 @@ def test_a_race_released_by_the_look_is_the_race_of_its_definition(effort: float
                      for level, one in zip(LEVELS, noises, strict=True)]
             expected += sign * max(0, *found)
             places.append(found.index(max(found)) if max(found) > 0 else None)
-        assert released(request, Stub(rows, Seeded(case))) == Held(totals=(expected,), levels=(tuple(places),))  # type: ignore[arg-type]
+        assert released(request, Stub(rows, Seeded(case))) == ExtensionSums(totals=(expected,), levels=(tuple(places),))  # type: ignore[arg-type]
 
 
 def test_a_race_costs_the_sum_of_its_levels() -> None:
@@ -140,7 +140,7 @@ def test_a_race_costs_the_sum_of_its_levels() -> None:
 def test_levels_without_a_proof_are_refused(levels: tuple[int, ...]) -> None:
     noises = tuple(DiscreteLaplace(scale=1.0) for _ in levels)
     for request in (Race(plan=shares(1), levels=levels, noises=noises, penalties=(0,) * len(levels)),
-                    Balance(plan=shares(1), levels=levels, handicaps=(0,) * len(levels), scale=1.0, noises=noises)):
+                    Balance(plan=shares(1), levels=levels, log_priors=(0,) * len(levels), scale=1.0, noises=noises)):
         with pytest.raises(ValueError, match="levels"):
             request.cost(owned_by("a"))
 
@@ -149,20 +149,20 @@ def test_noise_that_could_be_cut_off_before_it_is_added_is_refused() -> None:
     """Noise is drawn by itself: held within 64 bits it would show the sum that it is added to."""
     for noise in (DiscreteLaplace(scale=2.0**56), DiscreteGaussian(sigma=2.0**56)):
         for request in (Race(plan=shares(1), levels=(1,), noises=(noise,), penalties=(0,)),
-                        Balance(plan=shares(1), levels=(1,), handicaps=(0,), scale=1.0, noises=(noise,))):
+                        Balance(plan=shares(1), levels=(1,), log_priors=(0,), scale=1.0, noises=(noise,))):
             with pytest.raises(ValueError, match="64 bits"):
                 request.cost(owned_by("a"))
-    wide = Balance(plan=shares(1), levels=(1,), handicaps=(0,), scale=2.0**41, noises=(DiscreteLaplace(scale=1.0),))
+    wide = Balance(plan=shares(1), levels=(1,), log_priors=(0,), scale=2.0**41, noises=(DiscreteLaplace(scale=1.0),))
     for request in (wide, replace(wide, scale=0.0)):
         with pytest.raises(ValueError, match="scale"):
             request.cost(owned_by("a"))
     with pytest.raises(ValueError, match="every level"):
-        replace(wide, levels=(1, 2), handicaps=(0, 0)).cost(owned_by("a"))
+        replace(wide, levels=(1, 2), log_priors=(0, 0)).cost(owned_by("a"))
 
 
 def test_owners_that_the_plan_leaves_out_are_refused_and_public_rows_are_free() -> None:
     request = Race(plan=shares(2), levels=(1,), noises=(DiscreteLaplace(scale=1.0),), penalties=(0,))
-    even = Balance(plan=shares(2), levels=(1,), handicaps=(0,), scale=1.0, noises=request.noises)
+    even = Balance(plan=shares(2), levels=(1,), log_priors=(0,), scale=1.0, noises=request.noises)
     for one in (request, even):
         for owners in ((), ("a", "c"), ("a", "b", "c")):
             with pytest.raises(ValueError, match="owners"):
@@ -227,16 +227,16 @@ def test_the_range_of_scores() -> None:
 
 def test_levels_are_drawn_with_their_probabilities(effort: float) -> None:
     rows = crowd(random.Random(5), 3, most=200, entities=25)
-    levels, handicaps, scale, runs = (2, 8, 20, 60), (0, 30, 150, 200), 150.0, int(10_000 * effort)
-    weights = [math.exp(-(score + handicap) / scale) for score, handicap in zip(scores(rows, 3, levels), handicaps, strict=True)]
+    levels, log_priors, scale, runs = (2, 8, 20, 60), (0, 30, 150, 200), 150.0, int(10_000 * effort)
+    weights = [math.exp(-(score + handicap) / scale) for score, handicap in zip(scores(rows, 3, levels), log_priors, strict=True)]
     expected = [weight / sum(weights) for weight in weights]
     assert min(expected) > 0.02 and max(expected) < 0.7
     owned, source, found = rows.owned(), Seeded(6), Counter[int]()
     for _ in range(runs // 20):  # fresh ones know nothing yet: what is worked out on the way must not show
         lazy = Scores([Extension(owned, levels, 3)], levels)
-        found.update(compared(lazy, handicaps, scale, source) for _ in range(1))  # type: ignore[arg-type]
+        found.update(compared(lazy, log_priors, scale, source) for _ in range(1))  # type: ignore[arg-type]
     lazy = Scores([Extension(owned, levels, 3)], levels)
-    found.update(compared(lazy, handicaps, scale, source) for _ in range(runs - runs // 20))  # type: ignore[arg-type]
+    found.update(compared(lazy, log_priors, scale, source) for _ in range(runs - runs // 20))  # type: ignore[arg-type]
     for i, chance in enumerate(expected):
         assert abs(found[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs)
 
@@ -268,7 +268,7 @@ def test_a_balanced_sum_is_the_sum_held_to_its_level_plus_the_noise_of_that_leve
     for case in range(20):
         rows = crowd(draw, 3, lowest=-3)
         noises = tuple(DiscreteLaplace(scale=float(level)) for level in LEVELS)
-        request = Balance(plan=shares(3, signed=True), levels=LEVELS, handicaps=(0,) * 6, scale=500.0, noises=noises)
+        request = Balance(plan=shares(3, signed=True), levels=LEVELS, log_priors=(0,) * 6, scale=500.0, noises=noises)
         found = released(request, Stub(rows, Quiet(case)))  # type: ignore[arg-type]
         (place, again), = found.levels
         assert place == again and place is not None
@@ -299,7 +299,7 @@ def test_cells_are_held_to_one_level_each_by_itself(signed: bool) -> None:
         cells = [crowd(draw, 3, lowest=-3 if signed else 0) for _ in range(3)]
         cells.insert(draw.randrange(4), Rows(((None, None, None),), (0,)))  # one of them is empty
         plan = replace(shares(3, signed=signed), cell="k")
-        request = Balance(plan=plan, levels=LEVELS, handicaps=(0,) * 6, scale=500.0, cells=4,
+        request = Balance(plan=plan, levels=LEVELS, log_priors=(0,) * 6, scale=500.0, cells=4,
                           noises=tuple(DiscreteLaplace(scale=float(level)) for level in LEVELS))
         found = released(request, Cells(cells, Quiet(case)))  # type: ignore[arg-type]
         (place,) = {place for places in found.levels for place in places}
@@ -345,7 +345,7 @@ def test_the_scores_of_all_cells_together_move_no_further_than_their_cost_says(e
 def test_what_several_cells_cost() -> None:
     noises = (DiscreteLaplace(scale=100.0), DiscreteLaplace(scale=300.0))
     plan = replace(shares(2), cell="k")
-    request = Balance(plan=plan, levels=(1, 4), handicaps=(0, 9), scale=800.0, noises=noises, cells=5)
+    request = Balance(plan=plan, levels=(1, 4), log_priors=(0, 9), scale=800.0, noises=noises, cells=5)
     assert request.cost(owned_by("a", "b")).epsilon == Fraction(5 * 80, 800) + 5 * Fraction(4 * UNIT, 300)
     gauss = replace(request, noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=100.0)))
     assert gauss.cost(owned_by("a", "b")).rho == Fraction(5 * 80, 800) ** 2 / 8 + 5 * Fraction((4 * UNIT) ** 2, 2 * 100**2)
@@ -366,23 +366,23 @@ class Quiet(Seeded):
 
 def test_a_balance_costs_its_level_and_the_dearest_noise() -> None:
     noises = (DiscreteLaplace(scale=100.0), DiscreteLaplace(scale=300.0))
-    plain = Balance(plan=shares(2), levels=(1, 4), handicaps=(0, 9), scale=800.0, noises=noises)
+    plain = Balance(plan=shares(2), levels=(1, 4), log_priors=(0, 9), scale=800.0, noises=noises)
     assert plain.cost(owned_by("a", "b")).epsilon == Fraction(80, 800) + Fraction(4 * UNIT, 300)
-    wide = Balance(plan=shares(3, signed=True), levels=(1, 4), handicaps=(0, 9), scale=1300.0, noises=noises)
+    wide = Balance(plan=shares(3, signed=True), levels=(1, 4), log_priors=(0, 9), scale=1300.0, noises=noises)
     epsilon = Fraction(score_range((1, 4), 3, 2), 1300)
     assert wide.cost(owned_by("a")).epsilon == epsilon + Fraction(4 * UNIT + 8, 300)
     assert wide.cost(owned_by("a")).rho == epsilon**2 / 8 + Fraction(4 * UNIT + 8, 300) ** 2 / 2
-    gauss = Balance(plan=shares(1), levels=(1, 4), handicaps=(0, 9), scale=800.0,
+    gauss = Balance(plan=shares(1), levels=(1, 4), log_priors=(0, 9), scale=800.0,
                     noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=100.0)))
     assert gauss.cost(owned_by("a")).epsilon is None
     assert gauss.cost(owned_by("a")).rho == Fraction(48, 800) ** 2 / 8 + Fraction((4 * UNIT) ** 2, 2 * 100**2)
     with pytest.raises(ValueError, match="handicap"):
-        replace(plain, handicaps=(0,)).cost(owned_by("a"))
+        replace(plain, log_priors=(0,)).cost(owned_by("a"))
 
 
 def test_a_weight_below_zero_in_an_unsigned_plan_is_a_fault() -> None:
     rows = Rows(((1, 2),), (-1,))
-    request = Race(plan=Shares(input=None, owners=("a", "b"), summand=Count()), levels=(1,),  # type: ignore[arg-type]
+    request = Race(plan=OwnerSets(input=None, owners=("a", "b"), summand=Count()), levels=(1,),  # type: ignore[arg-type]
                    noises=(DiscreteLaplace(scale=1.0),), penalties=(0,))
     with pytest.raises(ValueError, match="below zero"):
         released(request, Stub(rows, Seeded(1)))  # type: ignore[arg-type]
@@ -421,4 +421,4 @@ def test_negative_rows_do_not_make_a_level_report_zero() -> None:
 
 def test_slack_is_only_paid_where_values_are_approximate() -> None:
     assert [slack(8, owners) for owners in (1, 2, 3)] == [0, 0, 8] and slack(EXACT_FLOW, 2) == EXACT_FLOW
-    assert pull(8, 2) == 8 * UNIT and pull(8, 3) == 8 * UNIT + 8
+    assert lipschitz_constant(8, 2) == 8 * UNIT and lipschitz_constant(8, 3) == 8 * UNIT + 8

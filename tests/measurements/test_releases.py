@@ -24,19 +24,19 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.measurements import (
+    AboveThresholdOfCounts,
     DiscreteGaussian,
     DiscreteLaplace,
-    Found,
+    FrequentKeys,
     GaussianThreshold,
     Keys,
-    Measure,
-    Measured,
+    MeasuredSums,
+    NoisySums,
     Rung,
     Segment,
     Select,
     Smooth,
     Target,
-    Threshold,
     TruncatedGeometric,
     noisy_sums,
     select,
@@ -52,7 +52,7 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
 from dpsql.plan.node import Node, Printing, Stability, fold
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -118,8 +118,8 @@ def people(reader: DuckReader) -> Scan:
     return Scan(table=catalog(reader).tables["people"], columns=(("p", "person_id"), ("a", "age"), ("s", "sex")), owners=("p",))
 
 
-def counted(input: Node, *by: str) -> Tally:
-    return Tally(input=input, keys=by, summands=(Count(),))
+def counted(input: Node, *by: str) -> GroupedSums:
+    return GroupedSums(input=input, keys=by, summands=(Count(),))
 
 
 AGES = Quantizer(low=0, high=100, step=Fraction(1), from_low=True)
@@ -582,10 +582,10 @@ def test_keys_above_a_noisy_threshold_are_kept(people: Scan) -> None:
     request = Keys(plan=counted(people, "s"), rule=GaussianThreshold(sigma=2.0, threshold=10))
     noise = Nothing()
     found = released(request, Stub(rows, noise))  # type: ignore[arg-type]
-    assert found == Found(keys=(("b",), ("c",), (None,))) and noise.asked == [("gaussian", 2.0)]
+    assert found == FrequentKeys(keys=(("b",), ("c",), (None,))) and noise.asked == [("gaussian", 2.0)]
     nothing_there = released(Keys(plan=counted(people, "s"), rule=GaussianThreshold(sigma=1.0, threshold=-5)),
                               Stub([("d", 0)], Nothing()))  # type: ignore[arg-type]
-    assert nothing_there == Found(keys=()), "a key without entities is never shown, whatever the noise"
+    assert nothing_there == FrequentKeys(keys=()), "a key without entities is never shown, whatever the noise"
 
 
 def test_keys_come_in_canonical_order(people: Scan) -> None:
@@ -611,8 +611,8 @@ class Scripted:
         return [value + self.parts.pop(0) for value in values]
 
 
-def ladder(people: Scan, rungs: int, limit: int) -> Threshold:
-    return Threshold(plan=counted(people, "a"), limits=(limit,) * rungs, scale_limit=2.0, scale_query=3.0)
+def ladder(people: Scan, rungs: int, limit: int) -> AboveThresholdOfCounts:
+    return AboveThresholdOfCounts(plan=counted(people, "a"), limits=(limit,) * rungs, scale_limit=2.0, scale_query=3.0)
 
 
 @pytest.mark.parametrize("noise, rung", [
@@ -667,7 +667,7 @@ def test_a_ladder_tells_no_more_than_it_costs(effort: float) -> None:
 
 def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> None:
     rows, n = [(0, 4), (1, 3), (2, 2), (3, 1)], round(3000 * effort)
-    request = Threshold(plan=counted(people, "a"), limits=(2, 2, 2), scale_limit=1.5, scale_query=2.0)
+    request = AboveThresholdOfCounts(plan=counted(people, "a"), limits=(2, 2, 2), scale_limit=1.5, scale_query=2.0)
     found = Counter(released(request, Stub(rows, Secure())).rung for _ in range(n))  # type: ignore[arg-type]
     for rung, chance in enumerate(stops([6, 3, 1], [2, 2, 2], 1.5, 2.0)):
         assert not too_few(found[rung], n, chance) and not too_many(found[rung], n, chance)
@@ -677,12 +677,12 @@ def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> No
 
 
 def test_cells_are_filled_in_their_order(people: Scan) -> None:
-    plan = Tally(input=people, keys=("s",), summands=(Count(), Count(column="a")))
+    plan = GroupedSums(input=people, keys=("s",), summands=(Count(), Count(column="a")))
     rows = [("m", 3, 2), ("f", 5, 4), ("unlisted", 9, 9), (None, 7, 1)]
     noise = Nothing()
-    request = Measure(plan=plan, cells=(("f",), ("x",), (None,), ("m",)),
-                      noises=(DiscreteLaplace(scale=2.0), DiscreteGaussian(sigma=3.0)))
-    assert released(request, Stub(rows, noise)) == Measured(  # type: ignore[arg-type]
+    request = NoisySums(plan=plan, cells=(("f",), ("x",), (None,), ("m",)),
+                        noises=(DiscreteLaplace(scale=2.0), DiscreteGaussian(sigma=3.0)))
+    assert released(request, Stub(rows, noise)) == MeasuredSums(  # type: ignore[arg-type]
         totals=(((5, 0, 7, 3),), ((4, 0, 1, 2),)))
     assert noise.asked == [("laplace", 2.0), ("gaussian", 3.0)]
 

@@ -17,8 +17,8 @@ from support.extensions.hypergraphs import Rows
 from support.released import released
 
 from dpsql.accounting.cost import FREE
-from dpsql.extensions.removal_distance import Removals
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Recursive, Removed
+from dpsql.extensions.removal_distance import RemovalDistances
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, RecursiveSums, Removed
 from dpsql.measurements.several.removal_levels import first
 from dpsql.measurements.several.sets import in_cells
 from dpsql.noise.choice import compared, least, one_sided
@@ -42,9 +42,9 @@ class Told(Stub):
         return [self._cells, *super().arrays(sql)]
 
 
-def lazy(rows: Rows, levels: Sequence[int] = LEVELS) -> Removals:
+def lazy(rows: Rows, levels: Sequence[int] = LEVELS) -> RemovalDistances:
     columns = [*rows.columns(), np.array(rows.weights)]
-    return Removals(in_cells(columns, shares(rows.width), 1), levels, USUAL)
+    return RemovalDistances(in_cells(columns, shares(rows.width), 1), levels, USUAL)
 
 
 def exact(rows: Rows, levels: Sequence[int] = LEVELS) -> list[int]:
@@ -103,8 +103,8 @@ def test_no_two_levels_move_apart_further_than_their_cost_says(effort: float) ->
 
 def test_levels_are_drawn_with_their_probabilities(effort: float) -> None:
     """The noisy maximum against its chances worked out: level i wins if it is first by its geometric draw."""
-    rows, handicaps, scale, runs = crowd(random.Random(5), 3, most=90), [0, 20, 60, 90, 120, 200], 60.0, int(8000 * effort)
-    scores = [number + handicap for number, handicap in zip(exact(rows), handicaps, strict=True)]
+    rows, log_priors, scale, runs = crowd(random.Random(5), 3, most=90), [0, 20, 60, 90, 120, 200], 60.0, int(8000 * effort)
+    scores = [number + handicap for number, handicap in zip(exact(rows), log_priors, strict=True)]
     q = math.exp(-1 / scale)
 
     def below(j: int, end: int) -> float:  # P(score_j - G_j > end)
@@ -115,11 +115,11 @@ def test_levels_are_drawn_with_their_probabilities(effort: float) -> None:
     assert sum(expected) == pytest.approx(1) and sorted(expected)[-3] > 0.05
     source, found, known = Stub(rows, Seeded(6)), Counter[int](), lazy(rows)
     for _ in range(runs):
-        found[least(known, [handicap - one_sided(scale, source.noise) for handicap in handicaps])] += 1  # type: ignore[arg-type]
+        found[least(known, [handicap - one_sided(scale, source.noise) for handicap in log_priors])] += 1  # type: ignore[arg-type]
     for i, chance in enumerate(expected):
         assert abs(found[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs) + 1e-3
     weights = [math.exp(-score / scale) for score in scores]
-    drawn = Counter(compared(known, handicaps, scale, source.noise) for _ in range(runs))  # type: ignore[arg-type]
+    drawn = Counter(compared(known, log_priors, scale, source.noise) for _ in range(runs))  # type: ignore[arg-type]
     for i, weight in enumerate(weights):
         chance = weight / sum(weights)
         assert abs(drawn[i] / runs - chance) < 5 * math.sqrt(chance * (1 - chance) / runs)
@@ -137,10 +137,10 @@ def test_what_is_told_is_the_sum_held_to_the_level_plus_the_noise_of_that_level(
     draw, levels = random.Random(7), Counter[int]()
     noises = tuple(DiscreteLaplace(scale=float(level)) for level in LEVELS)
     plan = replace(shares(2, signed=True), cell="c")
-    request: Removed | Recursive = Removed(plan=plan, levels=LEVELS, noises=noises, handicaps=(0, 30, 60, 90, 120, 150),
-                                           scale=70.0, flip=kind == "flip", cells=2)
+    request: Removed | RecursiveSums = Removed(plan=plan, levels=LEVELS, noises=noises, log_priors=(0, 30, 60, 90, 120, 150),
+                                               scale=70.0, flip=kind == "flip", cells=2)
     if kind == "recursive":
-        request = Recursive(plan=plan, levels=LEVELS, noises=noises, scale=70.0, shift=1, cells=2)
+        request = RecursiveSums(plan=plan, levels=LEVELS, noises=noises, scale=70.0, shift=1, cells=2)
     for case in range(20):
         rows = crowd(draw, 2, lowest=-3)
         cells = [draw.randrange(3) for _ in rows.names]  # cell 2 is not asked for
@@ -159,16 +159,16 @@ def test_what_is_told_is_the_sum_held_to_the_level_plus_the_noise_of_that_level(
 def test_a_place_is_told_ahead_with_noise_and_cut_to_the_ladder() -> None:
     rows = crowd(random.Random(8), 2, most=80)
     found, noises = place(rows, FINE), tuple(DiscreteLaplace(scale=1.0) for _ in FINE)
-    asked = Recursive(plan=shares(2), levels=FINE, noises=noises, scale=2.0, shift=3)
+    asked = RecursiveSums(plan=shares(2), levels=FINE, noises=noises, scale=2.0, shift=3)
     still = released(asked, Stub(rows, type("Still", (), {"laplace": lambda self, values, scale: list(values)})()))  # type: ignore[arg-type]
-    assert still == Held(totals=(Extension(rows.owned(), [FINE[found + 3]], 2).value(0),), levels=((found + 3,),))
+    assert still == ExtensionSums(totals=(Extension(rows.owned(), [FINE[found + 3]], 2).value(0),), levels=((found + 3,),))
     ends = {released(replace(asked, shift=shift), Stub(rows, Seeded(9))).levels[0][0] for shift in (-500, 500)}  # type: ignore[arg-type]
     assert ends == {0, len(FINE) - 1}
 
 
 def test_costs_are_those_of_the_proofs() -> None:
     noises = (DiscreteLaplace(scale=100.0), DiscreteLaplace(scale=300.0))
-    flip = Removed(plan=shares(2), levels=(1, 4), handicaps=(0, 9), scale=680.0, noises=noises)
+    flip = Removed(plan=shares(2), levels=(1, 4), log_priors=(0, 9), scale=680.0, noises=noises)
     epsilon = Fraction(UNIT + 2 * NEAR, 680)
     assert flip.cost(owned_by("a", "b")).epsilon == epsilon + Fraction(4 * UNIT, 300)
     assert flip.cost(owned_by("a", "b")).rho == epsilon**2 / 2 + Fraction(4 * UNIT, 300) ** 2 / 2
@@ -176,7 +176,7 @@ def test_costs_are_those_of_the_proofs() -> None:
     assert drawn.cost(owned_by("a")).rho == epsilon**2 / 8 + Fraction(4 * UNIT, 300) ** 2 / 2
     cells = replace(flip, plan=replace(shares(3, signed=True), cell="c"), cells=5)
     assert cells.cost(owned_by("a")).epsilon == epsilon + 5 * Fraction(4 * UNIT + 8, 300), "one draw, and a sum for each cell"
-    index = Recursive(plan=shares(2), levels=(1, 4), scale=8.0, shift=2, noises=noises)
+    index = RecursiveSums(plan=shares(2), levels=(1, 4), scale=8.0, shift=2, noises=noises)
     assert index.cost(owned_by("a", "b")).epsilon == Fraction(1, 8) + Fraction(4 * UNIT, 300)
     gauss = replace(index, noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=300.0)))
     assert gauss.cost(owned_by("a")).epsilon is None
@@ -187,8 +187,8 @@ def test_costs_are_those_of_the_proofs() -> None:
 
 def test_what_has_no_proof_is_refused() -> None:
     noises = (DiscreteLaplace(scale=1.0), DiscreteLaplace(scale=1.0))
-    flip = Removed(plan=shares(2), levels=(1, 4), handicaps=(0, 9), scale=680.0, noises=noises)
-    index = Recursive(plan=shares(2), levels=(1, 4), scale=8.0, shift=2, noises=noises)
+    flip = Removed(plan=shares(2), levels=(1, 4), log_priors=(0, 9), scale=680.0, noises=noises)
+    index = RecursiveSums(plan=shares(2), levels=(1, 4), scale=8.0, shift=2, noises=noises)
     for request in (flip, index):
         for levels in ((0, 1), (2, 1), (1, 1), (1, 2 * LARGEST)):
             with pytest.raises(ValueError, match="levels"):
@@ -204,4 +204,4 @@ def test_what_has_no_proof_is_refused() -> None:
         with pytest.raises(ValueError, match="noise"):
             replace(request, noises=noises[:1]).cost(owned_by("a"))
     with pytest.raises(ValueError, match="handicap"):
-        replace(flip, handicaps=(0,)).cost(owned_by("a"))
+        replace(flip, log_priors=(0,)).cost(owned_by("a"))

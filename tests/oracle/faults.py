@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.kernel import run
 from dpsql.kernel.publics import Publics
 from dpsql.measurements import DiscreteGaussian, Keys, Select, block_sums, flip_distance
@@ -80,7 +80,7 @@ def _halved(original: Callable[..., Certificate], *args: Any) -> Certificate:
 def _spread_out(original: Callable[..., Certificate], *args: Any) -> Certificate:
     found = original(*args)
     part = math.sqrt(found.below.rows or 1)
-    return replace(found, apart=True, summands=tuple(replace(one, l2=math.ceil(one.l2 / part)) for one in found.summands))
+    return replace(found, disjoint_cells=True, summands=tuple(replace(one, l2=math.ceil(one.l2 / part)) for one in found.summands))
 
 
 def _half_price(original: Callable[..., Any], self: Any, *certificates: Certificate) -> Any:
@@ -92,7 +92,7 @@ CLAIMED = (
     Fault("a certificate is halved", _method(run, "certify", _halved)),
     Fault("a truncation claims one row less", _method(Truncate, "stability", _rows(lambda rows: max(1, rows - 1)))),
     Fault("a join forgets how many public rows meet", _method(Join, "_with_public", lambda original, self, *args: 1)),
-    Fault("a cap is inherited by a join", _property(Join, "caps", lambda self: {**self.left.caps, **self.right.caps})),
+    Fault("a cap is inherited by a join", _property(Join, "max_frequencies", lambda self: {**self.left.max_frequencies, **self.right.max_frequencies})),
     Fault("an entity has one row in a join", _method(Join, "stability", _rows(lambda rows: 1))),
     Fault("a group is one for each entity", _method(GroupBy, "stability", _rows(lambda rows: 1))),
     Fault("a union claims one part", _method(UnionAll, "stability", _rows(lambda rows: -(-rows // 2)))),
@@ -122,7 +122,7 @@ EXECUTED = (
     Fault("a truncation keeps one row more", _method(Truncate, "render", _one_more), "Truncate"),
     Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), "Clip"),
     Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), "Quantizer"),
-    Fault("a level is not capped", _method(Extension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), "Shares"),
+    Fault("a level is not capped", _method(LipschitzExtension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), "Shares"),
     Fault("an entity tells a key in each of its rows", _method(Distinct, "render", lambda original, self, below, printing: below[0]), "Keys"),
     Fault("rows are read of a sample of the table", _method(Scan, "render", lambda original, self, *args: (
         f"SELECT * FROM ({original(self, *args)}) AS s LIMIT 4")), "Scan"),

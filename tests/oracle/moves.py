@@ -18,28 +18,28 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.audit.exact import Exact
-from dpsql.extensions.removal_distance import Removals
+from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
     SUM_GRAIN,
-    Above,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     Balance,
+    BalancedLevel,
     Blocks,
-    Degrees,
+    DegreeHistogram,
     DiscreteLaplace,
-    Failing,
     Keys,
-    Level,
-    Measure,
+    NoisyFlipDistance,
+    NoisySums,
     Partition,
     Race,
-    Recursive,
+    RecursiveSums,
     Removed,
     Select,
-    Slack,
     Smooth,
     SmoothSum,
-    Threshold,
     Tree,
     TruncatedGeometric,
     Vote,
@@ -55,7 +55,7 @@ from dpsql.measurements.several import removal_levels, sets
 from dpsql.noise.tree import rise
 from dpsql.plan.cells import cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.owner_sets import pull
+from dpsql.plan.operators.owner_sets import lipschitz_constant
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def spread(changes: Sequence[int]) -> int:
 
 def plans_of(request: Any) -> list[Any]:
     """The plans that a request is certified by, one for each certificate."""
-    return [test.plan for test in request.tests] if isinstance(request, Slack | Failing) else [request.plan]
+    return [test.plan for test in request.tests] if isinstance(request, NoisyFlipDistance | AboveThresholdOfTests) else [request.plan]
 
 
 def read_rows(request: Any, certificates: Sequence[Certificate], view: View) -> list[Counter[tuple[str | None, ...]]]:
@@ -166,12 +166,12 @@ def compare_rows(certificates: Sequence[Certificate], a: Any, b: Any) -> Iterato
 # -- sums
 
 
-def _read_measure(request: Measure, certificates: Any, view: View) -> list[list[int]]:
+def _read_measure(request: NoisySums, certificates: Any, view: View) -> list[list[int]]:
     found = view.look(request, certificates, Exact()).totals
     return [[value for part in parts for value in part] for parts in found]
 
 
-def _compare_measure(request: Measure, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_measure(request: NoisySums, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     parts = zip(request.plan.summands, request.noises, certificates[0].summands, a, b, strict=True)
     for summand, noise, claimed, here, there in parts:
         name = type(summand).__name__
@@ -213,13 +213,13 @@ def _compare_cells(request: Any, certificates: Sequence[Certificate], a: Any, b:
     yield priced("tree", grown + request.leaf.cost(Sensitivity(l1=change, l2=change)), charged)
 
 
-def _read_degrees(request: Degrees, certificates: Any, view: View) -> list[int]:
+def _read_degrees(request: DegreeHistogram, certificates: Any, view: View) -> list[int]:
     tap = Tap()
     view.look(request, certificates, tap)
     return [int(value) for value in tap.drawn[0][0]]
 
 
-def _compare_degrees(request: Degrees, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_degrees(request: DegreeHistogram, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = less(a, b)
     nearest = min(([part - shift for part in change] for shift in (-1, 0, 1)), key=lambda parts: sum(map(abs, parts)))
     yield priced("degrees", spent(nearest, request.noise), request.cost(*certificates))  # only differences are told
@@ -272,7 +272,7 @@ def _compare_keys(request: Keys, certificates: Sequence[Certificate], a: Any, b:
         yield Move("keys by chance", float(sum(changes) * rule.delta), float(charged.delta))
     else:
         yield Move("keys", sum(change**2 for change in changes) / (2 * rule.sigma**2), float(charged.rho))
-    if certificates[0].apart:
+    if certificates[0].disjoint_cells:
         yield Move("one key", max(changes, default=0), 1)
 
 
@@ -287,26 +287,26 @@ def _compare_vote(request: Vote, certificates: Sequence[Certificate], a: float, 
     yield Move("odds", abs(a - b), float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_threshold(request: Threshold, certificates: Any, view: View) -> list[int]:
+def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
     tap = Tap(-(2**60), 2**60)
     view.look(request, certificates, tap)
     return [int(values[0]) for values, _ in tap.drawn[1:]]
 
 
-def _compare_threshold(request: Threshold, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_threshold(request: AboveThresholdOfCounts, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = [0, *less(a, b)]
     loss = max(map(abs, change)) / request.scale_limit + spread(change) / request.scale_query
     yield Move("ladder", loss, float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_above(request: Above, certificates: Sequence[Certificate], view: View) -> list[int]:
+def _read_above(request: AboveThresholdOfSums, certificates: Sequence[Certificate], view: View) -> list[int]:
     plan = request.plan
     totals = noisy_sums.dense(view.context.reader.rows(view.context.sql(plan)), 0, len(plan.totals), ((),))
     rows = max(1, certificates[0].below.rows or 1)
     return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
 
 
-def _compare_above(request: Above, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_above(request: AboveThresholdOfSums, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = [0, *less(a, b)]
     loss = max(map(abs, change)) / request.scale_limit + spread(change) / request.scale_query
     yield Move("sums", loss, float(request.cost(*certificates).epsilon or 0))
@@ -359,12 +359,12 @@ def _compare_race(request: Race, certificates: Sequence[Certificate], a: Any, b:
     for cell, others in zip(a, b, strict=True):
         for part, theirs in zip(cell, others, strict=True):
             for change, level, noise in zip(less(part, theirs), request.levels, request.noises, strict=True):
-                yield Move("level", abs(change), 0 if certificates[0].below.public else pull(level, len(request.plan.owners)))
+                yield Move("level", abs(change), 0 if certificates[0].below.public else lipschitz_constant(level, len(request.plan.owners)))
                 total += spent([change], noise)
     yield priced("race", total, request.cost(*certificates))
 
 
-def _read_balance(request: Balance | Level, certificates: Any, view: View) -> Any:
+def _read_balance(request: Balance | BalancedLevel, certificates: Any, view: View) -> Any:
     return _held(request, view)
 
 
@@ -373,10 +373,10 @@ def _scores(held: Any, levels: Sequence[int]) -> list[int]:
     return [max(0, *((sums[j] - sums[i]) // levels[j] for j in range(i, len(levels)))) for i in range(len(levels))]
 
 
-def _compare_balance(request: Balance | Level, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_balance(request: Balance | BalancedLevel, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     loss = Fraction(spread(less(_scores(a, request.levels), _scores(b, request.levels)))) / Fraction(request.scale)
     drawn = Cost(epsilon=loss, rho=loss**2 / 8)
-    if isinstance(request, Level):
+    if isinstance(request, BalancedLevel):
         yield priced("level", drawn, request.cost(*certificates))
     else:
         yield from _told(request, certificates, drawn, a, b)
@@ -393,14 +393,14 @@ def _told(request: Any, certificates: Sequence[Certificate], drawn: Cost, a: Any
         yield priced("level and sums", used, charged)
 
 
-def _read_removed(request: Removed | Recursive, certificates: Any, view: View) -> Any:
+def _read_removed(request: Removed | RecursiveSums, certificates: Any, view: View) -> Any:
     columns = sets.columns_of(request.plan, view.context)
-    many = Removals(sets.in_cells(columns, request.plan, request.cells), request.levels, view.context.solvers)
+    many = RemovalDistances(sets.in_cells(columns, request.plan, request.cells), request.levels, view.context.solvers)
     return [many.value(j) for j in range(len(request.levels))], removal_levels.first(many), _held(request, view)
 
 
-def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
-    if isinstance(request, Recursive):
+def _compare_removed(request: Removed | RecursiveSums, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    if isinstance(request, RecursiveSums):
         drawn = pure(Fraction(abs(a[1] - b[1])) / Fraction(request.scale))
     else:
         loss = Fraction(spread([0, *less(a[0], b[0])])) / Fraction(request.scale)
@@ -411,17 +411,17 @@ def _compare_removed(request: Removed | Recursive, certificates: Sequence[Certif
 # -- slacks
 
 
-def _read_slack(request: Slack, certificates: Sequence[Certificate], view: View) -> list[int]:
+def _read_slack(request: NoisyFlipDistance, certificates: Sequence[Certificate], view: View) -> list[int]:
     return list(view.look(request, certificates, Exact()).slacks)
 
 
-def _compare_slack(request: Slack, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_slack(request: NoisyFlipDistance, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = less(a, b)
     yield priced("together" if request.together else "slacks", spent(change, request.noise), request.cost(*certificates))
     yield Move("one slack", max(map(abs, change), default=0), 1)
 
 
-def _read_failing(request: Failing, certificates: Sequence[Certificate], view: View) -> dict[tuple[int, int], int]:
+def _read_failing(request: AboveThresholdOfTests, certificates: Sequence[Certificate], view: View) -> dict[tuple[int, int], int]:
     found = {}
     for i, (test, sides, certificate) in enumerate(zip(request.tests, flip_distance.read(request.tests, view.context), certificates, strict=True)):
         for way in dict.fromkeys(test.ways) if request.split else (0,):
@@ -430,7 +430,7 @@ def _read_failing(request: Failing, certificates: Sequence[Certificate], view: V
     return found
 
 
-def _compare_failing(request: Failing, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_failing(request: AboveThresholdOfTests, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = {key: a[key] - b[key] for key in a}
     most, steps = max(map(abs, change.values()), default=0), 1 if request.split else 2
     loss = most / request.scale_limit + steps * request.most * most / request.scale_query
@@ -443,10 +443,10 @@ def _compare_failing(request: Failing, certificates: Sequence[Certificate], a: A
 Read = Callable[[Any, Sequence[Certificate], View], Any]
 Compare = Callable[[Any, Sequence[Certificate], Any, Any], Iterator[Move]]
 LAWS: dict[type, tuple[Read, Compare]] = {
-    Measure: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
-    Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), Degrees: (_read_degrees, _compare_degrees),
-    Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), Threshold: (_read_threshold, _compare_threshold),
-    Above: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
-    Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), Level: (_read_balance, _compare_balance),
-    Removed: (_read_removed, _compare_removed), Recursive: (_read_removed, _compare_removed),
-    Slack: (_read_slack, _compare_slack), Failing: (_read_failing, _compare_failing)}
+    NoisySums: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
+    Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
+    Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
+    AboveThresholdOfSums: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
+    Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), BalancedLevel: (_read_balance, _compare_balance),
+    Removed: (_read_removed, _compare_removed), RecursiveSums: (_read_removed, _compare_removed),
+    NoisyFlipDistance: (_read_slack, _compare_slack), AboveThresholdOfTests: (_read_failing, _compare_failing)}

@@ -11,7 +11,7 @@ from support.joined_worlds import context_of, planned
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.publics import Publics
-from dpsql.plan.decompose_join import MOST_RELATIONS, Apart, NotApart, taken_apart
+from dpsql.plan.decompose_join import MOST_RELATIONS, JoinParts, NotDecomposable, decompose_join
 from dpsql.plan.node import Node
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
@@ -24,15 +24,15 @@ def reader() -> Iterator[DuckReader]:
     yield joined_worlds.Small({**world.rows, **joined_worlds.edges(random.Random(1), 5, 3, unique=True).rows}, unique=True).reader()
 
 
-def apart(text: str, reader: DuckReader, entity: str = "person") -> Apart:
-    return taken_apart(planned(text, reader, entity), Publics(reader))
+def apart(text: str, reader: DuckReader, entity: str = "person") -> JoinParts:
+    return decompose_join(planned(text, reader, entity), Publics(reader))
 
 
 def scans(node: Node) -> list[str]:
     return [node.table.name] if isinstance(node, Scan) else [name for below in node.inputs for name in scans(below)]
 
 
-def shape(found: Apart) -> list[tuple[str, int, int]]:
+def shape(found: JoinParts) -> list[tuple[str, int, int]]:
     """Of each relation the table, the rows that one entity moves, and the number of its variables."""
     return [(scans(relation.node)[0], relation.moved, len(relation.columns)) for relation in found.relations]
 
@@ -64,8 +64,8 @@ def test_components_hang_together_by_variables_alone(reader: DuckReader) -> None
 def test_what_the_database_guarantees_caps_a_relation(reader: DuckReader) -> None:
     found = apart("SELECT COUNT(*) FROM edges a JOIN edges b ON a.v = b.u AND a.u = b.v", reader, "edge")
     for relation in found.relations:
-        assert relation.cap(frozenset(relation.columns)) == 1
-        assert all(relation.cap(frozenset({variable})) is None for variable in relation.columns)
+        assert relation.max_frequency(frozenset(relation.columns)) == 1
+        assert all(relation.max_frequency(frozenset({variable})) is None for variable in relation.columns)
 
 
 def test_conditions_on_one_relation_are_part_of_it(reader: DuckReader) -> None:
@@ -81,7 +81,7 @@ def test_a_lookup_is_of_the_rows_of_one_relation(reader: DuckReader) -> None:
     found = apart(text.format("b.size + 1"), reader)
     held = [any(isinstance(node, Lookup) for node in walk(relation.node)) for relation in found.relations]
     assert held == [False, True] and shape(found)[1][:2] == ("people", 1)
-    with pytest.raises(NotApart, match="together"):
+    with pytest.raises(NotDecomposable, match="together"):
         apart(text.format("a.size + b.size"), reader)
 
 
@@ -108,6 +108,6 @@ def test_outer_joins_with_public_tables_are_relations(reader: DuckReader) -> Non
     ("SELECT COUNT(*) FROM " + ", ".join(f"people p{i}" for i in range(MOST_RELATIONS + 1)), Node, "7 relations"),
 ])
 def test_relations_that_an_entity_moves_without_limit_are_refused(text: str, where: type, because: str | None, reader: DuckReader) -> None:
-    with pytest.raises(NotApart, match=because) as caught:
+    with pytest.raises(NotDecomposable, match=because) as caught:
         apart(text, reader)
     assert isinstance(caught.value.node, where)

@@ -16,7 +16,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
@@ -34,7 +34,7 @@ GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Cou
 CLIP = Clip(input=GIVEN, owner="v_person", columns=("e0_0", "e1_0"), order=2, bound=5)
 
 
-def sums(plan: Tally) -> list[tuple[int | None, int]]:
+def sums(plan: GroupedSums) -> list[tuple[int | None, int]]:
     return [(found.l1, found.l2) for found in certify(plan, NoPublicFacts()).summands]
 
 
@@ -45,13 +45,13 @@ def sums(plan: Tally) -> list[tuple[int | None, int]]:
     (Moments(column="v_cost", grid=FROM_LOW, degree=2, missing=True), 130**2),
 ])
 def test_a_sum_moves_by_the_rows_of_an_entity(summand: Summand, row: int) -> None:
-    assert sums(Tally(input=THREE, keys=(), summands=(summand,))) == [(3 * row, 3 * row)]
-    assert sums(Tally(input=THREE, keys=("v_town",), summands=(summand, Count()))) == [(3 * row, 3 * row), (3, 3)]
-    assert sums(Tally(input=people(), keys=(), summands=(Count(),))) == [(1, 1)]
+    assert sums(GroupedSums(input=THREE, keys=(), summands=(summand,))) == [(3 * row, 3 * row)]
+    assert sums(GroupedSums(input=THREE, keys=("v_town",), summands=(summand, Count()))) == [(3 * row, 3 * row), (3, 3)]
+    assert sums(GroupedSums(input=people(), keys=(), summands=(Count(),))) == [(1, 1)]
 
 
 def test_public_sums_do_not_move() -> None:
-    assert sums(Tally(input=T, keys=("t_land",), summands=(Count(),))) == [(0, 0)]
+    assert sums(GroupedSums(input=T, keys=("t_land",), summands=(Count(),))) == [(0, 0)]
 
 
 class EmptyPublicTables:
@@ -74,64 +74,64 @@ def test_what_is_public_is_not_decided_by_rows(plan: Node) -> None:
     for node, found in ((node, known[id(node)]) for node in nodes(plan)):
         assert found.public == (not any(isinstance(part, Scan) and not part.table.public for part in nodes(node)))
     if known[id(plan)].rows is not None:
-        assert all(part.l2 > 0 for part in certify(Tally(input=plan, keys=(), summands=(Count(),)), EmptyPublicTables()).summands)
+        assert all(part.l2 > 0 for part in certify(GroupedSums(input=plan, keys=(), summands=(Count(),)), EmptyPublicTables()).summands)
 
 
 def test_clipped_sums_move_by_their_bound() -> None:
     both_columns = Clipped(clipped=("e0_0", "e1_0"))
-    assert sums(Tally(input=CLIP, keys=("v_town",), summands=(both_columns,))) == [(None, 5)]
-    assert sums(Tally(input=replace(CLIP, order=1), keys=("v_town",), summands=(both_columns,))) == [(5, 5)]
-    assert sums(Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e1_0",)),))) == [(None, 5)]
+    assert sums(GroupedSums(input=CLIP, keys=("v_town",), summands=(both_columns,))) == [(None, 5)]
+    assert sums(GroupedSums(input=replace(CLIP, order=1), keys=("v_town",), summands=(both_columns,))) == [(5, 5)]
+    assert sums(GroupedSums(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e1_0",)),))) == [(None, 5)]
 
 
 def test_an_l1_norm_may_be_added_up_in_a_cell_and_an_l2_norm_may_not() -> None:
     """Four ones in four towns have an l2 norm of two, and add up to four."""
     summand = Clipped(clipped=("e0_0", "e1_0"))
-    assert sums(Tally(input=replace(CLIP, order=1), keys=(), summands=(summand,))) == [(5, 5)]
+    assert sums(GroupedSums(input=replace(CLIP, order=1), keys=(), summands=(summand,))) == [(5, 5)]
     with pytest.raises(InvalidPlan):
-        certify(Tally(input=CLIP, keys=(), summands=(summand,)), NoPublicFacts())
+        certify(GroupedSums(input=CLIP, keys=(), summands=(summand,)), NoPublicFacts())
     one = Clip(input=replace(GIVEN, keys=()), owner="v_person", columns=("e0_0", "e1_0"), order=2, bound=5)
-    assert sums(Tally(input=one, keys=(), summands=(summand,))) == [(None, 5)]
+    assert sums(GroupedSums(input=one, keys=(), summands=(summand,))) == [(None, 5)]
 
 
 @pytest.mark.parametrize("plan", [
-    Tally(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
-    Tally(input=replace(CLIP, columns=("e0_0",)), keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e1_0")),)),
-    Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e0_0")),)),
-    Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",), when="e0_0"),)),
-    Tally(input=Distinct(input=CLIP), keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
-    Tally(input=Clip(input=GIVEN, owner="v_town", columns=("e0_0",), order=1, bound=5), keys=("v_town",),
-          summands=(Clipped(clipped=("e0_0",)),)),
-    Tally(input=UnionAll(parts=(replace(CLIP, order=1), replace(CLIP, order=1)),
-                         columns=(("c1", "a"), ("c2", "b"), ("e0_0", "c"), ("e1_0", "d"))),
-          keys=(), summands=(Clipped(clipped=("e0_0",)),)),
-    Tally(input=Project(input=CLIP, columns=(("c1", "o", ref(CLIP, "v_person")), ("e0_0", "t", ref(CLIP, "e1_0")))), keys=(),
-          summands=(Clipped(clipped=("e0_0",)),)),
+    GroupedSums(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    GroupedSums(input=replace(CLIP, columns=("e0_0",)), keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e1_0")),)),
+    GroupedSums(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0", "e0_0")),)),
+    GroupedSums(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",), when="e0_0"),)),
+    GroupedSums(input=Distinct(input=CLIP), keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    GroupedSums(input=Clip(input=GIVEN, owner="v_town", columns=("e0_0",), order=1, bound=5), keys=("v_town",),
+                summands=(Clipped(clipped=("e0_0",)),)),
+    GroupedSums(input=UnionAll(parts=(replace(CLIP, order=1), replace(CLIP, order=1)),
+                               columns=(("c1", "a"), ("c2", "b"), ("e0_0", "c"), ("e1_0", "d"))),
+                keys=(), summands=(Clipped(clipped=("e0_0",)),)),
+    GroupedSums(input=Project(input=CLIP, columns=(("c1", "o", ref(CLIP, "v_person")), ("e0_0", "t", ref(CLIP, "e1_0")))), keys=(),
+                summands=(Clipped(clipped=("e0_0",)),)),
 ], ids=["not clipped", "clipped apart", "one column twice", "a condition", "after DISTINCT", "clipped by another owner",
         "clipped twice", "one of the clipped columns under the name of another"])
-def test_what_was_not_clipped_is_not_summed_as_clipped(plan: Tally) -> None:
+def test_what_was_not_clipped_is_not_summed_as_clipped(plan: GroupedSums) -> None:
     with pytest.raises(InvalidPlan):
         certify(plan, NoPublicFacts())
 
 
 @pytest.mark.parametrize(("plan", "apart"), [
-    (Tally(input=Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")), ("c2", "t", ref(V, "v_town"))))),
-           keys=("c2",), summands=(Count(),)), True),
-    (Tally(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)), True),
-    (Tally(input=people(), keys=(), summands=(Count(),)), True),
-    (Tally(input=people(), keys=("p_name",), summands=(Count(),)), True),
-    (Tally(input=THREE, keys=("v_town",), summands=(Count(),)), False),
-    (Tally(input=THREE, keys=("v_visit",), summands=(Count(),)), True),
-    (Tally(input=T, keys=("t_town",), summands=(Count(),)), False),
+    (GroupedSums(input=Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")), ("c2", "t", ref(V, "v_town"))))),
+                 keys=("c2",), summands=(Count(),)), True),
+    (GroupedSums(input=CLIP, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)), True),
+    (GroupedSums(input=people(), keys=(), summands=(Count(),)), True),
+    (GroupedSums(input=people(), keys=("p_name",), summands=(Count(),)), True),
+    (GroupedSums(input=THREE, keys=("v_town",), summands=(Count(),)), False),
+    (GroupedSums(input=THREE, keys=("v_visit",), summands=(Count(),)), True),
+    (GroupedSums(input=T, keys=("t_town",), summands=(Count(),)), False),
 ])
-def test_whether_rows_of_an_entity_fall_into_different_cells(plan: Tally, apart: bool) -> None:
+def test_whether_rows_of_an_entity_fall_into_different_cells(plan: GroupedSums, apart: bool) -> None:
     limited = replace(plan, input=Truncate(input=plan.input, rows=9, owner="c1", order=("c2",))) if (
         "c1" in plan.input.env) else plan
-    assert certify(limited, NoPublicFacts()).apart is apart
+    assert certify(limited, NoPublicFacts()).disjoint_cells is apart
 
 
 def test_rows_in_different_cells_add_up_as_the_sides_of_a_right_angle() -> None:
-    apart = Tally(input=replace(THREE, rows=5), keys=("v_visit",), summands=(Count(),))
+    apart = GroupedSums(input=replace(THREE, rows=5), keys=("v_visit",), summands=(Count(),))
     assert certify(apart, NoPublicFacts()).summands == (Sensitivity(l1=5, l2=3),)  # 3 is the square root of 5, rounded up
     assert certify(replace(apart, input=replace(THREE, rows=9)), NoPublicFacts()).summands == (Sensitivity(l1=9, l2=3),)
     assert certify(replace(apart, keys=("v_town",), input=replace(THREE, rows=9)), NoPublicFacts()).summands == (Sensitivity(l1=9, l2=9),)
@@ -162,5 +162,5 @@ def test_the_lowest_operator_that_lost_a_bound(plan: Node, lost: Node | None, be
     assert node is (lost or plan)
     assert stability.because == because
     with pytest.raises(Unbounded) as fault:
-        certify(Tally(input=plan, keys=(), summands=(Count(),)), NoPublicFacts())
+        certify(GroupedSums(input=plan, keys=(), summands=(Count(),)), NoPublicFacts())
     assert (fault.value.node, str(fault.value)) == (lost or plan, because)

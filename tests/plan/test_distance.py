@@ -22,7 +22,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.several.smooth_join_sum import Counts
 from dpsql.plan import distance
-from dpsql.plan.decompose_join import Apart, Relation, taken_apart
+from dpsql.plan.decompose_join import JoinedRelation, JoinParts, decompose_join
 from dpsql.plan.distance import Reals, farthest, local_bounds, smooth_bound
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.summands import Count
@@ -71,7 +71,7 @@ class Asked:
     def on(self, world: Small) -> Asked:
         world.fill(self._connection)
         self._context = context_of(self._reader)
-        self.apart = taken_apart(self._view, Publics(self._reader))
+        self.apart = decompose_join(self._view, Publics(self._reader))
         counts = Counts(self.apart, self._context)
         self.frequency, self.multiplicity = lru_cache(counts.frequency), lru_cache(counts.multiplicity)
         return self
@@ -209,15 +209,15 @@ def test_a_join_taken_apart_has_as_many_rows(entity: str, name: str, text: str) 
 # -- the formulas by themselves
 
 
-def relation(moved: int, *variables: int) -> Relation:
+def relation(moved: int, *variables: int) -> JoinedRelation:
     """A relation of which nothing is known but what is counted."""
-    return Relation(node=SimpleNamespace(cap=lambda columns: None), moved=moved, columns=dict.fromkeys(variables, "x"))  # type: ignore[arg-type]
+    return JoinedRelation(node=SimpleNamespace(max_frequency=lambda columns: None), moved=moved, columns=dict.fromkeys(variables, "x"))  # type: ignore[arg-type]
 
 
 def test_where_one_relation_moves_alone_only_the_others_are_counted() -> None:
     """L(k) = sum over E of T_{[n] - E} k^(|E| - 1) of Dong and Yi is then T of the others, at every distance."""
     for moving, others in enumerate([5, 100, 7]):
-        apart = Apart(conditions=(), relations=tuple(
+        apart = JoinParts(conditions=(), relations=tuple(
             relation(int(j == moving), *variables) for j, variables in enumerate([(0,), (0, 1), (1,)])))
         counts = {frozenset({0, 1}): 7, frozenset({1, 2}): 5}
         found = local_bounds(apart, DISTANCES, lambda j, variables: 10, counts.__getitem__)
@@ -226,7 +226,7 @@ def test_where_one_relation_moves_alone_only_the_others_are_counted() -> None:
 
 def test_both_sides_of_a_join_may_move_together() -> None:
     """FLEX: m_S a + m_R b + a b, here with m + a k for m at distance k."""
-    apart = Apart(conditions=(), relations=(relation(2, 0), relation(3, 0)))
+    apart = JoinParts(conditions=(), relations=(relation(2, 0), relation(3, 0)))
     found = local_bounds(apart, DISTANCES, lambda j, variables: (10, 20)[j])
     assert found.tolist() == [2 * (20 + 3 * k) + 3 * (10 + 2 * k) + 6 for k in range(len(DISTANCES))]
 
@@ -235,7 +235,7 @@ def test_both_sides_of_a_join_may_move_together() -> None:
 def test_the_maximum_over_all_distances_is_found(residual: bool, effort: float) -> None:
     for seed in range(round(20 * effort)):
         draw = random.Random(seed)
-        apart = Apart(conditions=(), relations=tuple(
+        apart = JoinParts(conditions=(), relations=tuple(
             relation(draw.choice([0, 1, 1, 5]), *draw.sample(range(3), draw.randint(1, 3))) for _ in range(draw.randint(2, 4))))
         frequency = lru_cache(lambda j, variables: draw.choice([0, 1, 3, 1000]))
         multiplicity = lru_cache(lambda part: draw.choice([0, 1, 50, 10**4])) if residual else None
@@ -246,7 +246,7 @@ def test_the_maximum_over_all_distances_is_found(residual: bool, effort: float) 
 
 
 def test_the_search_does_not_stop_at_a_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
-    apart = Apart(conditions=(), relations=(relation(1, 0), relation(1, 0)))
+    apart = JoinParts(conditions=(), relations=(relation(1, 0), relation(1, 0)))
     monkeypatch.setattr("dpsql.plan.distance.local_bounds", lambda apart, distances, *counts: np.where(distances == 7, 99.0, 9.0))
     assert smooth_bound(apart, 0.125, lambda j, variables: 1) == pytest.approx(99 * math.exp(-7 * 0.125))
 
@@ -307,7 +307,7 @@ class Published:
 def test_published_values_are_reproduced(told: Published, facebook: DuckReader) -> None:
     """Their neighbours differ in one row of one table, ours in one row of each at most, so sums over E have one E for each table."""
     view = planned(cycle(told.n), facebook, "edge", POLICY)
-    apart, context = taken_apart(view, Publics(facebook)), context_of(facebook)
+    apart, context = decompose_join(view, Publics(facebook)), context_of(facebook)
     counts = Counts(apart, context)
     multiplicity, frequency = lru_cache(counts.multiplicity), lru_cache(counts.frequency)
     (rows,), = facebook.rows(context.sql(JoinSum(input=view, summand=Count())))
@@ -321,7 +321,7 @@ def test_published_values_are_reproduced(told: Published, facebook: DuckReader) 
         assert told.residual[beta] <= residual <= elastic, "an entity that has rows in several tables can move more"
 
 
-def one_row_of_one_table(apart: Apart, multiplicity: Callable[[frozenset[int]], int], beta: float) -> float:
+def one_row_of_one_table(apart: JoinParts, multiplicity: Callable[[frozenset[int]], int], beta: float) -> float:
     """max over k of exp(-beta k) max over k = sum of s_j and i of sum over E of T_{[n] - E - i} product of s_j, j in E."""
     n = len(apart.relations)
 
@@ -361,7 +361,7 @@ def spread(k: int, n: int) -> Iterator[tuple[int, ...]]:
             yield tuple(k // size + (chosen.index(j) < k % size) if j in chosen else 0 for j in range(n))
 
 
-def walks(apart: Apart, frequency: Callable[[int, frozenset[int]], int]) -> Iterator[int]:
+def walks(apart: JoinParts, frequency: Callable[[int, frozenset[int]], int]) -> Iterator[int]:
     """Products of frequencies of one column each, from a table to both sides along the cycle, in all their ways."""
     n = len(apart.relations)
     before = {j: min(apart.relations[j].columns.keys() & apart.relations[j - 1].columns.keys()) for j in range(n)}

@@ -19,7 +19,7 @@ from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.substitute import awaits
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -61,9 +61,9 @@ def test_each_subquery_is_released_once_and_before_it_is_needed(text: str, expec
     assert texts(question) == expected
     known: set[str] = set()
     for scalar in question.scalars:
-        assert set(awaits(scalar.question)) <= known and not scalar.question.scalars
+        assert set(has_placeholders(scalar.question)) <= known and not scalar.question.scalars
         known.add(scalar.awaited.id)
-    assert set(awaits(prune_columns(question.view))) <= known
+    assert set(has_placeholders(prune_columns(question.view))) <= known
 
 
 def test_names_decide_whether_two_subqueries_are_one(a_bench: Bench) -> None:

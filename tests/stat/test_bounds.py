@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from support.audits import Pair, person, prepared, sample, visit
 
-from dpsql.audit.epsilon import Finding, lower_bound
+from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.extensions import owned
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.measurements.several import sets
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.plan.operators import owner_sets
@@ -80,7 +80,7 @@ CLAIMS = [
 ]
 
 
-def audited(claim: Claim, folder: Path, times: int) -> Finding:
+def audited(claim: Claim, folder: Path, times: int) -> EpsilonBound:
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {claim.epsilon}, bound = '{claim.bound}'{claim.options}) {claim.text}"
     first, second = prepared(text, claim.pair, folder)
     cells = list(first.measure().cells)
@@ -104,13 +104,13 @@ def test_every_bound_of_sums_is_audited() -> None:
 
 def zero_up_to_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
     """R2T.py: a value that falls to the level is reported as 0."""
-    value = Extension.value
+    value = LipschitzExtension.value
 
-    def published(self: Extension, j: int) -> int:
+    def published(self: LipschitzExtension, j: int) -> int:
         found = value(self, j)
         return found if found > UNIT * self.levels[j] else 0
 
-    monkeypatch.setattr(Extension, "value", published)
+    monkeypatch.setattr(LipschitzExtension, "value", published)
 
 
 def zero_for_negative_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from support.golden.dense import dense
 from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 
 pytestmark = pytest.mark.stat
 
@@ -29,8 +29,8 @@ def releases(text: str, times: int, folder: Path, *, people: int = 300) -> tuple
     """For each release, of each column: its value, its standard error, whether its interval holds the truth; and the truth."""
     reader = reader_of(dense(people=people))
     (folder / "true").mkdir()
-    true = Prepared(text, session_of(folder / "true", reader=reader, noise=Exact(), at={"epsilon": 900, "delta": 1e-6})).release()
-    statement = Prepared(text, session_of(folder, reader=reader, around=Remembering, noise=Batched()))
+    true = PreparedStatement(text, session_of(folder / "true", reader=reader, noise=Exact(), at={"epsilon": 900, "delta": 1e-6})).release()
+    statement = PreparedStatement(text, session_of(folder, reader=reader, around=Remembering, noise=Batched()))
     values, errors, covered = [], [], []
     for _ in range(times):
         made = statement.release()
@@ -117,10 +117,10 @@ def test_intervals_of_quantiles_are_not_too_narrow(text: str, people: int, times
 
 @pytest.mark.slow
 def test_an_error_that_is_told_too_small_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.estimates import Error
+    from dpsql.estimates import NoiseTerm
 
-    variance = Error.variance.fget  # type: ignore[attr-defined]
-    monkeypatch.setattr(Error, "variance", property(lambda self: variance(self) / 2))
+    variance = NoiseTerm.variance.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(NoiseTerm, "variance", property(lambda self: variance(self) / 2))
     with pytest.raises(AssertionError):
         test_linear_answers_are_unbiased_and_know_their_error("epsilon = 0.7", "COUNT(*) FROM people", tmp_path, 2.0)
 
@@ -130,5 +130,5 @@ def test_quantiles_among_many_places_say_what_their_intervals_rest_on(tmp_path: 
     session = session_of(tmp_path, reader=reader_of(dense()), at={"epsilon": 1, "delta": 1e-6})
     for text, fine in [("MEDIAN(income) FROM people", True), ("COUNT(*), quantile_cont(cost, 0.9) FROM visits", True),
                        ("MEDIAN(age), MAX(points) FROM people JOIN scores USING (person_id)", False), ("AVG(income) FROM people", False)]:
-        notes = Prepared(f"SELECT {text}", session).release().notes
+        notes = PreparedStatement(f"SELECT {text}", session).release().notes
         assert any("intervals of quantiles" in note for note in notes) is fine, text

@@ -25,29 +25,29 @@ from dpsql.audit.prepared import Batched, Remembering
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
     SUM_GRAIN,
-    Above,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     Axis,
     Blocks,
     DiscreteGaussian,
     DiscreteLaplace,
-    Failing,
     Form,
     GaussianThreshold,
     Keys,
+    NoisyFlipDistance,
     Numbered,
     Partition,
     Request,
     Rising,
     Select,
-    Slack,
-    Threshold,
     Tree,
     TruncatedGeometric,
     Vote,
     Within,
 )
 from dpsql.noise import key_selection
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.strategies.strategy import Block
@@ -102,19 +102,19 @@ def people(pair: Pair, folder: Path, noise: Any, side: int) -> tuple[Kernel, Sca
     return session.kernel, Scan(table=session.catalog.tables["people"], columns=columns, owners=("p",))
 
 
-def total(scan: Scan, *summands: Count) -> Tally:
-    return Tally(input=scan, keys=(), summands=summands or (Count(),))
+def total(scan: Scan, *summands: Count) -> GroupedSums:
+    return GroupedSums(input=scan, keys=(), summands=summands or (Count(),))
 
 
 def ladder(scan: Scan) -> Request:
     """The one person is above six rungs, and at the seventh."""
-    return Threshold(plan=Tally(input=scan, keys=("a",), summands=(Count(),)), limits=(0,) * 7, scale_limit=1.5, scale_query=0.7)
+    return AboveThresholdOfCounts(plan=GroupedSums(input=scan, keys=("a",), summands=(Count(),)), limits=(0,) * 7, scale_limit=1.5, scale_query=0.7)
 
 
 def above(scan: Scan) -> Request:
     """The person adds to six sums, and not to the seventh, of incomes that are there."""
     steps = (*(Rising(at=0, threshold=Fraction(1)),) * 6, Rising(at=1, threshold=Fraction(0)))
-    return Above(plan=total(scan, Count(), Count(column="i")), steps=steps, scale_limit=1.5 * SUM_GRAIN, scale_query=0.7 * SUM_GRAIN)
+    return AboveThresholdOfSums(plan=total(scan, Count(), Count(column="i")), steps=steps, scale_limit=1.5 * SUM_GRAIN, scale_query=0.7 * SUM_GRAIN)
 
 
 def test(scan: Scan, sign: int, constant: int, column: str | None = None) -> Within:
@@ -126,19 +126,19 @@ test.__test__ = False  # type: ignore[attr-defined]
 
 def failing(scan: Scan) -> Request:
     """The slack of one test rises from 0 to 1 with the person, and that of the other falls."""
-    return Failing(tests=(test(scan, 1, 0), test(scan, -1, 1)), most=1, limits=(0,), scale_limit=1.5, scale_query=1.5)
+    return AboveThresholdOfTests(tests=(test(scan, 1, 0), test(scan, -1, 1)), most=1, limits=(0,), scale_limit=1.5, scale_query=1.5)
 
 
 def failing_split(scan: Scan) -> Request:
-    return Failing(tests=(test(scan, 1, 0), test(scan, 1, 0, "i")), most=1, limits=(0,), scale_limit=1.0, scale_query=0.7, split=True)
+    return AboveThresholdOfTests(tests=(test(scan, 1, 0), test(scan, 1, 0, "i")), most=1, limits=(0,), scale_limit=1.0, scale_query=0.7, split=True)
 
 
 def slacks(scan: Scan) -> Request:
-    return Slack(tests=(test(scan, 1, 0), test(scan, -1, 3)), noise=DiscreteLaplace(scale=2.0))
+    return NoisyFlipDistance(tests=(test(scan, 1, 0), test(scan, -1, 3)), noise=DiscreteLaplace(scale=2.0))
 
 
 def slack_together(scan: Scan) -> Request:
-    return Slack(tests=(test(scan, 1, 0), test(scan, 1, 0)), noise=DiscreteGaussian(sigma=1.0), together=True)
+    return NoisyFlipDistance(tests=(test(scan, 1, 0), test(scan, 1, 0)), noise=DiscreteGaussian(sigma=1.0), together=True)
 
 
 def vote(scan: Scan) -> Request:
@@ -153,7 +153,7 @@ FULL = Pair(people=[person(i, age=0) for i in range(7)])
 def partition(scan: Scan) -> Request:
     """Places 5 9 0 1, of which the last has no row without the person: all four are then less alike, and the last two more."""
     four = Numbered(column="a", values=tuple(range(4)), numbers=tuple(range(4)))
-    return Partition(view=scan, axis=four, summand=Count(), scale=1.0, handicaps=(20, 0, -10))
+    return Partition(view=scan, axis=four, summand=Count(), scale=1.0, log_priors=(20, 0, -10))
 
 
 def tree(scan: Scan) -> Request:

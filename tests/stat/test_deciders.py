@@ -103,20 +103,20 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
     """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
     from fractions import Fraction
 
-    from dpsql.measurements import Slack, Slackened, Within
+    from dpsql.measurements import FlipDistances, NoisyFlipDistance, Within
     from dpsql.measurements.flip_distance import Form
     from dpsql.mechanisms.additive.bought import bought
-    from dpsql.plan.operators.grouped_sums import Tally
+    from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.summands import Count
     from dpsql.validation.deciders import ordered
     from dpsql.validation.deciders.decider import Outcome
 
-    def decide(self: Any, claim: Any, purse: Any) -> Any:
-        test = Within(plan=Tally(input=claim.asked.view, keys=(), summands=(Count(),)), cells=((),),
+    def decide(self: Any, claim: Any, allotted: Any) -> Any:
+        test = Within(plan=GroupedSums(input=claim.asked.view, keys=(), summands=(Count(),)), cells=((),),
                       forms=(Form(at=0, sign=1, constants=(-8,)),))
-        both: list[Slackened] = []
+        both: list[FlipDistances] = []
         for _ in range(2):
-            both.append((yield Slack(tests=(test,), noise=bought(1, purse))))
+            both.append((yield NoisyFlipDistance(tests=(test,), noise=bought(1, allotted))))
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)
@@ -175,11 +175,11 @@ def test_a_suite_keeps_its_promise(suite: str, queries: list[str], tmp_path: Pat
 
 
 def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.measurements import Failing
+    from dpsql.measurements import AboveThresholdOfTests
     from dpsql.validation.suites import Sparse
 
-    monkeypatch.setattr(Failing, "cost", lambda self, *certificates: FREE)
-    monkeypatch.setattr(Sparse, "of", lambda purse, failures, *, split, rare: Sparse(
+    monkeypatch.setattr(AboveThresholdOfTests, "cost", lambda self, *certificates: FREE)
+    monkeypatch.setattr(Sparse, "of", lambda allotted, failures, *, split, rare: Sparse(
         split=split, rare=0.3, scale_limit=0.2, scale_query=0.2))
     pair = ([*SMALL, 15, 15], [*SMALL, 15])
     samples = [decisions(values, tmp_path / str(i), "sparse", SUITE, int(300 * effort)) for i, values in enumerate(pair)]
@@ -216,6 +216,6 @@ def test_counts_that_are_not_held_are_found(tmp_path: Path, effort: float, monke
     from support.audits import Pair, person
 
 
-    monkeypatch.setattr(flip_distance, "pull", lambda level, owners: 64)
+    monkeypatch.setattr(flip_distance, "lipschitz_constant", lambda level, owners: 64)
     pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
     assert lower_bound(*held(tmp_path, pair, 30, int(600 * effort)), confidence=0.9).epsilon > 1

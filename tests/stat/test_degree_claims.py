@@ -12,8 +12,8 @@ from support.audits import Pair, audit, person, prepared, visit
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.extensions.bounded_degrees import Arcs, projected
-from dpsql.measurements import Degrees, Histogram
+from dpsql.extensions.bounded_degrees import ArcList, projected
+from dpsql.measurements import DegreeHistogram, Histogram
 from dpsql.measurements.several import degree_histogram as look
 
 pytestmark = pytest.mark.stat
@@ -75,18 +75,18 @@ def test_both_directions_of_a_join_are_one_edge(tmp_path: Path) -> None:
 
 
 def counts_with_the_noise_of_the_limit(patch: pytest.MonkeyPatch) -> None:
-    def told(request: Degrees, context: Any, certificate: Any) -> Histogram:
+    def told(request: DegreeHistogram, context: Any, certificate: Any) -> Histogram:
         counts = projected(look.read(request, context), request.most).tolist()
         return Histogram(counts=tuple(context.noise.laplace(counts, request.noise.scale * request.most / (request.most + 1))))  # type: ignore[union-attr]
 
-    patch.setattr(Degrees, "release", told)
+    patch.setattr(DegreeHistogram, "release", told)
 
 
 def an_order_that_others_decide(patch: pytest.MonkeyPatch) -> None:
-    def rich_first(given: Arcs, most: int) -> Any:
+    def rich_first(given: ArcList, most: int) -> Any:
         load = np.bincount(np.concatenate((given.tails, given.heads)), minlength=given.entities)
         order = np.lexsort((given.heads, given.tails, -(load[given.tails] + load[given.heads])))
-        return projected(Arcs(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
+        return projected(ArcList(given.tails[order], given.heads[order], given.sizes[order], given.entities, given.mutual), most)
 
     patch.setattr(look, "projected", rich_first)
 

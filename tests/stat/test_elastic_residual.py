@@ -21,7 +21,7 @@ from support.sessions import session_of
 
 from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.catalog.price import exact
 from dpsql.measurements import Student
 from dpsql.measurements.several import smooth_join_sum
@@ -59,7 +59,7 @@ def samples(text: str, pair: Pair, folder: Path, times: int) -> list[np.ndarray[
     for name, world in (("with", pair.full), ("without", pair.full.without(pair.entity, pair.key))):
         (folder / name).mkdir(parents=True)
         session = session_of(folder / name, reader=world.reader(), around=Remembering, noise=Batched(), budget=pair.entity, policy=POLICY)
-        statement = Prepared(text, session)
+        statement = PreparedStatement(text, session)
         cells = list(statement.measure().cells)
         found.append(np.array([list(outcome(statement.measure(), cells)) for _ in range(times)]))
     return found

@@ -118,7 +118,7 @@ def test_the_audit_finds_what_spoils_the_promise(plant: Plant, text: str, pair: 
 
 def a_scale_that_is_too_small(patch: pytest.MonkeyPatch) -> None:
     noise = Laplace.noise
-    patch.setattr(Laplace, "noise", lambda self, task, purse: DiscreteLaplace(scale=noise(self, task, purse).scale / 2))
+    patch.setattr(Laplace, "noise", lambda self, task, allotted: DiscreteLaplace(scale=noise(self, task, allotted).scale / 2))
 
 
 def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
 
 def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dpsql.planning.program.KEYS_SHARE", Fraction(1))
-    patch.setattr("dpsql.planning.program.Program.parts_purse", property(lambda self: self.purse.part(Fraction(7, 10))))
+    patch.setattr("dpsql.planning.program.Program.parts_purse", property(lambda self: self.allotted.part(Fraction(7, 10))))
 
 
 def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from support.audits import Pair, audit, person, visit
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.extensions import removal_distance
-from dpsql.measurements import Recursive
+from dpsql.measurements import RecursiveSums
 from dpsql.measurements.several import removal_levels
 from dpsql.measurements.several.sets import held
 
@@ -33,15 +33,15 @@ def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is worked out of the same sets is worked out once: it does not depend on noise."""
     made: dict[Any, Any] = {}
 
-    def numbers(rows: removal_distance.Sets, levels: tuple[int, ...], solvers: Any) -> removal_distance.Removals:
+    def numbers(rows: removal_distance.Sets, levels: tuple[int, ...], solvers: Any) -> removal_distance.RemovalDistances:
         key = (rows.weights.tobytes(), rows.owners.tobytes(), rows.cells.tobytes(), levels)
-        return made.setdefault(key, removal_distance.Removals(rows, levels, solvers)) if key not in made else made[key]
+        return made.setdefault(key, removal_distance.RemovalDistances(rows, levels, solvers)) if key not in made else made[key]
 
     def sums(columns: Any, plan: Any, levels: tuple[int, ...], cells: int, solvers: Any) -> Any:
         key = (tuple(column.tobytes() for column in columns), plan.signed, levels)
         return made[key] if key in made else made.setdefault(key, held(columns, plan, levels, cells, solvers))
 
-    monkeypatch.setattr(removal_levels, "Removals", numbers)
+    monkeypatch.setattr(removal_levels, "RemovalDistances", numbers)
     monkeypatch.setattr(removal_levels, "held", sums)
 
 
@@ -74,21 +74,21 @@ def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def entities_counted_by_their_rows(patch: pytest.MonkeyPatch) -> None:
-    counted = removal_distance.fewest
+    counted = removal_distance.removal_bound
 
-    def weighed(rows: removal_distance.Sets, totals: Any, level: int, solvers: Any) -> removal_distance.Fewest:
-        found, crowd = counted(rows, totals, level, solvers), removal_distance.crowded(rows, totals, level)
-        return removal_distance.Fewest(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
+    def weighed(rows: removal_distance.Sets, totals: Any, level: int, solvers: Any) -> removal_distance.RemovalBound:
+        found, crowd = counted(rows, totals, level, solvers), removal_distance.removal_program(rows, totals, level)
+        return removal_distance.RemovalBound(found.units * int(crowd.weights.sum()), found.at_zero, found.slope)
 
-    patch.setattr(removal_distance, "fewest", weighed)
+    patch.setattr(removal_distance, "removal_bound", weighed)
 
 
 def a_place_without_noise(patch: pytest.MonkeyPatch) -> None:
-    def told(self: Recursive, context: Any, certificate: Any) -> Any:
+    def told(self: RecursiveSums, context: Any, certificate: Any) -> Any:
         columns, found = removal_levels.levels_of(self, context)
         return removal_levels.sums_at(self, columns, removal_levels.first(found), context)
 
-    patch.setattr(Recursive, "release", told)
+    patch.setattr(RecursiveSums, "release", told)
 
 
 @pytest.mark.slow

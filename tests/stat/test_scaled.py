@@ -23,7 +23,7 @@ from support.strength import FivePercentLess, Halved, Strength, refuted, stacked
 
 from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth_quantile
 from dpsql.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
 from dpsql.plan.operators.owner_sets import UNIT
@@ -76,13 +76,13 @@ CASES: dict[str, tuple[Pairs, Callable[[Any], list[float]], int, float]] = {
     "race to the top": (asked("Race", SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
         request, levels=(1, 2), noises=laplace(1, 1, 2), penalties=(0, 0))), totals, 4000, 0.4),
     "balance": (asked("Balance", SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 63), scale=63.0, noises=laplace(1, 1, 64))), totals, 4000, 0.2),
+        request, levels=(1, 64), log_priors=(0, 63), scale=63.0, noises=laplace(1, 1, 64))), totals, 4000, 0.2),
     "level": (asked("Level", SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 70), scale=31.5)), totals, 4000, 0.3),
+        request, levels=(1, 64), log_priors=(0, 70), scale=31.5)), totals, 4000, 0.3),
     "removals, by noisy maximum": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, UNIT), scale=34.0, noises=laplace(0.01, 1, 64))), totals, 4000, 0.5),
+        request, levels=(1, 64), log_priors=(0, UNIT), scale=34.0, noises=laplace(0.01, 1, 64))), totals, 4000, 0.5),
     "removals, by exponential mechanism": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-        request, levels=(1, 64), handicaps=(0, 75), scale=34.0, noises=laplace(0.01, 1, 64), flip=False)), totals, 4000, 0.3),
+        request, levels=(1, 64), log_priors=(0, 75), scale=34.0, noises=laplace(0.01, 1, 64), flip=False)), totals, 4000, 0.3),
     "recursive": (asked("Recursive", SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
         request, levels=(1, 2, 4, 64), scale=0.5, shift=0, noises=laplace(0.01, 1, 2, 4, 64))), totals, 3000, 0.5),
     "degrees": (asked("Degrees", DEGREES, RISE, "epsilon = 2, max_rows = 2, bound = 'projection'"),
@@ -190,21 +190,21 @@ ROWS = ((4 * UNIT, 67 * UNIT), (3 * UNIT, 3 * UNIT))
 DRAWN_BY = {
     "balance": Telling(
         make=asked("Balance", SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
-            request, levels=(1, 64), handicaps=(0, 151), scale=63.0, noises=laplace(1, 1, 64))),
+            request, levels=(1, 64), log_priors=(0, 151), scale=63.0, noises=laplace(1, 1, 64))),
         price=2, places=(softmax(63, 151, scale=63), softmax(0, 151, scale=63)), sums=ROWS, scales=(UNIT, 64 * UNIT),
         times=6000, few=120_000),
     "balance, the level alone": Telling(
         make=asked("Level", SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
-            request, levels=(1, 64), handicaps=(0, 76), scale=31.5)),
+            request, levels=(1, 64), log_priors=(0, 76), scale=31.5)),
         price=2, places=(softmax(63, 76, scale=31.5), softmax(0, 76, scale=31.5)),
         times=6000, few=120_000),
     "removals, by noisy maximum": Telling(
         make=asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-            request, levels=(1, 64), handicaps=(0, 163), scale=68.0, noises=laplace(1, 1, 64))),
+            request, levels=(1, 64), log_priors=(0, 163), scale=68.0, noises=laplace(1, 1, 64))),
         price=2, places=(noisy_least(UNIT, 163, 68), noisy_least(0, 163, 68)), sums=ROWS, scales=(UNIT, 64 * UNIT)),
     "removals, by exponential mechanism": Telling(
         make=asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
-            request, levels=(1, 64), handicaps=(0, 163), scale=68.0, noises=laplace(1, 1, 64), flip=False)),
+            request, levels=(1, 64), log_priors=(0, 163), scale=68.0, noises=laplace(1, 1, 64), flip=False)),
         price=2, places=(softmax(UNIT, 163, scale=68), softmax(0, 163, scale=68)), sums=ROWS, scales=(UNIT, 64 * UNIT),
         times=6000, few=120_000),
     "recursive": Telling(
@@ -359,7 +359,7 @@ def likes(folder: Path, times: int) -> Departure:
     either side meet 3 + 2 k of the other, and each other: 2 * 2 (3 + 2 k) + 4.
     """
     heard = Heard()
-    statement = Prepared(LIKES, session_of(folder, reader=BUSY.reader(), around=Remembering, noise=heard, policy=POLICY))
+    statement = PreparedStatement(LIKES, session_of(folder, reader=BUSY.reader(), around=Remembering, noise=heard, policy=POLICY))
     request: Any
     request, = (found for found in requests_of(statement) if isinstance(found, SmoothSum))
     beta, epsilon = request.noise.beta, float(request.noise.epsilon)

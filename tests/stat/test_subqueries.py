@@ -15,8 +15,8 @@ import pytest
 from support.audits import Numbers, Pair, person, prepared, visit
 
 from dpsql.accounting.reports import epsilon_of
-from dpsql.audit.epsilon import Finding, lower_bound
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.epsilon import EpsilonBound, lower_bound
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.catalog.price import exact
 from dpsql.noise.source import Secure
 from dpsql.planning.script import Released
@@ -77,11 +77,11 @@ def outcome(released: Released) -> Iterator[float]:
         yield float(estimate.deviations[0])
 
 
-def sample(statement: Prepared, times: int) -> Numbers:
+def sample(statement: PreparedStatement, times: int) -> Numbers:
     return np.array([list(outcome(statement.measure())) for _ in range(times)])
 
 
-def audit(claim: Claim, folder: Path, times: int) -> Finding:
+def audit(claim: Claim, folder: Path, times: int) -> EpsilonBound:
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({claim.price}) {claim.text}"
     first, second = prepared(text, claim.pair, folder)
     if claim.scales:

@@ -10,7 +10,7 @@ from support.dense_algebra import line
 
 from dpsql.strategies import ca
 from dpsql.strategies.fixed_point import solve
-from dpsql.strategies.optimality_gap import Certificate, certificates
+from dpsql.strategies.optimality_gap import OptimalityBound, certificates
 from dpsql.strategies.plain import plan_cells, plan_queries
 from dpsql.strategies.strategy import Refusal
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix
@@ -64,6 +64,6 @@ def test_no_strategy_is_below_the_bounds() -> None:
 
 
 def test_ratios_and_words() -> None:
-    certificate = Certificate(objective="total variance", value=3.0, bound=2.0, covers="Laplace strategies")
+    certificate = OptimalityBound(objective="total variance", value=3.0, bound=2.0, covers="Laplace strategies")
     assert certificate.ratio == 1.5 and str(certificate) == "total variance at most 1.5 times the least of Laplace strategies"
-    assert Certificate(objective="", value=3.0, bound=0.0, covers="Laplace strategies").ratio == math.inf
+    assert OptimalityBound(objective="", value=3.0, bound=0.0, covers="Laplace strategies").ratio == math.inf

@@ -12,7 +12,7 @@ import pytest
 from support.dense_algebra import by_definition, cost, own_variances, products, variances
 
 from dpsql.strategies import kronecker, marginals, unions_of_products
-from dpsql.strategies.marginal_products import Asked
+from dpsql.strategies.marginal_products import MarginalProducts
 from dpsql.strategies.marginals import Marginals
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
@@ -65,7 +65,7 @@ def test_marginals_have_smaller_errors_than_published(sizes: tuple[int, ...], wa
 
 
 def test_three_way_marginals_of_eight_attributes_are_covered_by_a_steiner_system() -> None:
-    asked = Asked.of(products([Identity(10)] * 8, (3,)))
+    asked = MarginalProducts.of(products([Identity(10)] * 8, (3,)))
     kinds = marginals.candidates(asked)
     chosen = [kinds[at] for at in marginals.cover(kinds, asked)]
     assert len(chosen) == 14 and all(len(kind) == 4 for kind in chosen)

@@ -9,7 +9,7 @@ import pytest
 from support.dense_algebra import by_definition, cost, products, variances
 
 from dpsql.strategies.fixed_point import solve
-from dpsql.strategies.marginal_products import Asked
+from dpsql.strategies.marginal_products import MarginalProducts
 from dpsql.strategies.oblique import plan
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Oblique, Residuals
@@ -120,7 +120,7 @@ def test_targets_are_evened_out(factors: list[Factor]) -> None:
 
 def test_bounds_hold_for_any_probabilities() -> None:
     workload = products([Prefix(4), AllRange(3), Identity(3)], (1, 2))
-    asked = Asked.of(workload)
+    asked = MarginalProducts.of(workload)
     exact = solve(joined(workload), share=0.0, gap=1e-6).upper * workload.rows
     for _ in range(20):
         cells = {kind: RANDOM.dirichlet(np.ones(kind[0].n)) for kind in asked.different}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from support import worlds
 from support.sessions import open_ledger, reader_of, session_of
 
-from dpsql.audit.epsilon import Finding, lower_bound
-from dpsql.audit.prepared import Batched, Prepared, Remembering
+from dpsql.audit.epsilon import EpsilonBound, lower_bound
+from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.planning.script import Released
 
 Numbers = NDArray[np.float64]
@@ -49,12 +49,12 @@ class Pair:
         return full, full.without(self.entity, 0)
 
 
-def prepared(text: str, pair: Pair, folder: Path) -> tuple[Prepared, Prepared]:
+def prepared(text: str, pair: Pair, folder: Path) -> tuple[PreparedStatement, PreparedStatement]:
     """The statement on both databases, of one ledger: so both keep rows by one salt."""
     folder.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(folder)
-    made = [Prepared(text, session_of(folder, reader=reader_of(world), around=Remembering, noise=Batched(), budget=pair.entity,
-                                      policy=POLICY, ledger=ledger)) for world in pair.worlds()]
+    made = [PreparedStatement(text, session_of(folder, reader=reader_of(world), around=Remembering, noise=Batched(), budget=pair.entity,
+                                               policy=POLICY, ledger=ledger)) for world in pair.worlds()]
     return made[0], made[1]
 
 
@@ -75,11 +75,11 @@ def outcome(released: Released, cells: list[Any]) -> Iterator[float]:
             yield from (float(number.rstrip(".")) for number in found[-2:])
 
 
-def sample(statement: Prepared, times: int, cells: list[Any]) -> Numbers:
+def sample(statement: PreparedStatement, times: int, cells: list[Any]) -> Numbers:
     return np.array([list(outcome(statement.measure(), cells)) for _ in range(times)])
 
 
-def audit(text: str, pair: Pair, folder: Path, times: int, *, delta: float = 0.0, cells: list[Any] | None = None) -> Finding:
+def audit(text: str, pair: Pair, folder: Path, times: int, *, delta: float = 0.0, cells: list[Any] | None = None) -> EpsilonBound:
     """The largest epsilon that so many releases on either database rule out. `cells` are needed where groups are not declared.
 
     A bound is above the truth, whatever that is, once in 10^7 at most (`CONFIDENCE`): so a hundred audits of promises that are

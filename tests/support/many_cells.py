@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from support.sessions import open_ledger, session_of
 
 import dpsql
-from dpsql.audit.prepared import Prepared, Remembering
+from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
 from dpsql.kernel.ledger import Ledger
@@ -69,14 +69,14 @@ class Alike:
     def policy(self) -> str:
         return POLICY.format(last=self.cells - 1)
 
-    def prepared(self, text: str, folder: Path, noise: Any = None) -> Prepared:
+    def prepared(self, text: str, folder: Path, noise: Any = None) -> PreparedStatement:
         """A statement over these groups, to be released many times."""
         folder.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect(":memory:", config={"threads": 1})
         self.fill(connection)
         lock_down(connection)
-        return Prepared(text, session_of(folder, reader=DuckReader(connection, "v"), around=Remembering, policy=self.policy,
-                                         ledger=open_ledger(folder), noise=noise))
+        return PreparedStatement(text, session_of(folder, reader=DuckReader(connection, "v"), around=Remembering, policy=self.policy,
+                                                  ledger=open_ledger(folder), noise=noise))
 
     def connected(self, folder: Path, **more: Any) -> Connection:
         """A connection, as anybody opens one."""

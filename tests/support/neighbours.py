@@ -20,11 +20,11 @@ from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Slack, moved, slack_of
+from dpsql.measurements import NoisyFlipDistance, moved, slack_of
 from dpsql.measurements.flip_distance import read
 from dpsql.plan.certificate import Sensitivity
 from dpsql.validation.calls import statement_of
-from dpsql.validation.check_plan import Plan
+from dpsql.validation.check_plan import CheckPlan
 
 HEAD = """
 version = 1
@@ -109,23 +109,23 @@ class Moved:
     charged: int
     l1: int
     l2: int
-    plan: Plan
+    plan: CheckPlan
 
 
 def planned(queries: Sequence[str], world: World, session: Session, *tables: str, within: object = 100,
-            parameters: Sequence[Any] = (), **options: Any) -> Plan:
+            parameters: Sequence[Any] = (), **options: Any) -> CheckPlan:
     statement, brought = statement_of(list(queries), world.frames(*tables), within, {"epsilon": 1, **options})
     return validation(statement, session, tuple(parameters), brought)
 
 
-def slacks(request: Slack, kernel: Kernel) -> list[int]:
+def slacks(request: NoisyFlipDistance, kernel: Kernel) -> list[int]:
     """The slacks of the tests by themselves, whatever is told of them."""
     certificates = kernel._certificates(request)
     return [slack_of(sides, moved(test, certificate)) for test, sides, certificate in zip(
         request.tests, read(request.tests, kernel._context()), certificates, strict=True)]
 
 
-def charged(request: Slack, kernel: Kernel) -> int:
+def charged(request: NoisyFlipDistance, kernel: Kernel) -> int:
     """Of how many numbers that move by 1 the price is charged."""
     once, whole = request.noise.cost(Sensitivity(l1=1, l2=1)), request.cost(*kernel._certificates(request))
     times = whole.rho / once.rho if once.epsilon is None else Fraction(whole.epsilon or 0) / once.epsilon
@@ -138,8 +138,8 @@ def farthest(queries: Sequence[str], world: World, folder: Path, *tables: str, *
     session = world.session(folder)
     plan = planned(queries, world, session, *tables, **options)
     request = next(plan.steps())
-    assert isinstance(request, Slack)
-    assert plan.purse.covers(request.cost(*session.kernel._certificates(request)))
+    assert isinstance(request, NoisyFlipDistance)
+    assert plan.allotted.covers(request.cost(*session.kernel._certificates(request)))
     here = slacks(request, session.kernel)
     steps = [[abs(a - b) for a, b in zip(here, slacks(request, kernel), strict=True)] for kernel in world.neighbours(session)]
     found = Moved(charged=charged(request, session.kernel), l1=max(map(sum, steps)), plan=plan,

@@ -29,7 +29,7 @@ from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
-from dpsql.validation.forms import Asked, within
+from dpsql.validation.forms import CheckedAggregate, within
 from dpsql.validation.ranges import Range
 
 VALUES = (-2, 0, 1, 3, 4)
@@ -72,8 +72,8 @@ def slacks(aggregate: str, ends: Range, at: Session) -> dict[tuple[int, ...], in
     question = bind(query, at.catalog, at.kernel, at.scratch, {})
     view, _ = limited_view(question, Options(price=None), at.kernel, None)
     cells = tuple((g,) for g in range(len(MULTISETS)))
-    made = within(Asked(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
-                        ranges=(ends,) * len(cells)))
+    made = within(CheckedAggregate(call=question.aggregates[0], view=view, keys=tuple(key.column for key in question.keys), cells=cells,
+                                   ranges=(ends,) * len(cells)))
     if aggregate == "SUM(v)":  # exact for one group; so each is asked about by itself
         assert isinstance(made, Within)
         alone = replace(made, plan=replace(made.plan, keys=()), cells=((),), exact=True,
@@ -145,10 +145,10 @@ def test_groups_together_are_one_distance() -> None:
     from itertools import product
 
     from dpsql.plan.operators.constants import Constants
-    from dpsql.plan.operators.grouped_sums import Tally
+    from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.summands import Count
 
-    plan = Tally(input=Constants(columns=(), rows=()), keys=("g",), summands=(Count(),))
+    plan = GroupedSums(input=Constants(columns=(), rows=()), keys=("g",), summands=(Count(),))
     test = Within(plan=plan, cells=((0,), (1,), (2,)), forms=(Form(at=0, sign=1, constants=(-1, -1, -1)),
                                                              Form(at=0, sign=-1, constants=(5, 5, 5))))
     within_ = {counts: all(2 <= count <= 4 for count in counts) for counts in product(range(7), repeat=3)}
@@ -176,12 +176,12 @@ def test_the_fewest_amounts_are_found() -> None:
 def test_a_list_that_is_cut_off_never_takes_a_distance_too_far() -> None:
     """Beyond what is listed the distance is at least the number listed, and at least what the largest value allows."""
     from dpsql.plan.operators.constants import Constants
-    from dpsql.plan.operators.grouped_sums import Tally
+    from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.quantizer import Quantizer
     from dpsql.plan.operators.summands import GridSum
 
     summand = GridSum(column="v", grid=Quantizer(low=0.0, high=1000.0, step=Fraction(1), from_low=False))
-    plan = Tally(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))
+    plan = GroupedSums(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))
     test = Within(plan=plan, cells=((),), exact=True,
                   forms=(Form(at=0, sign=1, constants=(0,)), Form(at=0, sign=-1, constants=(10**9,))))
     ones = LISTED + 500

@@ -13,17 +13,17 @@ import pytest
 
 from dpsql.accounting.cost import FREE
 from dpsql.measurements import (
-    Above,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     DiscreteGaussian,
     DiscreteLaplace,
-    Failing,
+    DistinctWithin,
+    ExtensionWithin,
     Form,
-    Joined,
+    NoisyFlipDistance,
     Rising,
-    Scarce,
-    Slack,
     Smooth,
-    Threshold,
     Vote,
     Within,
     slack_of,
@@ -34,9 +34,9 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Stability
 from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Type
@@ -49,7 +49,7 @@ GRIDS = [(-3, 4), (0, 5), (2, 6), (-6, -2), (0, 1), (-1, 0), (5, 5), (-4, 1)]
 def ends(least: int, most: int, first: int, last: int) -> Within:
     """Whether a sum of whole numbers lies between two."""
     grid = Quantizer(low=float(least), high=float(most), step=Fraction(1), from_low=False)
-    return Within(plan=Tally(input=NOWHERE, keys=(), summands=(GridSum(column="x", grid=grid),)), cells=((),), exact=True,
+    return Within(plan=GroupedSums(input=NOWHERE, keys=(), summands=(GridSum(column="x", grid=grid),)), cells=((),), exact=True,
                   forms=(Form(at=0, sign=1, constants=(1 - first,)), Form(at=0, sign=-1, constants=(last + 1,))))
 
 
@@ -93,7 +93,7 @@ def test_scarcest_values_move_a_slack_by_one() -> None:
     for _ in range(3000):
         first = draw.randint(-3, 8)
         last = draw.choice([first - 1, first, first + draw.randint(0, 8), 2**60])
-        test = Scarce(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(first,), last=(last,))
+        test = DistinctWithin(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(first,), last=(last,))
         test.check(OWNED)
         rows = [draw.randint(0, 6) for _ in range(draw.randint(0, 12))]
         other = [*rows, draw.randint(0, 7)]
@@ -105,12 +105,12 @@ def test_scarcest_values_move_a_slack_by_one() -> None:
         assert abs(found[0] - found[1]) <= 1, (first, last, rows, other)
 
 
-KEYED = Tally(input=NOWHERE, keys=("g",), summands=(Count(),))
-COUNT = Within(plan=Tally(input=NOWHERE, keys=(), summands=(Count(),)), cells=((),), forms=(
+KEYED = GroupedSums(input=NOWHERE, keys=("g",), summands=(Count(),))
+COUNT = Within(plan=GroupedSums(input=NOWHERE, keys=(), summands=(Count(),)), cells=((),), forms=(
     Form(at=0, sign=1, constants=(0,)), Form(at=0, sign=-1, constants=(9,))))
 SUM = ends(0, 5, 3, 9)
-DISTINCT = Scarce(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(1,), last=(5,))
-HELD = Joined(plan=Shares(input=NOWHERE, owners=("p",), summand=Count()), level=4, first=0, last=900)
+DISTINCT = DistinctWithin(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(1,), last=(5,))
+HELD = ExtensionWithin(plan=OwnerSets(input=NOWHERE, owners=("p",), summand=Count()), level=4, first=0, last=900)
 
 
 def formed(test: Within, at: int = 0, **changes: Any) -> Within:
@@ -144,14 +144,14 @@ WRONG: dict[str, tuple[Any, Certificate]] = {
     "zeros twice": (Within(plan=KEYED, cells=((0.0,), (-0.0,)), forms=(Form(at=0, sign=1, constants=(0, 0)),)), OWNED),
     "NaN twice": (Within(plan=KEYED, cells=((math.nan,), (float("nan"),)), forms=(Form(at=0, sign=1, constants=(0, 0)),)), OWNED),
     "rows without a limit": (COUNT, Certificate(below=Stability(rows=None, owners=("p",)), summands=())),
-    "moments": (dataclasses.replace(COUNT, plan=Tally(input=NOWHERE, keys=(), summands=(Moments(
+    "moments": (dataclasses.replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Moments(
         column="x", grid=Quantizer(low=0.0, high=2.0, step=Fraction(1), from_low=True), degree=1),))), OWNED),
-    "a count of its own kind": (dataclasses.replace(COUNT, plan=Tally(input=NOWHERE, keys=(), summands=(Small(),))), OWNED),
+    "a count of its own kind": (dataclasses.replace(COUNT, plan=GroupedSums(input=NOWHERE, keys=(), summands=(Small(),))), OWNED),
     "an exact count": (dataclasses.replace(COUNT, exact=True), OWNED),
     "an exact sum of one end": (dataclasses.replace(SUM, forms=SUM.forms[:1]), OWNED),
     "an exact sum of three ends": (dataclasses.replace(SUM, forms=(*SUM.forms, SUM.forms[0])), OWNED),
     "an exact sum of the same end twice": (dataclasses.replace(SUM, forms=(SUM.forms[0], SUM.forms[0])), OWNED),
-    "exact ends of two sums": (dataclasses.replace(SUM, plan=Tally(input=NOWHERE, keys=(), summands=SUM.plan.summands * 2),
+    "exact ends of two sums": (dataclasses.replace(SUM, plan=GroupedSums(input=NOWHERE, keys=(), summands=SUM.plan.summands * 2),
                                                    forms=(SUM.forms[0], dataclasses.replace(SUM.forms[1], at=1))), OWNED),
     "an exact sum by groups": (dataclasses.replace(SUM, plan=dataclasses.replace(SUM.plan, keys=("g",)), cells=((1,),)), OWNED),
     "an end that is too far out": (ends(0, 5, -(2**62), 5), OWNED),
@@ -173,9 +173,9 @@ NOISE = DiscreteLaplace(scale=2.0)
 @pytest.mark.parametrize(("test", "certificate"), WRONG.values(), ids=WRONG.keys())
 def test_what_the_proof_requires_is_required(test: Any, certificate: Certificate) -> None:
     with pytest.raises((ValueError, TypeError)):
-        Slack(tests=(COUNT, test), noise=NOISE).cost(OWNED, certificate)
+        NoisyFlipDistance(tests=(COUNT, test), noise=NOISE).cost(OWNED, certificate)
     with pytest.raises((ValueError, TypeError)):
-        Failing(tests=(COUNT, test), most=1, limits=(0,), scale_limit=2.0, scale_query=2.0).cost(OWNED, certificate)
+        AboveThresholdOfTests(tests=(COUNT, test), most=1, limits=(0,), scale_limit=2.0, scale_query=2.0).cost(OWNED, certificate)
 
 
 SCALES: list[Any] = [0, 0.0, -1.0, math.nan, math.inf, -math.inf, True, "1", None, 2.0**60]
@@ -185,14 +185,14 @@ def votes(**changes: Any) -> Vote:
     return dataclasses.replace(Vote(plan=COUNT.plan, low=Fraction(1), high=Fraction(9), most=Fraction(4), scale=2.0), **changes)
 
 
-ABOVE = Above(plan=COUNT.plan, steps=(Rising(at=0, threshold=Fraction(3)),), scale_limit=2.0, scale_query=2.0)
-SPARSE = Failing(tests=(COUNT,), most=1, limits=(0, -2), scale_limit=2.0, scale_query=2.0)
+ABOVE = AboveThresholdOfSums(plan=COUNT.plan, steps=(Rising(at=0, threshold=Fraction(3)),), scale_limit=2.0, scale_query=2.0)
+SPARSE = AboveThresholdOfTests(tests=(COUNT,), most=1, limits=(0, -2), scale_limit=2.0, scale_query=2.0)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_noise_that_has_no_price_is_refused(scale: Any) -> None:
-    ladder = Threshold(plan=KEYED, limits=(1, 2), scale_limit=2.0, scale_query=2.0)
-    asked: list[Any] = [Slack(tests=(COUNT,), noise=DiscreteLaplace(scale=scale)), Slack(tests=(COUNT,), noise=DiscreteGaussian(sigma=scale)),
+    ladder = AboveThresholdOfCounts(plan=KEYED, limits=(1, 2), scale_limit=2.0, scale_query=2.0)
+    asked: list[Any] = [NoisyFlipDistance(tests=(COUNT,), noise=DiscreteLaplace(scale=scale)), NoisyFlipDistance(tests=(COUNT,), noise=DiscreteGaussian(sigma=scale)),
                         votes(scale=scale)]
     for name in ("scale_limit", "scale_query"):
         asked += [dataclasses.replace(request, **{name: scale}) for request in (SPARSE, ABOVE, ladder)]
@@ -202,10 +202,10 @@ def test_noise_that_has_no_price_is_refused(scale: Any) -> None:
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "no tests": lambda: Slack(tests=(), noise=NOISE).cost(),
-    "no tests, together": lambda: Slack(tests=(), noise=NOISE, together=True).cost(),
+    "no tests": lambda: NoisyFlipDistance(tests=(), noise=NOISE).cost(),
+    "no tests, together": lambda: NoisyFlipDistance(tests=(), noise=NOISE, together=True).cost(),
     "no tests of failures": lambda: dataclasses.replace(SPARSE, tests=()).cost(),
-    "fewer certificates": lambda: Slack(tests=(COUNT, COUNT), noise=NOISE).cost(OWNED),
+    "fewer certificates": lambda: NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE).cost(OWNED),
     "no limits": lambda: dataclasses.replace(SPARSE, limits=()).cost(OWNED),
     "too many limits": lambda: dataclasses.replace(SPARSE, limits=(0,) * 60).cost(OWNED),
     "limits that are no numbers": lambda: dataclasses.replace(SPARSE, limits=(math.nan,)).cost(OWNED),
@@ -236,5 +236,5 @@ def test_what_has_no_price_is_refused(ask: Callable[[], Any]) -> None:
 
 def test_public_rows_are_free() -> None:
     public = Certificate(below=Stability(rows=0), summands=())
-    assert Slack(tests=(COUNT, DISTINCT), noise=DiscreteGaussian(sigma=3.0)).cost(public, public) == FREE
-    assert Slack(tests=(COUNT, DISTINCT), noise=NOISE).cost(public, OWNED) == Slack(tests=(DISTINCT,), noise=NOISE).cost(OWNED)
+    assert NoisyFlipDistance(tests=(COUNT, DISTINCT), noise=DiscreteGaussian(sigma=3.0)).cost(public, public) == FREE
+    assert NoisyFlipDistance(tests=(COUNT, DISTINCT), noise=NOISE).cost(public, OWNED) == NoisyFlipDistance(tests=(DISTINCT,), noise=NOISE).cost(OWNED)

@@ -14,12 +14,12 @@ from support.chances import p_value
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
-from dpsql.measurements import Failing, Form, Within
+from dpsql.measurements import AboveThresholdOfTests, Form, Within
 from dpsql.noise.sparse_vector import small
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.validation.suites import Sparse
@@ -28,19 +28,19 @@ Ways = Mapping[int, int]
 FAR = 60  # noise beyond is rarer than 10^-12
 
 
-def asked(most: int, limits: tuple[int, ...] = (0, -2), *, split: bool, scales: tuple[float, float] = (1.5, 2.0)) -> Failing:
-    return Failing(tests=(), most=most, limits=limits, scale_limit=scales[0], scale_query=scales[1], split=split)
+def asked(most: int, limits: tuple[int, ...] = (0, -2), *, split: bool, scales: tuple[float, float] = (1.5, 2.0)) -> AboveThresholdOfTests:
+    return AboveThresholdOfTests(tests=(), most=most, limits=limits, scale_limit=scales[0], scale_query=scales[1], split=split)
 
 
 def at_least(t: int, scale: float) -> float:
     return 1.0 if t <= 0 else math.exp(-t / scale)
 
 
-def told(request: Failing, slacks: Sequence[Ways], noise: Any) -> list[bool]:
+def told(request: AboveThresholdOfTests, slacks: Sequence[Ways], noise: Any) -> list[bool]:
     return small(slacks, request.limits, request.scale_limit, request.scale_query, request.most, noise)
 
 
-def outcomes(request: Failing, slacks: Sequence[Ways]) -> Counter[tuple[bool, ...]]:
+def outcomes(request: AboveThresholdOfTests, slacks: Sequence[Ways]) -> Counter[tuple[bool, ...]]:
     """The chance of every outcome, by enumeration of the noise of the limits."""
     found: Counter[tuple[bool, ...]] = Counter()
     mass = [-math.expm1(-1 / request.scale_limit) * math.exp(-z / request.scale_limit) for z in range(FAR)]
@@ -67,14 +67,14 @@ def outcomes(request: Failing, slacks: Sequence[Ways]) -> Counter[tuple[bool, ..
     return found
 
 
-def loss(request: Failing, first: Sequence[Ways], second: Sequence[Ways]) -> float:
+def loss(request: AboveThresholdOfTests, first: Sequence[Ways], second: Sequence[Ways]) -> float:
     """The greatest log-odds of an outcome between two databases."""
     p, q = outcomes(request, first), outcomes(request, second)
     assert abs(sum(p.values()) - 1) < 1e-9
     return max(abs(math.log(p[outcome] / q[outcome])) for outcome in p if p[outcome] > 1e-12)
 
 
-def epsilon(request: Failing) -> float:
+def epsilon(request: AboveThresholdOfTests) -> float:
     return 1 / request.scale_limit + (1 if request.split else 2) * request.most / request.scale_query
 
 
@@ -116,7 +116,7 @@ def test_outcomes_are_as_likely_as_they_should_be(split: bool, effort: float) ->
 
 
 def within(summand: Summand) -> Within:
-    plan = Tally(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))
+    plan = GroupedSums(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))
     return Within(plan=plan, cells=((),), forms=(Form(at=0, sign=1, constants=(0,)), Form(at=0, sign=-1, constants=(9,))))
 
 
@@ -145,7 +145,7 @@ def test_the_cost_is_that_of_the_noise() -> None:
 def test_the_whole_price_is_spent_and_decisions_are_reliable_from_where_they_say(failures: int, split: bool) -> None:
     terms = Sparse.of(pure(Fraction(1)), failures, split=split, rare=0.001)
     assert 0.999 < 1 / terms.scale_limit + failures * (1 if split else 2) / terms.scale_query <= 1
-    request = Failing(tests=(), most=failures, limits=terms.limits, scale_limit=terms.scale_limit, scale_query=terms.scale_query)
+    request = AboveThresholdOfTests(tests=(), most=failures, limits=terms.limits, scale_limit=terms.scale_limit, scale_query=terms.scale_query)
 
     def fails(slack: int) -> float:
         z, n = terms.scale_limit, terms.scale_query
@@ -160,8 +160,8 @@ def test_sixty_checks_of_which_two_fail(effort: float) -> None:
     runs, noise = int(40 * effort), Batched()
     for split, bar in ((True, 0.002), (False, 0.01)):
         terms = Sparse.of(pure(Fraction(1)), 5, split=split, rare=0.05 / 480)
-        request = Failing(tests=(), most=5, limits=terms.limits, scale_limit=terms.scale_limit, scale_query=terms.scale_query,
-                          split=split)
+        request = AboveThresholdOfTests(tests=(), most=5, limits=terms.limits, scale_limit=terms.scale_limit, scale_query=terms.scale_query,
+                                        split=split)
         slacks: list[Ways] = [{1: s, -1: 10_000} if split else {0: s} for s in [50] * 20 + [-49] + [50] * 20 + [-49] + [50] * 18]
         wrong = 0
         for _ in range(runs):

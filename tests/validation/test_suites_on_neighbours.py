@@ -10,7 +10,17 @@ from support.neighbours import farthest, friends, pairs, planned, slacks, visits
 
 from dpsql.errors import Unsupported
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import SUM_GRAIN, VOTE_GRAIN, Above, Failing, Measure, Slack, Vote, moved, slack_of
+from dpsql.measurements import (
+    SUM_GRAIN,
+    VOTE_GRAIN,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
+    NoisyFlipDistance,
+    NoisySums,
+    Vote,
+    moved,
+    slack_of,
+)
 from dpsql.measurements.flip_distance import read
 from dpsql.measurements.noisy_sums import dense
 from dpsql.validation.deciders.all_deciders import NAMES
@@ -39,7 +49,7 @@ def test_every_slack_of_a_sparse_suite_moves_by_one_and_one_way(queries: list[st
     world = visits("", 3)
     session = world.session(tmp_path)
     request = next(planned(queries, world, session, *tables(queries), suite="sparse", within=within).steps())
-    assert isinstance(request, Failing)
+    assert isinstance(request, AboveThresholdOfTests)
 
     def sides(kernel: Kernel) -> list[dict[int, int]]:
         certificates, found = kernel._certificates(request), []
@@ -63,7 +73,7 @@ def test_the_tightest_slack_moves_by_one(queries: list[str], within: int, tmp_pa
     world = visits("", 3)
     session = world.session(tmp_path)
     request = next(planned(queries, world, session, *tables(queries), suite="conjunction", within=within).steps())
-    assert isinstance(request, Slack) and request.together
+    assert isinstance(request, NoisyFlipDistance) and request.together
     here = min(slacks(request, session.kernel))
     assert all(abs(min(slacks(request, kernel)) - here) <= 1 for kernel in world.neighbours(session))
 
@@ -75,12 +85,12 @@ def exact(request: Any, kernel: Kernel) -> list[int]:
     """What a request of a decider looks at, in the units in which an entity moves it by 1 at most (a vector in l1)."""
     certificate, = kernel._certificates(request)
     totals = dense(kernel._reader.rows(kernel._context().sql(request.plan)), len(request.plan.keys), len(request.plan.totals),
-                   request.cells if isinstance(request, Measure) else ((),))
+                   request.cells if isinstance(request, NoisySums) else ((),))
     rows = certificate.below.rows or 0
     assert rows > 0
     if isinstance(request, Vote):
         return [request.score(totals[0][0], rows)]
-    if isinstance(request, Above):
+    if isinstance(request, AboveThresholdOfSums):
         return [SUM_GRAIN * totals[step.at][0] // (max(1, request.plan.summands[step.at].l1) * rows) for step in request.steps]
     return [number for column in totals for number in column]
 
@@ -103,16 +113,16 @@ def test_what_deciders_look_at_moves_by_what_they_pay_for(decider: str, aggregat
         certificates = session.kernel._certificates(request)
         cost = request.cost(*certificates)
         spent = cost if spent is None else spent + cost
-        assert plan.purse.covers(spent)
-        if isinstance(request, Slack):
+        assert plan.allotted.covers(spent)
+        if isinstance(request, NoisyFlipDistance):
             here = slacks(request, session.kernel)
             assert all(abs(a - b) <= 1 for kernel in world.neighbours(session)
                        for a, b in zip(here, slacks(request, kernel), strict=True))
-        elif isinstance(request, Vote | Above | Measure):
+        elif isinstance(request, Vote | AboveThresholdOfSums | NoisySums):
             found = exact(request, session.kernel)
             for kernel in world.neighbours(session):
                 steps_ = [abs(a - b) for a, b in zip(found, exact(request, kernel), strict=True)]
-                if isinstance(request, Measure):
+                if isinstance(request, NoisySums):
                     assert sum(steps_) <= sum(part.l1 or 0 for part in certificates[0].summands)
                 else:
                     assert max(steps_) <= (VOTE_GRAIN if isinstance(request, Vote) else SUM_GRAIN)

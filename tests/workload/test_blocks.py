@@ -16,7 +16,7 @@ import dpsql.workload.blocks as trusted
 from dpsql.workload.blocks import CLOSED, Block, checked, matrix_of, sensitivity
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
-from dpsql.workload.workload import Joined, Product
+from dpsql.workload.workload import JoinedFactor, Product
 
 RANDOM = np.random.default_rng(47)
 MOST = 2**63 - 1
@@ -149,7 +149,7 @@ FORGED: dict[str, Callable[[], Any]] = {
     "fewer own entries": lambda: forged(PIdentity(own=np.array([1, 1]), others=np.array([[1, 1]])), own=np.array([1])),
     "odd widths": lambda: forged(Differences(4, 2), width=3),
     "no width": lambda: forged(Differences(4, 2), width=0),
-    "a product": lambda: Joined(Product((Identity(2),))),
+    "a product": lambda: JoinedFactor(Product((Identity(2),))),
 }
 
 

@@ -9,14 +9,14 @@ from dpsql.errors import Unsupported
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.matrices import exact_column_powers
-from dpsql.workload.workload import Joined, Product, Workload, joined, reduced
+from dpsql.workload.workload import JoinedFactor, Product, Workload, joined, reduced
 
 RANDOM = np.random.default_rng(3)
 FACTORS = [Identity(5), Total(5), Prefix(5), AllRange(5), Ranges(5, (0, 2, 1), (3, 2, 4)),
            Dense(np.array([[1, -2, 0, 3, 0], [0, 1, 1, 0, 0]])), Dense(RANDOM.normal(size=(4, 5)))]
 
 
-FACTORS.insert(0, Joined(Product((Prefix(1), Ranges(5, (0, 2), (3, 2))))))
+FACTORS.insert(0, JoinedFactor(Product((Prefix(1), Ranges(5, (0, 2), (3, 2))))))
 
 
 def named(factor: Factor) -> str:
@@ -37,7 +37,7 @@ def written(factor: Factor) -> np.ndarray:
             rows = [range(i, j + 1) for i in range(n) for j in range(i, n)]
         case Ranges():
             rows = [range(low, high + 1) for low, high in zip(factor.lows, factor.highs, strict=True)]
-        case Joined():
+        case JoinedFactor():
             return written(factor.product.factors[1])
         case Dense():
             return np.array(factor.matrix, dtype=float)

@@ -36,7 +36,7 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import GridSum, Moments
@@ -93,7 +93,7 @@ class Content:
     def learned(self, plan: Node) -> Learned:
         """All that the text of a plan may rest on."""
         scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
-        ranged = [place for node in _nodes(plan) if isinstance(node, Tally | Contributions) and not _in_steps(node)
+        ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged})
@@ -129,10 +129,10 @@ def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     def text(node: Node, below: tuple[str, ...]) -> str:
         return _text(node, below, learned, printing)
 
-    if isinstance(plan, Tally) and isinstance(plan.input, Project):
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Project):
         rows = fold(plan.input.input, text)
         return in_two_steps(plan, rows) or text(plan, (text(plan.input, (rows,)),))
-    if isinstance(plan, Tally) and (given := clipped(plan)) is not None:
+    if isinstance(plan, GroupedSums) and (given := clipped(plan)) is not None:
         return in_two_parts(plan, fold(given.input, text), _seen(given, learned, printing))
     return fold(plan, text)
 
@@ -143,10 +143,10 @@ def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printi
         return below[0]
     if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
         return replace(node, input=node.input.input).render(below, printing)  # where the table is read
-    return node.render(below, _seen(node, learned, printing) if isinstance(node, Tally | Contributions) else printing)
+    return node.render(below, _seen(node, learned, printing) if isinstance(node, GroupedSums | Contributions) else printing)
 
 
-def _seen(node: Tally | Contributions, learned: Learned, printing: Printing) -> Printing:
+def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printing) -> Printing:
     """What prints the clamps of a node."""
     return replace(printing, reach=learned.reach(node.input, _clamped(node)))
 
@@ -168,12 +168,12 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
         return None
 
 
-def _in_steps(node: Tally | Contributions) -> bool:
+def _in_steps(node: GroupedSums | Contributions) -> bool:
     """Whether a tally is printed in two steps, which rest on nothing that is learned."""
-    return isinstance(node, Tally) and isinstance(node.input, Project) and in_two_steps(node, "") is not None
+    return isinstance(node, GroupedSums) and isinstance(node.input, Project) and in_two_steps(node, "") is not None
 
 
-def _clamped(node: Tally | Contributions) -> frozenset[str]:
+def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:
     """The columns of which clamped values are summed."""
     return frozenset(part.column for part in node.summands if isinstance(part, GridSum | Moments))
 

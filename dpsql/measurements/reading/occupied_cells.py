@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.cells import cell_of
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.workload.factors import Exact
 
 WORDS = 2**62  # beyond this, Python's integers are used
@@ -45,7 +45,7 @@ class Filled:
         return table.reshape(shape)
 
 
-def read(plan: Tally, axes: Sequence[Sequence[Value]], context: Context) -> Filled:
+def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context) -> Filled:
     """The cells of a tally of one total over its keys, whose listed values are `axes`; rows with other values are left out."""
     *keys, sums = context.reader.columns(context.sql(plan))
     if sums.dtype != np.int64 or np.ma.is_masked(sums):

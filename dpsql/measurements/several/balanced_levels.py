@@ -9,12 +9,12 @@ from itertools import combinations
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.request import OfOnePlan
-from dpsql.measurements.several.levels import COARSEST, Held, are_bounded, is_free, told
+from dpsql.measurements.several.levels import COARSEST, ExtensionSums, are_bounded, cost_of_sums, is_free
 from dpsql.measurements.several.sets import Sums, read, released
 from dpsql.noise.choice import choice_cost, compared
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.operators.owner_sets import UNIT, Shares, pull, slack
+from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant, slack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class Balance(OfOnePlan):
     when they are drawn in vain. Then for each cell F of the positive weights less F of the negative ones, at that level, is told
     with fresh noise `noises[i]`.
 
-    Cost of the level. When an entity leaves, F_j falls by at most pull(t_j) and rises by at most slack(t_j), for each part of
-    each cell (two parts in a cell where weights have two signs). So F_j - F_i falls by at most pull(t_j) + slack(t_i) and rises
-    by at most pull(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and rises by at most B, the largest of
-    these over t_j, rounded up: scores move apart by at most A + B, which is what `noise.choice` needs. For powers of two B is
-    half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT * (min(load, t_j) - min(load, t_i)), of which
-    none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one leaves, and does not rise. Levels are drawn
-    exactly so (`noise.choice.compared`).
+    Cost of the level. When an entity leaves, F_j falls by at most K(t_j), the Lipschitz constant (`lipschitz_constant`), and
+    rises by at most slack(t_j), for each part of each cell (two parts in a cell where weights have two signs). So F_j - F_i falls
+    by at most K(t_j) + slack(t_i) and rises by at most K(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and
+    rises by at most B, the largest of these over t_j, rounded up: scores move apart by at most A + B, which is what
+    `noise.choice` needs. For powers of two B is half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT *
+    (min(load, t_j) - min(load, t_i)), of which none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one
+    leaves, and does not rise. Levels are drawn exactly so (`noise.choice.compared`).
 
-    Cost of the sums. For one part it moves by pull(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
+    Cost of the sums. For one part it moves by K(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
     their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
     as the level is already told. An entity may move the sums of all cells, and their noise is independent: the costs add up.
 
@@ -49,9 +49,9 @@ class Balance(OfOnePlan):
     smaller range in place of theirs.
     """
 
-    plan: Shares
+    plan: OwnerSets
     levels: tuple[int, ...]
-    handicaps: tuple[int, ...]
+    log_priors: tuple[int, ...]
     scale: float
     noises: tuple[Noise, ...]
     cells: int = 1
@@ -59,10 +59,10 @@ class Balance(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
-        chosen = Level(plan=self.plan, levels=self.levels, handicaps=self.handicaps, scale=self.scale, cells=self.cells)
-        return chosen.cost(certificate) + told(self.plan, self.levels, self.noises, self.cells)
+        chosen = BalancedLevel(plan=self.plan, levels=self.levels, log_priors=self.log_priors, scale=self.scale, cells=self.cells)
+        return chosen.cost(certificate) + cost_of_sums(self.plan, self.levels, self.noises, self.cells)
 
-    def release(self, context: Context, certificate: Certificate) -> Held:
+    def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         """See above for the scores, their proof, and the noise."""
         cells = read(self.plan, self.levels, self.cells, context)
         place = level_of(self, cells, context)
@@ -70,25 +70,25 @@ class Balance(OfOnePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level(OfOnePlan):
+class BalancedLevel(OfOnePlan):
     """The level that `Balance` would draw, and nothing else; its cost is the first part of that one's."""
 
-    plan: Shares
+    plan: OwnerSets
     levels: tuple[int, ...]
-    handicaps: tuple[int, ...]
+    log_priors: tuple[int, ...]
     scale: float
     cells: int = 1
 
     def cost(self, certificate: Certificate) -> Cost:
         if not are_bounded(self.plan, self.levels, self.cells, certificate):
             return FREE
-        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+        if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and scores a scale")
         parts = 2 if self.plan.signed else 1
         return choice_cost(score_range(self.levels, len(self.plan.owners), parts * self.cells), self.scale, flip=False)
 
-    def release(self, context: Context, certificate: Certificate) -> Held:
-        return Held(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
+    def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
+        return ExtensionSums(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
 
 
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
@@ -97,15 +97,15 @@ def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
     if owners == 1:
         return max([0, *(-(-parts * UNIT * (high - low) // high) for low, high in combinations(levels, 2))])
     for low, high in combinations(levels, 2):
-        falls.append(-(-parts * (pull(high, owners) + slack(low, owners)) // high))
-        rises.append(-(-parts * (pull(low, owners) + slack(high, owners)) // high))
+        falls.append(-(-parts * (lipschitz_constant(high, owners) + slack(low, owners)) // high))
+        rises.append(-(-parts * (lipschitz_constant(low, owners) + slack(high, owners)) // high))
     return max(falls) + max(rises)
 
 
-def level_of(request: Balance | Level, cells: Sequence[tuple[Sums, ...]], context: Context) -> int:
+def level_of(request: Balance | BalancedLevel, cells: Sequence[tuple[Sums, ...]], context: Context) -> int:
     """The place of the level that is drawn; see `Balance`."""
     scores = Scores([part for parts in cells for part in parts], request.levels)
-    return compared(scores, request.handicaps, request.scale, context.noise)
+    return compared(scores, request.log_priors, request.scale, context.noise)
 
 
 class Scores:

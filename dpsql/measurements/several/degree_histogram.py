@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.extensions.bounded_degrees import Arcs as Listed
+from dpsql.extensions.bounded_degrees import ArcList as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
 from dpsql.measurements.reading.context import Context
@@ -21,7 +21,7 @@ Way: TypeAlias = Literal["projection", "flow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Degrees(OfOnePlan):
+class DegreeHistogram(OfOnePlan):
     """The number of entities of each degree 1 .. `most`, where degrees are brought down to `most` in one of two ways.
 
     Told are c_i - c_(i-1) for 1 <= i <= most, with c_i = n - (number of entities with a degree > i) plus noise, each of c_0, ...,
@@ -50,7 +50,7 @@ class Degrees(OfOnePlan):
         return self.noise.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Histogram:
-        """See `Degrees` for the numbers and their noise."""
+        """See `DegreeHistogram` for the numbers and their noise."""
         arcs = read(self, context)
         counts = projected(arcs, self.most) if self.way == "projection" else extended(arcs, self.most, context.solvers)
         above = [0, *(-int(number) for number in np.cumsum(counts[::-1]))][::-1]  # c_0, ..., c_most with n = 0
@@ -65,7 +65,7 @@ class Histogram:
     counts: tuple[int, ...]
 
 
-def read(request: Degrees, context: Context) -> Listed:
+def read(request: DegreeHistogram, context: Context) -> Listed:
     """The arcs in the order of their hashes; pairs with one hash in that of their names."""
     tails, heads, order, sizes = context.reader.arrays(context.sql(request.plan))
     ends, entities = coded([tails, heads])

@@ -8,10 +8,10 @@ from itertools import pairwise
 from dpsql.accounting.cost import Cost
 from dpsql.noise.integer import WIDEST, Noise, spread_of
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares, slack
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
 
 
-def told(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
+def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
     """The cost of the sums of all cells held to one of the levels, with its noise; see `Balance`."""
     parts = 2 if plan.signed else 1
     moved = [UNIT * level + parts * slack(level, len(plan.owners)) for level in levels]
@@ -22,7 +22,7 @@ def told(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ExtensionSums:
     """For each cell a noisy sum held to a level, in units of 1 / UNIT, and for each of its parts the place of the level; None
     where 0 won.
     """
@@ -39,7 +39,7 @@ def times(cost: Cost, number: int) -> Cost:
     return Cost(epsilon=None if cost.epsilon is None else cost.epsilon * number, rho=cost.rho * number, delta=cost.delta * number)
 
 
-def is_free(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
+def is_free(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
     """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
 
     Noise must not be cut off at 64 bits before it is added, or the sum would show.
@@ -51,7 +51,7 @@ def is_free(plan: Shares, levels: tuple[int, ...], noises: tuple[Noise, ...], ce
     return False
 
 
-def are_bounded(plan: Shares, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
+def are_bounded(plan: OwnerSets, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
     """False for public rows. Raises ValueError where private ones are not bounded by the proofs above.
 
     What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further

@@ -20,7 +20,8 @@ those of the shares most above the level are added. It ends: where no cut is new
 rounding of floats, which better solutions take away up to an exact one; and there are finitely many cuts.
 
 Entities of which the sets weigh no more than level / width in all cells together need not leave, nor is a share of theirs above
-the level (`extensions.removal_program.crowded`: a set has at most `width` heavy shares). The others alone have numbers here.
+the level (`extensions.removal_program.removal_program`: a set has at most `width` heavy shares). The others alone have numbers
+here.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import rounded
 from dpsql.extensions.linear_program import Reals, numbers
 from dpsql.extensions.packing import Packing
-from dpsql.extensions.removal_distance import Removals
+from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.measurements.several.many_sets import WEIGHT, Listed
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
@@ -59,8 +60,8 @@ class Cut:
         return int(WHOLE * self.whole - sum(part * leaving[entity] for entity, part in self.parts.items()))
 
 
-class ManyRemovals(Removals):
-    """Q at each of several rising levels, as `Removals` has it: low[j] <= Q_j <= high[j]."""
+class ManyRemovals(RemovalDistances):
+    """Q at each of several rising levels, as `RemovalDistances` has it: low[j] <= Q_j <= high[j]."""
 
     def __init__(self, cells: Sequence[Listed], levels: Sequence[int]) -> None:
         self._cells, self.levels = cells, tuple(levels)
@@ -73,7 +74,7 @@ class ManyRemovals(Removals):
         self.high = [self._at_most(level) for level in self.levels]
 
     def _at_most(self, level: int) -> int:
-        """As `Removals._enough`."""
+        """As `RemovalDistances._enough`."""
         above = [load for cell in self._cells for load in cell.loads.values() if load > level]
         gone = sum(-(-WHOLE * (load - level) // load) for load in above)
         return int(-(-UNIT * gone // WHOLE) + NEAR) if above else 0

@@ -30,13 +30,13 @@ import numpy as np
 
 from dpsql.extensions import bounds
 from dpsql.extensions.certified import WHOLE
-from dpsql.extensions.cuts import Search
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.cuts import CuttingPlanes
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
 from dpsql.measurements.reading.context import Context
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.operators.grouped_sums import saturated
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, Shares, slack
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
 from dpsql.plan.operators.summands import Count
 
 WEIGHT = 't."#w"'
@@ -49,7 +49,7 @@ class Listed:
     "#w" > 0. With a `sign` a row is a set, and its weight the sum of the set where that has this sign, or its size for EITHER.
     """
 
-    plan: Shares
+    plan: OwnerSets
     cell: int | None
     context: Context
     sign: int = 0
@@ -167,7 +167,7 @@ BUCKET = f"(CASE WHEN {FAR} = 0 THEN 0 ELSE 1 + CAST(floor(log2({FAR})) AS BIGIN
 
 
 @dataclass(frozen=True)
-class Held:
+class HeavyRows:
     """The listed rows that name some of the heavy entities, as `extensions.cuts` asks of them, each weighing `level` at most."""
 
     listed: Listed
@@ -179,7 +179,7 @@ class Held:
         return self.listed.coded({name: code for code, name in enumerate(self.heavy)}, asked, self.level)
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
-        """See `extensions.cuts.Source`. In one reading: grouped by each place of a name, and altogether."""
+        """See `extensions.cuts.RowSource`. In one reading: grouped by each place of a name, and altogether."""
         codes = [f't."#c{i}"' for i in self.listed.places]
         weight, load = 0, [0] * len(self.heavy)
         for *named, together, there in self.listed.rows(
@@ -216,7 +216,9 @@ class Held:
 
 
 class Streamed:
-    """F at each of several levels, as `extensions.lipschitz_extension.Extension` has it: low[j] <= F(levels[j]) <= high[j]."""
+    """F at each of several levels, as `extensions.lipschitz_extension.LipschitzExtension` has it: low[j] <= F(levels[j]) <=
+    high[j].
+    """
 
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
         """`room` is how many sets are held at once."""
@@ -248,8 +250,8 @@ class Streamed:
         if many <= self._room:
             sets = listed.sets(coded, "TRUE", len(heavy), 2 * self._room)  # the number was an estimate
             if len(sets.weights) < 2 * self._room:
-                return UNIT * whole + Extension(sets, (level,), self._owners, listed.context.solvers).value(0)
-        search = Search(Held(listed, heavy, level), [level] * len(heavy), halves=self._owners <= 2,
-                        solvers=listed.context.solvers)
+                return UNIT * whole + LipschitzExtension(sets, (level,), self._owners, listed.context.solvers).value(0)
+        search = CuttingPlanes(HeavyRows(listed, heavy, level), [level] * len(heavy), halves=self._owners <= 2,
+                               solvers=listed.context.solvers)
         search.narrowed(slack(level, self._owners))
         return UNIT * whole + search.units

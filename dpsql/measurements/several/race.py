@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.request import OfOnePlan
-from dpsql.measurements.several.levels import Held, is_free, times
+from dpsql.measurements.several.levels import ExtensionSums, is_free, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.owner_sets import Shares, pull
+from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +23,16 @@ class Race(OfOnePlan):
     of 0 and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
     weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
 
-    Cost. An entity moves F_j by at most `pull(levels[j], owners)`, so each noisy F_j costs what its noise costs, and all of them
-    together the sum, for each race of each cell: the largest, after public numbers are taken off, is post-processing. So is
-    leaving out levels that cannot win, as the answer is what all levels with the same noise would give (`highest`).
+    Cost. An entity moves F_j by at most `lipschitz_constant(levels[j], owners)`, so each noisy F_j costs what its noise costs,
+    and all of them together the sum, for each race of each cell: the largest, after public numbers are taken off, is
+    post-processing. So is leaving out levels that cannot win, as the answer is what all levels with the same noise would give
+    (`highest`).
 
     The penalties have no part in privacy: a noise stays below its own with the probability that the mechanism wants, so that
     noisy underestimates are seldom above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
     """
 
-    plan: Shares
+    plan: OwnerSets
     levels: tuple[int, ...]
     noises: tuple[Noise, ...]
     penalties: tuple[int, ...]
@@ -42,11 +43,11 @@ class Race(OfOnePlan):
             return FREE
         total = FREE
         for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
-            moved = pull(level, len(self.plan.owners))
+            moved = lipschitz_constant(level, len(self.plan.owners))
             total += noise.cost(Sensitivity(l1=moved, l2=moved))
         return times(total, self.cells * (2 if self.plan.signed else 1))
 
-    def release(self, context: Context, certificate: Certificate) -> Held:
+    def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         """See `Race` for the value. The noise is drawn first, before anything is known of a level."""
         totals, levels = [], []
         for parts in read(self.plan, self.levels, self.cells, context):
@@ -54,7 +55,7 @@ class Race(OfOnePlan):
                 self.noises, self.penalties, strict=True)]) for part in parts]
             totals.append(sum(sign * value for sign, (value, _) in zip((1, -1), won, strict=False)))
             levels.append(tuple(place for _, place in won))
-        return Held(totals=tuple(totals), levels=tuple(levels))
+        return ExtensionSums(totals=tuple(totals), levels=tuple(levels))
 
 
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.extensions.removal_distance import Removals
+from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.request import OfOnePlan
-from dpsql.measurements.several.levels import COARSEST, Held, is_free, told
+from dpsql.measurements.several.levels import COARSEST, ExtensionSums, cost_of_sums, is_free
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed
 from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read, released
 from dpsql.noise.choice import choice_cost, compared, least, one_sided
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.operators.owner_sets import NEAR, UNIT, Shares
+from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ class Removed(OfOnePlan):
     move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves
     half of it. However many cells there are, Q is one number.
 
-    Cost of the sums: `several.levels.told`.
+    Cost of the sums: `several.levels.cost_of_sums`.
 
     Source: the sequence of removals, Chen and Zhou, SIGMOD 2013, drawn from in place of their search for an index.
     """
 
-    plan: Shares
+    plan: OwnerSets
     levels: tuple[int, ...]
-    handicaps: tuple[int, ...]
+    log_priors: tuple[int, ...]
     scale: float
     noises: tuple[Noise, ...]
     flip: bool = True
@@ -49,21 +49,22 @@ class Removed(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
-        if len(self.handicaps) != len(self.levels) or not 0 < self.scale <= COARSEST:
+        if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a handicap, and numbers of removals a scale")
-        return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + told(self.plan, self.levels, self.noises, self.cells)
+        return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + cost_of_sums(self.plan, self.levels, self.noises,
+                                                                                       self.cells)
 
-    def release(self, context: Context, certificate: Certificate) -> Held:
+    def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         columns, removals = levels_of(self, context)
         if self.flip:
-            place = least(removals, [handicap - one_sided(self.scale, context.noise) for handicap in self.handicaps])
+            place = least(removals, [handicap - one_sided(self.scale, context.noise) for handicap in self.log_priors])
         else:
-            place = compared(removals, self.handicaps, self.scale, context.noise)
+            place = compared(removals, self.log_priors, self.scale, context.noise)
         return sums_at(self, columns, place, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recursive(OfOnePlan):
+class RecursiveSums(OfOnePlan):
     """The sums of all cells held to the first level that asks for no more removals than its place: the recursive mechanism.
 
     With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last there is. Told is
@@ -76,13 +77,13 @@ class Recursive(OfOnePlan):
     one, and epsilon = 1 / scale. (The second line, for D alone, says that Q_i <= c_i holds from i* on, so that i* can be
     searched for by halves.) Levels of geometric steps make the logarithm of the level what moves by a step.
 
-    Cost of the sums: `several.levels.told`.
+    Cost of the sums: `several.levels.cost_of_sums`.
 
     Source: Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013, with
     integers in place of reals. Its two sequences are the H and G of `extensions.removal_distance`.
     """
 
-    plan: Shares
+    plan: OwnerSets
     levels: tuple[int, ...]
     scale: float
     shift: int
@@ -94,24 +95,24 @@ class Recursive(OfOnePlan):
             return FREE
         if not 0 < self.scale <= COARSEST:
             raise ValueError("places have a scale")
-        return pure(1 / Fraction(self.scale)) + told(self.plan, self.levels, self.noises, self.cells)
+        return pure(1 / Fraction(self.scale)) + cost_of_sums(self.plan, self.levels, self.noises, self.cells)
 
-    def release(self, context: Context, certificate: Certificate) -> Held:
+    def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         columns, removals = levels_of(self, context)
         noisy = context.noise.laplace([first(removals)], self.scale)[0] + self.shift
         return sums_at(self, columns, min(max(noisy, 0), len(self.levels) - 1), context)
 
 
-def levels_of(request: Removed | Recursive, context: Context) -> tuple[Columns | None, Removals]:
+def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Columns | None, RemovalDistances]:
     """The sets of a request's plan, where they can be held, and who has to leave."""
     plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
         cells = range(request.cells) if plan.cell is not None else (None,)
         return None, ManyRemovals([Listed(plan, cell, context, EITHER) for cell in cells], request.levels)
-    return columns, Removals(in_cells(columns, plan, request.cells), request.levels, context.solvers)
+    return columns, RemovalDistances(in_cells(columns, plan, request.cells), request.levels, context.solvers)
 
 
-def sums_at(request: Removed | Recursive, columns: Columns | None, place: int, context: Context) -> Held:
+def sums_at(request: Removed | RecursiveSums, columns: Columns | None, place: int, context: Context) -> ExtensionSums:
     """The sums held to the level in this place, with its noise."""
     levels, plan = (request.levels[place],), request.plan
     cells = (read(plan, levels, request.cells, context) if columns is None
@@ -119,7 +120,7 @@ def sums_at(request: Removed | Recursive, columns: Columns | None, place: int, c
     return released(cells, 0, place, request.noises[place], context.noise)
 
 
-def first(removals: Removals) -> int:
+def first(removals: RemovalDistances) -> int:
     """The first i with Q_i <= (UNIT + NEAR) i, or the last there is; by halves, as it holds from there on."""
     low, high = 0, len(removals.levels) - 1
     while low < high:

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
 from dpsql.extensions.ask_solvers import Solvers
-from dpsql.extensions.lipschitz_extension import Extension
+from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import MOST_ROWS, signed
 from dpsql.extensions.removal_distance import sets_of
 from dpsql.extensions.removal_program import Sets
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.several.levels import Held
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.integer import Noise, drawn
 from dpsql.noise.source import Source
-from dpsql.plan.operators.owner_sets import Shares
+from dpsql.plan.operators.owner_sets import OwnerSets
 
 Columns: TypeAlias = Sequence[NDArray[Any]]
 """The printed sets, column by column."""
-Sums: TypeAlias = Extension | Streamed
+Sums: TypeAlias = LipschitzExtension | Streamed
 
 
-def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
+def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
     """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
@@ -36,7 +36,7 @@ def read(plan: Shares, levels: tuple[int, ...], cells: int, context: Context) ->
     return [tuple(Streamed(Listed(plan, number, context, sign), levels, MOST_ROWS) for sign in signs) for number in numbers]
 
 
-def columns_of(plan: Shares, context: Context) -> Columns | None:
+def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     """The printed sets; None where there are more than can be held, here or in the engine."""
     try:
         found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
@@ -45,7 +45,7 @@ def columns_of(plan: Shares, context: Context) -> Columns | None:
     return found if len(found[-1]) <= MOST_ROWS else None
 
 
-def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
+def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int, solvers: Solvers) -> list[tuple[Sums, ...]]:
     """See `read`."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
@@ -53,21 +53,21 @@ def held(columns: Columns, plan: Shares, levels: tuple[int, ...], cells: int, so
         if len(negative.weights) and not plan.signed:
             raise ValueError("a weight is below zero")
         parts = (positive, negative) if plan.signed else (positive,)
-        found.append(tuple(Extension(part, levels, len(plan.owners), solvers) for part in parts))
+        found.append(tuple(LipschitzExtension(part, levels, len(plan.owners), solvers) for part in parts))
     return found
 
 
-def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> Held:
+def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> ExtensionSums:
     """For each cell the sum of its positive weights less that of the negative ones, held to one level, with fresh noise.
 
     `at` is where the sums have the level, `place` where the request has it.
     """
     totals = [sum(sign * part.value(at) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
-    return Held(totals=tuple(total + drawn(noise, source) for total in totals),
-                levels=tuple((place,) * len(parts) for parts in cells))
+    return ExtensionSums(totals=tuple(total + drawn(noise, source) for total in totals),
+                         levels=tuple((place,) * len(parts) for parts in cells))
 
 
-def in_cells(columns: Columns, plan: Shares, cells: int) -> Sets:
+def in_cells(columns: Columns, plan: OwnerSets, cells: int) -> Sets:
     """The sets of all cells 0 .. `cells` - 1 together."""
     if plan.cell is None:
         *names, weights = columns

@@ -11,9 +11,9 @@ from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.noise.smooth import Student, told_size
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import Apart, Some, taken_apart
+from dpsql.plan.decompose_join import JoinParts, Some, decompose_join
 from dpsql.plan.distance import smooth_bound
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 
 
@@ -36,9 +36,9 @@ class SmoothSum(OfOnePlan):
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
         """The join is taken apart as it was for its certificate; bounds are read from the parts."""
-        apart = taken_apart(self.plan.input, context.public)
-        counts = Counts(apart, context)
-        rows = smooth_bound(apart, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
+        joined = decompose_join(self.plan.input, context.public)
+        counts = Counts(joined, context)
+        rows = smooth_bound(joined, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
         sensitivity = rows * self.plan.summand.l1
         (total,), = context.reader.rows(context.sql(self.plan))
         return Smoothed(values=tuple(context.noise.student([total], self.noise.scale(sensitivity))),
@@ -48,8 +48,8 @@ class SmoothSum(OfOnePlan):
 class Counts:
     """What the bounds need to know of the private rows: how often values occur, in one relation and in several."""
 
-    def __init__(self, apart: Apart, context: Context) -> None:
-        self._apart, self._context = apart, context
+    def __init__(self, joined: JoinParts, context: Context) -> None:
+        self._apart, self._context = joined, context
 
     def frequency(self, relation: int, variables: Some) -> int:
         """The most rows of a relation with one combination of values."""
@@ -59,7 +59,7 @@ class Counts:
         """The most combinations of rows of a component with one combination of values at its boundary."""
         return self._most(self._apart.multiplicities(component))
 
-    def _most(self, plan: Tally) -> int:
+    def _most(self, plan: GroupedSums) -> int:
         _ = plan.fields  # checks its invariants
         total, = plan.totals
         (most,), = self._context.reader.rows(f'SELECT COALESCE(MAX(t0."{total}"), 0) FROM ({self._context.sql(plan)}) AS t0')

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpsql.estimates import Error, constant, released
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise
+from dpsql.estimates import NoiseTerm, constant, released
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums
 from dpsql.mechanisms.mechanism import Estimates, Linear, Script, Setting
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
-    """One `Measure` for each relation that is summed; estimates of each task in the given order."""
+    """One `NoisySums` for each relation that is summed; estimates of each task in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):
         known = next((places for node, places in groups if node == task.input), None)
@@ -24,8 +24,8 @@ def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
             known.append(i)
     found: dict[int, Estimates] = {}
     for node, places in groups:
-        release: Measured = yield Measure(
-            plan=Tally(input=node, keys=setting.keys, summands=tuple(tasks[i][0].summand for i in places)),
+        release: MeasuredSums = yield NoisySums(
+            plan=GroupedSums(input=node, keys=setting.keys, summands=tuple(tasks[i][0].summand for i in places)),
             cells=setting.cells, noises=tuple(tasks[i][1] for i in places))
         for i, totals in zip(places, release.totals, strict=True):
             found[i] = estimates(tasks[i][0].at, totals, tasks[i][1])
@@ -41,10 +41,10 @@ def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimat
     return tuple(released((at, i), value, error) for i, value in enumerate(values))
 
 
-def error_of(noise: Noise) -> Error | None:
+def error_of(noise: Noise) -> NoiseTerm | None:
     """The error that a noise makes; None for no noise, which only public relations get."""
     match noise:
         case DiscreteLaplace(scale=scale):
-            return Error(kind="laplace", scale=scale) if scale > 0 else None
+            return NoiseTerm(kind="laplace", scale=scale) if scale > 0 else None
         case DiscreteGaussian(sigma=sigma):
-            return Error(kind="gaussian", scale=sigma) if sigma > 0 else None
+            return NoiseTerm(kind="gaussian", scale=sigma) if sigma > 0 else None

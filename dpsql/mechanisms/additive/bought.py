@@ -10,8 +10,8 @@ from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 
 
-def bought(moved: int, purse: Cost) -> Noise:
+def bought(moved: int, allotted: Cost) -> Noise:
     """The least noise for a number that one entity moves by at most so much: Laplace for a pure epsilon, Gaussian for rho."""
-    if purse.epsilon is not None:
-        return DiscreteLaplace(scale=scale_of(moved / purse.epsilon))
-    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * purse.rho)))
+    if allotted.epsilon is not None:
+        return DiscreteLaplace(scale=scale_of(moved / allotted.epsilon))
+    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * allotted.rho)))

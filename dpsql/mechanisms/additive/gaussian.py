@@ -17,19 +17,19 @@ class Gaussian:
 
     name, kind = "gaussian", Linear
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
             return No(because="it adds noise to sums")
-        if purse.epsilon is not None:
+        if allotted.epsilon is not None:
             return No(because="it has no pure epsilon, and the price has no delta")
-        noise = self.noise(task, purse)
+        noise = self.noise(task, allotted)
         return Yes(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
 
-    def noise(self, task: Linear, purse: Cost) -> DiscreteGaussian:
-        return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * purse.rho)))
+    def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
+        return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return measured([(task, self.noise(task, purse)) for task, purse in tasks if isinstance(task, Linear)], setting)
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
 
 
 def sigma_of(variance: Fraction) -> float:

@@ -17,20 +17,20 @@ class Laplace:
 
     name, kind = "laplace", Linear
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Linear):
             return No(because="it adds noise to sums")
         if task.sensitivity.l1 is None:
             return No(because="only an l2 norm is bounded")
-        noise = self.noise(task, purse)
+        noise = self.noise(task, allotted)
         return Yes(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
 
-    def noise(self, task: Linear, purse: Cost) -> DiscreteLaplace:
+    def noise(self, task: Linear, allotted: Cost) -> DiscreteLaplace:
         assert task.sensitivity.l1 is not None
-        return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / purse.as_epsilon))
+        return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        return measured([(task, self.noise(task, purse)) for task, purse in tasks if isinstance(task, Linear)], setting)
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
 
 
 def scale_of(exact: Fraction) -> float:

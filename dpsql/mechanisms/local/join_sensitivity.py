@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
+from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request, Smoothed, SmoothSum, Student
 from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, refusal
-from dpsql.plan.decompose_join import Apart, taken_apart
+from dpsql.plan.decompose_join import JoinParts, decompose_join
 from dpsql.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
 from dpsql.plan.expr.nodes import Literal, Value, predicate
 from dpsql.plan.node import Node
@@ -48,11 +48,11 @@ class JoinSensitivity:
     def __init__(self, name: str, *, residual: bool) -> None:
         self.name, self._residual = name, residual
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)
         if because is not None:
             return because
-        told = self._told(task, purse, cells)
+        told = self._told(task, allotted, cells)
         if not told.choices:
             return No(because="the price is too small for a smooth bound")
         return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, as wide as the data need")
@@ -60,20 +60,20 @@ class JoinSensitivity:
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
 
-    def _told(self, task: Task, purse: Cost, cells: int) -> _Told:
+    def _told(self, task: Task, allotted: Cost, cells: int) -> _Told:
         assert isinstance(task, Shared)
-        return _Told(task=task, price=purse.part(Fraction(1, max(1, cells))), residual=self._residual)
+        return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
-    def _one(self, task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         """One request for each cell: an entity may have combinations in all of them."""
-        told = self._told(task, purse, len(setting.cells))
+        told = self._told(task, allotted, len(setting.cells))
         values, deviations = [], []
         for cell in setting.cells:
             released: Smoothed = yield told.request(in_cell(task.input, setting.keys, cell))
             values.append(float(released.values[0]))
             deviations.append(told.deviation(released.sizes[0]))
         return Estimate(values=np.array(values), linear=False,
-                        slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})
+                        slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), np.array(deviations))})
 
 
 def in_cell(rows: Node, keys: Sequence[str], cell: Sequence[Value]) -> Node:
@@ -93,15 +93,15 @@ class _Told:
     residual: bool
 
     @cached_property
-    def apart(self) -> Apart:
-        return taken_apart(self.task.input, _Usual())
+    def joined(self) -> JoinParts:
+        return decompose_join(self.task.input, _Usual())
 
     @cached_property
     def choices(self) -> tuple[Student, ...]:
         """The noises that the price could buy, for which bounds can be worked out."""
         epsilon = self.price.part(1 - SIZE_SHARE).as_epsilon
         return tuple(Student(epsilon=epsilon, beta=beta) for beta in (float(epsilon * split / 4) for split in SPLITS)
-                     if beta >= LEAST_BETA and farthest(self.apart, beta) <= FARTHEST)
+                     if beta >= LEAST_BETA and farthest(self.joined, beta) <= FARTHEST)
 
     @cached_property
     def noise(self) -> Student:
@@ -110,8 +110,8 @@ class _Told:
     @cached_property
     def usual(self) -> Reals:
         """What an entity moves at each distance, if every value occurred as often as is usual."""
-        distances = np.arange(1.0 + max(farthest(self.apart, noise.beta) for noise in self.choices))
-        return local_bounds(self.apart, distances, lambda *_: USUAL, (lambda _: USUAL) if self.residual else None)
+        distances = np.arange(1.0 + max(farthest(self.joined, noise.beta) for noise in self.choices))
+        return local_bounds(self.joined, distances, lambda *_: USUAL, (lambda _: USUAL) if self.residual else None)
 
     def expected(self, noise: Student) -> float:
         """The standard error then."""

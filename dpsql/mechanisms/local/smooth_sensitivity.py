@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
+from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request, Smooth, Smoothed, Target
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
@@ -23,10 +23,10 @@ class SmoothSensitivity:
 
     name, kind = "smooth_sensitivity", Ordered
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
             return No(because="it answers quantiles")
-        if not purse.delta:
+        if not allotted.delta:
             return No(because="it needs a delta")
         if any(fraction in (0, 1) for fraction in task.part.fractions):
             return No(because="the extremes have no smooth bound below the whole range")
@@ -36,25 +36,25 @@ class SmoothSensitivity:
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found = []
-        for task, purse in tasks:
+        for task, allotted in tasks:
             assert isinstance(task, Ordered)
             share = Fraction(1, len(task.part.fractions))
             parts = []
             for i, fraction in enumerate(task.part.fractions):
-                parts.append((yield from _one(task, setting, i, fraction, purse.part(share, delta=purse.delta * share))))
+                parts.append((yield from _one(task, setting, i, fraction, allotted.part(share, delta=allotted.delta * share))))
             found.append(tuple(parts))
         return found
 
 
-def _one(task: Ordered, setting: Setting, at: int, fraction: Fraction, purse: Cost) -> Generator[Request, Any, Estimate]:
-    epsilon = purse.as_epsilon
+def _one(task: Ordered, setting: Setting, at: int, fraction: Fraction, allotted: Cost) -> Generator[Request, Any, Estimate]:
+    epsilon = allotted.as_epsilon
     request = Smooth(plan=Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid,
                                 when=task.part.when), cells=setting.cells, target=Target(fraction=fraction),
-                     epsilon=epsilon * (1 - SIZE_SHARE), delta=purse.delta, epsilon_size=epsilon * SIZE_SHARE)
+                     epsilon=epsilon * (1 - SIZE_SHARE), delta=allotted.delta, epsilon_size=epsilon * SIZE_SHARE)
     released: Smoothed = yield request
     top = float(task.part.grid.most)
     values = np.clip(np.array(released.values, dtype=np.float64), 0, top)
     sizes = np.minimum(np.exp(np.minimum((np.array(released.sizes) + 1) * request.beta, 700)), top)
     deviation = math.sqrt(2) * 2 * sizes / float(request.epsilon) if task.rows else np.zeros(len(values))
     return Estimate(values=values, linear=False,
-                    slopes={(task.at, at): (Error(kind="approximate", scale=1.0), deviation)})
+                    slopes={(task.at, at): (NoiseTerm(kind="approximate", scale=1.0), deviation)})

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
-from dpsql.mechanisms.select.quantiles import ERROR_SHARE, Search, flip_scale, searched
+from dpsql.mechanisms.select.quantiles import ERROR_SHARE, QuantileSearch, flip_scale, searched
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.parts import Quantiles
 
@@ -20,12 +20,12 @@ class PermuteAndFlip:
 
     name, kind = "permute_and_flip", Ordered
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
             return No(because="it chooses values by their rank")
         if len(task.part.fractions) > 1:
             return No(because="it chooses one quantile of a column")
-        scale = flip_scale(task.rows)(purse.part(1 - ERROR_SHARE), 1)
+        scale = flip_scale(task.rows)(allotted.part(1 - ERROR_SHARE), 1)
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is taken only where the mechanism is asked for by its name
         return Yes(error=scale if fits else math.inf,
@@ -33,12 +33,13 @@ class PermuteAndFlip:
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found = []
-        for task, purse in tasks:
+        for task, allotted in tasks:
             assert isinstance(task, Ordered)
             part = coarser(task.part)
             plan = Ranks(input=task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when)
-            estimates = yield from searched(Search(task=replace(task, part=part), setting=setting, plan=plan, price=purse,
-                                                   scale=flip_scale(task.rows), flip=True))
+            estimates = yield from searched(QuantileSearch(task=replace(task, part=part), setting=setting, plan=plan,
+                                                           price=allotted,
+                                                           scale=flip_scale(task.rows), flip=True))
             factor = float(part.grid.step / task.part.grid.step)
             found.append(tuple(estimate * factor for estimate in estimates))
         return found

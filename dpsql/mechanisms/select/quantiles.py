@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate, constant
+from dpsql.estimates import Estimate, NoiseTerm, constant
 from dpsql.measurements import (
     ROUNDING,
-    Measure,
-    Measured,
+    MeasuredSums,
+    NoisySums,
     Request,
     Segment,
     Select,
@@ -35,7 +35,7 @@ from dpsql.measurements import (
 )
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 
@@ -54,7 +54,7 @@ def levels(quantiles: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class QuantileSearch:
     """How one task is searched: `select` makes the request of a level from its segments and its share of the price."""
 
     task: Ordered
@@ -87,10 +87,10 @@ class Search:
 def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
     """The scale of the exponential mechanism on scores that a row moves by `worst`; see `measurements.Select` for the cost."""
 
-    def scale(purse: Cost, worst: int) -> float:
+    def scale(allotted: Cost, worst: int) -> float:
         if rows == 0:
             return 1e-9  # a public relation: nothing is hidden
-        epsilon = purse.epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8
+        epsilon = allotted.epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon  # rho = epsilon^2 / 8
         exact = Fraction(2 * rows * worst) / (epsilon - rows * ROUNDING)
         return math.nextafter(float(exact), math.inf)
 
@@ -100,13 +100,13 @@ def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
 def flip_scale(rows: int) -> Callable[[Cost, int], float]:
     """The same for permute-and-flip, whose bounded range is not proved: it pays its epsilon in full."""
 
-    def scale(purse: Cost, worst: int) -> float:
-        return 1e-9 if rows == 0 else math.nextafter(float(Fraction(2 * rows * worst) / purse.as_epsilon), math.inf)
+    def scale(allotted: Cost, worst: int) -> float:
+        return 1e-9 if rows == 0 else math.nextafter(float(Fraction(2 * rows * worst) / allotted.as_epsilon), math.inf)
 
     return scale
 
 
-def searched(search: Search) -> Generator[Request, Any, Estimates]:
+def searched(search: QuantileSearch) -> Generator[Request, Any, Estimates]:
     """Choose all quantiles of a task, and measure how sure they are."""
     fractions = search.task.part.fractions
     depth = levels(len(fractions))
@@ -115,8 +115,8 @@ def searched(search: Search) -> Generator[Request, Any, Estimates]:
     if not cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in fractions)
     chosen = np.zeros((cells, len(fractions)), dtype=np.int64)
-    parts = [_Part(first=0, last=len(fractions), low=np.zeros(cells, dtype=np.int64), high=np.full(cells, search.top),
-                   below=Fraction(0), above=Fraction(1))]
+    parts = [_QuantileRange(first=0, last=len(fractions), low=np.zeros(cells, dtype=np.int64), high=np.full(cells, search.top),
+                            below=Fraction(0), above=Fraction(1))]
     while parts:
         segments, places = _segments(search, parts, share)
         released = yield from search.level(segments, share)
@@ -131,7 +131,7 @@ def searched(search: Search) -> Generator[Request, Any, Estimates]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Part:
+class _QuantileRange:
     """Quantiles first <= i < last, looked for between `low` and `high` of each cell, where fractions `below` to `above` lie."""
 
     first: int
@@ -145,7 +145,7 @@ class _Part:
     def middle(self) -> int:
         return (self.first + self.last) // 2
 
-    def split(self, chosen: Integers, fractions: Sequence[Fraction]) -> list[_Part]:
+    def split(self, chosen: Integers, fractions: Sequence[Fraction]) -> list[_QuantileRange]:
         at = chosen[:, self.middle]
         parts = []
         if self.first < self.middle:
@@ -160,13 +160,14 @@ class _Part:
         return (fractions[self.middle] - self.below) / width if width else Fraction(0)
 
 
-def _segments(search: Search, parts: Sequence[_Part], share: Fraction) -> tuple[list[list[Segment]], list[list[_Part]]]:
+def _segments(search: QuantileSearch, parts: Sequence[_QuantileRange], share: Fraction) -> tuple[list[list[Segment]],
+                                                                                                 list[list[_QuantileRange]]]:
     """For each cell the segments of a level, which are disjoint, and the part that each searches."""
     inside = math.ceil(EXTREME * search.ranks(share))
     cells, places = [], []
     for cell in range(len(search.setting.cells)):
         listed: list[Segment] = []
-        whose: list[_Part] = []
+        whose: list[_QuantileRange] = []
         for part in parts:
             fraction = part.fraction(search.task.part.fractions)
             start, end = max(int(part.low[cell]), listed[-1].high + 1 if listed else 0), int(part.high[cell])
@@ -179,7 +180,7 @@ def _segments(search: Search, parts: Sequence[_Part], share: Fraction) -> tuple[
     return cells, places
 
 
-def _with_errors(search: Search, chosen: Integers, share: Fraction) -> Generator[Request, Any, Estimates]:
+def _with_errors(search: QuantileSearch, chosen: Integers, share: Fraction) -> Generator[Request, Any, Estimates]:
     """Estimates of the chosen values, with a standard error from how values spread around them."""
     fractions = search.task.part.fractions
     around = math.ceil(AROUND * search.ranks(AROUND_SHARE))
@@ -198,18 +199,19 @@ def _with_errors(search: Search, chosen: Integers, share: Fraction) -> Generator
             deviation[cell] = max(min(far, search.top) / 2**search.bits, 0.5)
         values_ = (chosen[:, i] >> search.bits).astype(np.float64)
         found.append(Estimate(values=values_, linear=False,
-                              slopes={(search.task.at, i): (Error(kind="approximate", scale=1.0), deviation)}))
+                              slopes={(search.task.at, i): (NoiseTerm(kind="approximate", scale=1.0), deviation)}))
     return tuple(found)
 
 
-def _rows(search: Search) -> Generator[Request, Any, NDArray[np.float64]]:
+def _rows(search: QuantileSearch) -> Generator[Request, Any, NDArray[np.float64]]:
     """How many rows each cell has, less a standard deviation of the noise."""
-    task, purse = search.task, search.price.part(COUNT_SHARE)
+    task, allotted = search.task, search.price.part(COUNT_SHARE)
     if not task.rows:
         return np.zeros(len(search.setting.cells))
-    noise = bought(task.rows, purse)
-    counted: Measured = yield Measure(
-        plan=Tally(input=task.input, keys=search.setting.keys, summands=(Count(column=task.part.column, when=task.part.when),)),
+    noise = bought(task.rows, allotted)
+    counted: MeasuredSums = yield NoisySums(
+        plan=GroupedSums(input=task.input, keys=search.setting.keys, summands=(Count(column=task.part.column,
+                                                                                     when=task.part.when),)),
         cells=search.setting.cells, noises=(noise,))
     return np.array(counted.totals[0][0], dtype=np.float64) - math.sqrt(noise.variance)
 
@@ -221,7 +223,8 @@ def _beside(fractions: Sequence[Fraction], i: int) -> tuple[float, float]:
     return float(below), float(above)
 
 
-def _surroundings(search: Search, chosen: Integers, around: int) -> tuple[list[list[Segment]], list[list[tuple[int, int]]]]:
+def _surroundings(search: QuantileSearch, chosen: Integers, around: int) -> tuple[list[list[Segment]], list[list[tuple[int,
+                                                                                                                       int]]]]:
     """Disjoint segments below and above each chosen value, cut halfway to the next one; which quantile and side each is for."""
     cells, sides = [], []
     for row in chosen.tolist():

@@ -12,12 +12,12 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Measure, Measured, Noise, Request
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.types import Interval, Type
@@ -27,27 +27,27 @@ FALSE_ALARM = 1e-3  # chance that some empty bin stands out
 BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
 
 
-def found_bounds(view: Node, column: str, rows: int, purse: Cost) -> Generator[Request, Any, Interval]:
+def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generator[Request, Any, Interval]:
     """Bounds that hold nearly all values; 0 to 1 where no bin stands out."""
     binned = Project(input=view, columns=(("bin", "power of two", bin_of(view.field(column).ref)),))
-    noise, threshold = _noise(rows, purse)
-    found: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)),
-                                    cells=tuple((number,) for number in BINS), noises=(noise,))
+    noise, threshold = _noise(rows, allotted)
+    found: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)),
+                                          cells=tuple((number,) for number in BINS), noises=(noise,))
     standing = [number for number, count in zip(BINS, found.totals[0][0], strict=True) if count > threshold]
     if not standing:
         return Interval(0, 1)
     return Interval(ends(min(standing)).low, ends(max(standing)).high)
 
 
-def _noise(rows: int, purse: Cost) -> tuple[Noise, float]:
+def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:
     """The noise of a bin, and what no empty bin exceeds but with probability `FALSE_ALARM`."""
     chance = FALSE_ALARM / len(BINS)
-    if purse.epsilon is not None:
-        scale = scale_of(Fraction(rows) / purse.epsilon)
+    if allotted.epsilon is not None:
+        scale = scale_of(Fraction(rows) / allotted.epsilon)
         return DiscreteLaplace(scale=scale), scale * math.log(1 / (2 * chance))
     from scipy.special import ndtri
 
-    sigma = sigma_of(Fraction(rows) ** 2 / (2 * purse.rho))
+    sigma = sigma_of(Fraction(rows) ** 2 / (2 * allotted.rho))
     return DiscreteGaussian(sigma=sigma), -sigma * float(ndtri(chance))
 
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Found, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
+from dpsql.measurements import FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.truncate import Truncate
@@ -33,25 +33,25 @@ class KeyChoice:
     half: float
 
 
-def key_choices(purse: Cost, groups: int) -> tuple[KeyChoice, ...]:
+def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
     """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
-    if not purse.delta:
+    if not allotted.delta:
         return ()
-    epsilon, delta = purse.as_epsilon / groups, purse.delta / groups
+    epsilon, delta = allotted.as_epsilon / groups, allotted.delta / groups
     found = [KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
                        half=_half_of_geometric(float(epsilon), float(delta)))]
-    if purse.epsilon is None:
-        rule = _gaussian(purse, groups)
+    if allotted.epsilon is None:
+        rule = _gaussian(allotted, groups)
         found.append(KeyChoice(name="gaussian_threshold", rule=rule, half=rule.threshold))
     return tuple(sorted((choice for choice in found if choice.half < MOST_ENTITIES), key=lambda choice: choice.half))
 
 
-def choices_for_rows(purse: Cost, rows: int) -> tuple[KeyChoice, ...]:
+def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
     """The same where rows rest on several entities, each of which moves the counts of keys by so many rows together."""
-    if not purse.delta:
+    if not allotted.delta:
         return ()
-    epsilon = min(purse.as_epsilon, MOST_EPSILON) / rows
-    delta = purse.delta / rows / Fraction(math.exp(float(epsilon) * (rows - 1)) * (1 + 1e-6))
+    epsilon = min(allotted.as_epsilon, MOST_EPSILON) / rows
+    delta = allotted.delta / rows / Fraction(math.exp(float(epsilon) * (rows - 1)) * (1 + 1e-6))
     found = KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
                       half=_half_of_geometric(float(epsilon), float(delta)))
     return (found,) if found.half < MOST_ENTITIES and delta > LEAST_DELTA else ()
@@ -62,18 +62,18 @@ def _half_of_geometric(epsilon: float, delta: float) -> float:
     return math.log1p(math.expm1(min(epsilon, 700)) / (2 * delta)) / epsilon
 
 
-def _gaussian(purse: Cost, groups: int) -> GaussianThreshold:
+def _gaussian(allotted: Cost, groups: int) -> GaussianThreshold:
     from scipy.special import erfcinv
 
-    sigma = sigma_of(Fraction(groups) / (2 * purse.rho))
-    threshold = math.ceil(2 + sigma * math.sqrt(2) * float(erfcinv(2 * float(purse.delta) / groups)))
-    while GaussianThreshold(sigma=sigma, threshold=threshold).cost(groups).delta > purse.delta:
+    sigma = sigma_of(Fraction(groups) / (2 * allotted.rho))
+    threshold = math.ceil(2 + sigma * math.sqrt(2) * float(erfcinv(2 * float(allotted.delta) / groups)))
+    while GaussianThreshold(sigma=sigma, threshold=threshold).cost(groups).delta > allotted.delta:
         threshold += 1
     return GaussianThreshold(sigma=sigma, threshold=threshold)
 
 
 def found_keys(view: Node, owner: str | None, columns: Sequence[str], groups: int,
-               rule: KeyRule) -> Generator[Request, Any, Found]:
+               rule: KeyRule) -> Generator[Request, Any, FrequentKeys]:
     """The keys that may be shown. Each entity tells of `groups` keys at most, chosen by a keyed hash.
 
     Without an owner, it is rows that are counted, and all that an entity moves tell.
@@ -82,5 +82,5 @@ def found_keys(view: Node, owner: str | None, columns: Sequence[str], groups: in
     told: Node = Project(input=view, columns=tuple((name, view.names[name], view.field(name).ref) for name in names))
     if owner is not None:
         told = Truncate(input=Distinct(input=told), rows=groups, owner=owner, order=tuple(columns))
-    found: Found = yield Keys(plan=Tally(input=told, keys=tuple(columns), summands=(Count(),)), rule=rule)
+    found: FrequentKeys = yield Keys(plan=GroupedSums(input=told, keys=tuple(columns), summands=(Count(),)), rule=rule)
     return found

@@ -21,26 +21,27 @@ from dpsql.measurements import Balance, score_range
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import parts, shares
-from dpsql.mechanisms.truncation.level_selection import Choosing, Told
+from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 
 CAUTION = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Balance(Told):
+class _Balance(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 2), Fraction(3, 10), 4
 
     def request(self, setting: Setting) -> Balance:
-        purse = self.price.part(self.choice)
-        epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8: bounded range
+        allotted = self.price.part(self.choice)
+        # rho = epsilon^2 / 8: bounded range
+        epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
         moved = score_range(self.levels, len(self.task.owners), parts(self.task) * self.cells)
         scale = scale_of(max(1, moved) / epsilon)
         return Balance(plan=shares(self.task, setting), levels=self.levels, scale=scale, cells=self.cells,
                        noises=tuple(map(self.noise, self.levels)),
-                       handicaps=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
+                       log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
 
 
-class Balanced(Choosing):
+class Balanced(LevelSelection):
     """A level is chosen by its expected error, then the sum held to it is released with fresh noise. Proof: `Balance`."""
 
     name, told = "balance", _Balance

@@ -7,7 +7,7 @@ of the bands up to the highest that stands out (`standing`); bands above it hold
 that. Bands below are kept whatever they show, so their noise has mean zero and adds a third to the variance.
 
 Where an entity has rows in several cells, each of its totals there is in a band of its own and the noise is as many times larger.
-The cost is that of `measurements.Measure`, on a plan whose certificate says all this; no look of its own is needed.
+The cost is that of `measurements.NoisySums`, on a plan whose certificate says all this; no look of its own is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
-from dpsql.measurements import Measure, Measured, Noise, Request
+from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.measurements import MeasuredSums, Noise, NoisySums, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
@@ -29,7 +29,7 @@ from dpsql.mechanisms.truncation.significance import ALARM, Reals, exceeded, hig
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
@@ -45,25 +45,25 @@ class Bands:
 
     name, kind = "bands", Shared
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)
         if because is not None:
             return because
         assert isinstance(task, Shared)
-        error = 2 * _unit(_noise(task, purse, grouped=task.groups is not None))
+        error = 2 * _unit(_noise(task, allotted, grouped=task.groups is not None))
         return Yes(error=error, noise=f"a standard error of about {error:.4g} for each unit of the largest total that stands out")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
 
     @staticmethod
-    def _one(task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        noise = _noise(task, purse, grouped=bool(setting.keys))
+    def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        noise = _noise(task, allotted, grouped=bool(setting.keys))
         signs = (1, -1) if parts(task) == 2 else (1,)
         numbers = [sign * (power + 1) for sign in signs for power in range(TOP + 1)]
-        plan = Tally(input=in_bands(totals(task, setting.keys), setting.keys), keys=(*setting.keys, "band"),
-                     summands=(GridSum(column="share", grid=SHARE),))
-        released: Measured = yield Measure(
+        plan = GroupedSums(input=in_bands(totals(task, setting.keys), setting.keys), keys=(*setting.keys, "band"),
+                           summands=(GridSum(column="share", grid=SHARE),))
+        released: MeasuredSums = yield NoisySums(
             plan=plan, cells=tuple((*cell, number) for cell in setting.cells for number in numbers), noises=(noise,))
         sums = np.array(released.totals[0][0], dtype=np.float64).reshape(len(setting.cells), len(signs), TOP + 1)
         return added(task, sums, signs, noise)
@@ -90,7 +90,7 @@ def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Esti
             values[cell] += sign * step * float((part * powers)[: top + 1].sum())
             kept = _unit(noise) * math.sqrt(float((powers[: top + 1] ** 2).sum()))
             deviations[cell] = math.hypot(deviations[cell], kept, hidden * 2.0**top)
-    return Estimate(values=values, linear=False, slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), deviations)})
+    return Estimate(values=values, linear=False, slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), deviations)})
 
 
 def in_bands(given: Node, keys: Sequence[str]) -> Node:
@@ -113,8 +113,8 @@ def in_bands(given: Node, keys: Sequence[str]) -> Node:
     return Project(input=given, columns=(*kept, ("band", "power of two", band), ("share", "share", share)))
 
 
-def _noise(task: Shared, purse: Cost, *, grouped: bool) -> Noise:
-    return bought(SHARE.largest * (task.groups or 1 if grouped else 1), purse)
+def _noise(task: Shared, allotted: Cost, *, grouped: bool) -> Noise:
+    return bought(SHARE.largest * (task.groups or 1 if grouped else 1), allotted)
 
 
 def _unit(noise: Noise) -> float:

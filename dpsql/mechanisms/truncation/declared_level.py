@@ -14,39 +14,39 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements import Balance, Held, Noise, Request
+from dpsql.measurements import Balance, ExtensionSums, Noise, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, estimate, parts, refusal, shares
 from dpsql.plan.operators.owner_sets import UNIT, slack
 
 
-class Extension:
+class DeclaredLevel:
     """The sums held to one level, with plain noise."""
 
     name, kind = "extension", Shared
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)
         if because is not None:
             return because
         assert isinstance(task, Shared)
-        error = math.sqrt(self._noise(task, purse, max(1, cells)).variance) / UNIT
+        error = math.sqrt(self._noise(task, allotted, max(1, cells)).variance) / UNIT
         return Yes(error=error, noise=f"a standard error of {error:.6g}, and what is cut off")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
 
-    def _one(self, task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        noise = self._noise(task, purse, len(setting.cells))
-        released: Held = yield Balance(plan=shares(task, setting), levels=(_level(task),), handicaps=(0,), scale=1.0,
-                                       noises=(noise,), cells=len(setting.cells))
+    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        noise = self._noise(task, allotted, len(setting.cells))
+        released: ExtensionSums = yield Balance(plan=shares(task, setting), levels=(_level(task),), log_priors=(0,), scale=1.0,
+                                                noises=(noise,), cells=len(setting.cells))
         return estimate(task, released, [math.sqrt(noise.variance) / UNIT] * len(setting.cells))
 
     @staticmethod
-    def _noise(task: Shared, purse: Cost, cells: int) -> Noise:
+    def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:
         moved = UNIT * _level(task) + parts(task) * slack(_level(task), len(task.owners))
-        return bought(moved, purse.part(Fraction(1, cells)))
+        return bought(moved, allotted.part(Fraction(1, cells)))
 
 
 def _level(task: Shared) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
-from dpsql.measurements import WIDEST, Held, Noise, Request, spread_of
+from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.measurements import WIDEST, ExtensionSums, Noise, Request, spread_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node
-from dpsql.plan.operators.owner_sets import UNIT, Shares
+from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.types import Type
 
@@ -27,11 +27,11 @@ def refusal(task: Task, bound: str) -> No | None:
     return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
 
 
-def shares(task: Shared, setting: Setting) -> Shares:
+def shares(task: Shared, setting: Setting) -> OwnerSets:
     """The sets of entities of every cell, in one relation."""
     if not setting.keys:
-        return Shares(input=task.input, owners=task.owners, summand=task.summand)
-    return Shares(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
+        return OwnerSets(input=task.input, owners=task.owners, summand=task.summand)
+    return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
 
 
 def numbered(task: Shared, setting: Setting) -> Node:
@@ -62,17 +62,18 @@ def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
              one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
     """One task after another; nothing is asked where there are no cells."""
     found: list[Estimates] = []
-    for task, purse in tasks:
+    for task, allotted in tasks:
         assert isinstance(task, Shared)
-        told = (yield from one(task, purse, setting)) if setting.cells else estimate(task, Held(totals=(), levels=()), ())
+        told = (yield from one(task, allotted, setting)) if setting.cells else estimate(task, ExtensionSums(totals=(), levels=()),
+                                                                                        ())
         found.append((told,))
     return found
 
 
-def estimate(task: Shared, released: Held, deviations: Sequence[float]) -> Estimate:
+def estimate(task: Shared, released: ExtensionSums, deviations: Sequence[float]) -> Estimate:
     """The sums of the cells, and what their errors are taken for."""
     return Estimate(values=np.array(released.totals) / UNIT, linear=False,
-                    slopes={(task.at, 0): (Error(kind="approximate", scale=1.0), np.array(deviations))})
+                    slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), np.array(deviations))})
 
 
 def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
@@ -83,4 +84,4 @@ def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int,
 
 def parts(task: Shared) -> int:
     """Positive and negative values are held apart."""
-    return 2 if Shares(input=task.input, owners=task.owners, summand=task.summand).signed else 1
+    return 2 if OwnerSets(input=task.input, owners=task.owners, summand=task.summand).signed else 1

@@ -20,11 +20,11 @@ from collections.abc import Generator
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request, Rung, Threshold
+from dpsql.measurements import AboveThresholdOfCounts, Request, Rung
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count
@@ -32,7 +32,7 @@ from dpsql.plan.operators.summands import Count
 RUNGS = 40  # half octaves of limits that are tried
 
 
-def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, purse: Cost, deviation: Deviation,
+def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, allotted: Cost, deviation: Deviation,
                       lost: Deviation) -> Generator[Request, Any, int]:
     """A limit on the rows of each value of `keys`, where one entity moves so many rows of `side`.
 
@@ -40,9 +40,10 @@ def learned_frequency(side: Node, keys: tuple[str, ...], moved: int, purse: Cost
     """
     numbered = Numbers(input=side, keys=keys)
     binned = Project(input=numbered, columns=(("rung", "half power of two", bin_of(numbered.field(NUMBER).ref, RUNGS)),))
-    scale = scale_of(2 * moved / purse.as_epsilon)
-    found: Rung = yield Threshold(plan=Tally(input=binned, keys=("rung",), summands=(Count(),)), scale_limit=scale,
-                                  scale_query=scale, limits=limits_of(scale, deviation, lost))
+    scale = scale_of(2 * moved / allotted.as_epsilon)
+    found: Rung = yield AboveThresholdOfCounts(plan=GroupedSums(input=binned, keys=("rung",), summands=(Count(),)),
+                                               scale_limit=scale,
+                                               scale_query=scale, limits=limits_of(scale, deviation, lost))
     return limit_at(found.rung)
 
 

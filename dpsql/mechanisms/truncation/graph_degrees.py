@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Error, Estimate
-from dpsql.measurements import Degrees as Asked
-from dpsql.measurements import Held, Histogram, Level, Noise, Request, Way, score_range
+from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.measurements import BalancedLevel, ExtensionSums, Histogram, Noise, Request, Way, score_range
+from dpsql.measurements import DegreeHistogram as Asked
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.mechanism import Degrees, No, Script, Setting, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.cells import cell_of
 from dpsql.plan.operators.arcs import Arcs, moves
-from dpsql.plan.operators.owner_sets import UNIT, Shares
+from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
 from dpsql.plan.operators.summands import Count
 
 TOLD = 100
@@ -41,9 +41,9 @@ Reals = NDArray[np.float64]
 
 
 class DegreeCounts:
-    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.Degrees`."""
+    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.DegreeHistogram`."""
 
-    kind = Degrees
+    kind = DegreeSums
 
     def __init__(self, way: Way) -> None:
         self._way = way
@@ -52,28 +52,28 @@ class DegreeCounts:
     def name(self) -> str:
         return self._way
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
-        if not isinstance(task, Degrees):
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
+        if not isinstance(task, DegreeSums):
             return No(because="it counts entities by how many rows they have with others")
         if task.bound != self.name:
             return No(because=f"bound = '{self.name}' asks for it")
-        noise = _noise(task, purse)
+        noise = _noise(task, allotted)
         return Yes(error=math.sqrt(2 * noise.variance), noise=f"a standard error of {math.sqrt(2 * noise.variance):.4g} for each "
                    f"degree up to {task.most}, less where few entities have it")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         """All tasks of a statement rest on one release, for all of their prices together."""
-        given = [task for task, _ in tasks if isinstance(task, Degrees)]
+        given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not setting.cells:
             return [(Estimate(values=np.zeros(0)),) for _ in given]
-        noise = _noise(given[0], reduce(add, (purse for _, purse in tasks)))
+        noise = _noise(given[0], reduce(add, (allotted for _, allotted in tasks)))
         released: Histogram = yield Asked(plan=given[0].arcs, most=given[0].most, way=self._way, noise=noise)
         counts = risen(released.counts)
         return [(_estimate(task, setting, counts, math.sqrt(noise.variance)),) for task in given]
 
 
-def _noise(task: Degrees, purse: Cost) -> Noise:
-    return bought(moves(task.most, mutual=task.arcs.mutual), purse)
+def _noise(task: DegreeSums, allotted: Cost) -> Noise:
+    return bought(moves(task.most, mutual=task.arcs.mutual), allotted)
 
 
 def risen(counts: Sequence[int]) -> Reals:
@@ -83,7 +83,7 @@ def risen(counts: Sequence[int]) -> Reals:
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
-def _estimate(task: Degrees, setting: Setting, counts: Reals, spread: float) -> Estimate:
+def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) -> Estimate:
     """What the entities of all degrees add to each cell. Its error is that of sums that were not made to rise.
 
     With a_i added for degree i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
@@ -101,15 +101,16 @@ def _estimate(task: Degrees, setting: Setting, counts: Reals, spread: float) -> 
         last[at] = degree, adds
     for at, (_, added) in last.items():
         steps[at] += added**2
-    return Estimate(values=values, linear=False, slopes={(task.at, 0): (Error(kind="approximate", scale=1.0),
+    return Estimate(values=values, linear=False, slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0),
                                                                        spread * np.sqrt(steps))})
 
 
-def learned_degree(arcs: Arcs, purse: Cost, told: Cost) -> Generator[Request, Any, int]:
+def learned_degree(arcs: Arcs, allotted: Cost, told: Cost) -> Generator[Request, Any, int]:
     """A limit of degrees that weighs what is cut off against the noise that `told` buys."""
-    epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # an exponential mechanism: see `Balance`
+    # an exponential mechanism: see `Balance`
+    epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
     weight = UNIT * TOLD / math.sqrt(told.as_epsilon)
-    plan = Shares(input=arcs.input, owners=(arcs.tail, arcs.head), summand=Count())
-    released: Held = yield Level(plan=plan, levels=LEVELS, scale=scale_of(score_range(LEVELS, 2, 1) / epsilon),
-                                 handicaps=tuple(round(weight * math.log(level)) for level in LEVELS))
+    plan = OwnerSets(input=arcs.input, owners=(arcs.tail, arcs.head), summand=Count())
+    released: ExtensionSums = yield BalancedLevel(plan=plan, levels=LEVELS, scale=scale_of(score_range(LEVELS, 2, 1) / epsilon),
+                                                  log_priors=tuple(round(weight * math.log(level)) for level in LEVELS))
     return LEVELS[released.levels[0][0] or 0]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import COARSEST, Held, Level, Measure, Measured, Noise, Request, score_range
+from dpsql.measurements import COARSEST, BalancedLevel, ExtensionSums, MeasuredSums, Noise, NoisySums, Request, score_range
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.truncation.balance import CAUTION
@@ -35,9 +35,9 @@ from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicat
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.norms import SIZE, Norms
-from dpsql.plan.operators.owner_sets import LARGEST, Shares
+from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
@@ -49,9 +49,9 @@ Deviation = Callable[[float], float]
 """The standard error of the noise for a limit, over all cells together."""
 
 
-def deviation_of(purse: Cost, cells: int) -> Deviation:
+def deviation_of(allotted: Cost, cells: int) -> Deviation:
     """That of so many sums which an entity moves by the limit, told for this amount."""
-    unit = math.sqrt(2) / float(purse.epsilon) if purse.epsilon is not None else 1 / math.sqrt(2 * purse.rho)
+    unit = math.sqrt(2) / float(allotted.epsilon) if allotted.epsilon is not None else 1 / math.sqrt(2 * allotted.rho)
     return lambda limit: limit * unit * max(1, cells)
 
 
@@ -66,30 +66,32 @@ def norms_of(given: Contributions, order: int) -> Node:
     return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
 
 
-def learned(sizes: Node, row: int, purse: Cost, deviation: Deviation) -> Generator[Request, Any, int | None]:
+def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Generator[Request, Any, int | None]:
     """The limit of sizes for which what is cut off and the noise are smallest; None where nothing stands out.
 
     `sizes` has one row for each entity, and how much it has in the column `size`: `row`, if it has one row at its bound.
     """
     bins = 2 * OCTAVES
     binned = Project(input=sizes, columns=(("bin", "half power of two", bin_of(sizes.field(SIZE).ref, bins)),))
-    noise = bought(1, purse)
-    told: Measured = yield Measure(plan=Tally(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
-                                   cells=tuple((place,) for place in range(bins + 1)))
+    noise = bought(1, allotted)
+    told: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
+                                         cells=tuple((place,) for place in range(bins + 1)))
     place = best(np.array(told.totals[0][0], dtype=np.float64), noise, row, deviation)
     return None if place is None else math.ceil(2 ** (place / 2))
 
 
-def drawn(sizes: Node, owner: str, purse: Cost) -> Generator[Request, Any, int]:
+def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, int]:
     """A limit of sizes that is drawn by how much is above it; 1 where the price is too small for any."""
     ladder = tuple(dict.fromkeys(math.ceil(2 ** (place / 2)) for place in range(2 * LARGEST.bit_length() - 1)))
-    epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # rho = epsilon^2 / 8: bounded range
+    # rho = epsilon^2 / 8: bounded range
+    epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
     scale = scale_of(score_range(ladder, 1, 1) / epsilon)
     if scale > COARSEST:
         return 1
     summand = GridSum(column=SIZE, grid=Quantizer(low=0.0, high=float(LARGEST), step=Fraction(1), from_low=True))
-    held: Held = yield Level(plan=Shares(input=sizes, owners=(owner,), summand=summand), levels=ladder, scale=scale,
-                             handicaps=tuple(round(CAUTION * scale * math.log(level)) for level in ladder))
+    held: ExtensionSums = yield BalancedLevel(plan=OwnerSets(input=sizes, owners=(owner,), summand=summand), levels=ladder,
+                                              scale=scale,
+                                              log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in ladder))
     return ladder[held.levels[0][0] or 0]
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements import Balance, Held, Noise, Recursive, Removed, Request
+from dpsql.measurements import Balance, ExtensionSums, Noise, RecursiveSums, Removed, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
@@ -21,7 +21,7 @@ LOWER = 8  # octaves below what one row can add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(abc.ABC):
+class SumsAtLevel(abc.ABC):
     """The sums of so many cells at one price.
 
     of_epsilon, of_rho   the share of the price that goes to choosing the level
@@ -61,29 +61,29 @@ class Told(abc.ABC):
         return self.deviation(self.levels[place]) if place or len(self.levels) == 1 else math.inf
 
     @abc.abstractmethod
-    def request(self, setting: Setting) -> Balance | Removed | Recursive:
+    def request(self, setting: Setting) -> Balance | Removed | RecursiveSums:
         """What is asked of the kernel."""
 
 
-class Choosing:
+class LevelSelection:
     """A mechanism that chooses a level as its `told` says."""
 
     name: ClassVar[str]
     kind = Shared
-    told: ClassVar[type[Told]]
+    told: ClassVar[type[SumsAtLevel]]
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)
         if because is not None:
             return because
         assert isinstance(task, Shared)
-        error = self.told(task=task, price=purse, cells=max(1, cells)).deviation(1)
+        error = self.told(task=task, price=allotted, cells=max(1, cells)).deviation(1)
         return Yes(error=error, noise=f"a standard error of {error:.4g} for each unit of the level")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
 
-    def _one(self, task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        told = self.told(task=task, price=purse, cells=len(setting.cells))
-        released: Held = yield told.request(setting)
+    def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        told = self.told(task=task, price=allotted, cells=len(setting.cells))
+        released: ExtensionSums = yield told.request(setting)
         return estimate(task, released, [told.told_as(level or 0) for level, *_ in released.levels])

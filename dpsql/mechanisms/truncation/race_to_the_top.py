@@ -16,11 +16,11 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Noise, Race, Request
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, Noise, Race, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal, shares
-from dpsql.plan.operators.owner_sets import UNIT, pull
+from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
 BETA = 0.1  # chance that the answer is above the truth
@@ -31,21 +31,21 @@ class RaceToTheTop:
 
     name, kind = "r2t", Shared
 
-    def judge(self, task: Task, purse: Cost, cells: int) -> Verdict:
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         because = refusal(task, self.name)
         if because is not None:
             return because
         assert isinstance(task, Shared)
-        error = _Runner(task=task, price=purse.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
+        error = _Runner(task=task, price=allotted.part(Fraction(1, max(1, cells)))).penalty(1) / UNIT
         return Yes(error=error, noise=f"about {error:.4g} too low for each unit of the level")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
 
     @staticmethod
-    def _one(task: Shared, purse: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        runner = _Runner(task=task, price=purse.part(Fraction(1, len(setting.cells))))
-        released: Held = yield runner.request(setting)
+    def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
+        runner = _Runner(task=task, price=allotted.part(Fraction(1, len(setting.cells))))
+        released: ExtensionSums = yield runner.request(setting)
         return estimate(task, released, [runner.error(places) for places in released.levels])
 
 
@@ -65,7 +65,8 @@ class _Runner:
         return bearable((math.floor(BASE**j) for j in range(1, 1 + self.steps)), self.noise)
 
     def noise(self, level: int) -> Noise:
-        return bought(pull(level, len(self.task.owners)), self.price.part(Fraction(1, self.steps * parts(self.task))))
+        return bought(lipschitz_constant(level, len(self.task.owners)), self.price.part(Fraction(1,
+                                                                                                 self.steps * parts(self.task))))
 
     def penalty(self, level: int) -> int:
         """What the noise of a level exceeds with probability BETA / L at most."""

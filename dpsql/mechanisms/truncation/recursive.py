@@ -1,11 +1,11 @@
 """Sums over rows that may belong to several entities each: the recursive mechanism.
 
 Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. The first level of a
-geometric ladder that asks for no more removals than its place is found, its place is told with noise, and the sum held to
-that level with fresh noise. Proof: `measurements.Recursive`. Here for comparison, and for those who want a pure epsilon by that
-name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median error on the
-graphs of `tests/bench/levels.py` is ten times and more that of the best level; with those below it is that of `balance`, and
-`removals` makes more of the same numbers. It is feasible where that one is.
+geometric ladder that asks for no more removals than its place is found, its place is told with noise, and the sum held to that
+level with fresh noise. Proof: `measurements.RecursiveSums`. Here for comparison, and for those who want a pure epsilon by that
+name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median error on the graphs
+of `tests/bench/levels.py` is ten times and more that of the best level; with those below it is that of `balance`, and `removals`
+makes more of the same numbers. It is feasible where that one is.
 
 FIRST, PACE   where the ladder begins, and its step in units of the epsilon of the place. A place is also a number of entities
               that are given up, so a ladder of small steps from a low level cuts off too much, and one of large steps misses by
@@ -19,18 +19,18 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.measurements import Recursive as Request
+from dpsql.measurements import RecursiveSums as Request
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import bearable, shares
-from dpsql.mechanisms.truncation.level_selection import Choosing, Told
+from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 
 FIRST, PACE, AHEAD = 16, 0.8, 1.0
 MOST_PLACES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Recursive(Told):
+class _Recursive(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 5), Fraction(1, 5), 4
 
     @property
@@ -50,9 +50,9 @@ class _Recursive(Told):
                        shift=round(AHEAD * self.scale), noises=tuple(map(self.noise, self.levels)))
 
 
-class Recursive(Choosing):
+class Recursive(LevelSelection):
     """The first level that asks for no more removals than its place, told with noise, and the sum held to it. Proof:
-    `measurements.Recursive`.
+    `measurements.RecursiveSums`.
     """
 
     name, told = "recursive", _Recursive

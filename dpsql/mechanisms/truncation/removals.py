@@ -23,27 +23,27 @@ from dpsql.measurements import Removed
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.mechanisms.truncation.level_selection import Choosing, Told
+from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
 CAUTION = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Removals(Told):
+class _Removals(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(7, 20), Fraction(3, 10), 3
 
     def request(self, setting: Setting) -> Removed:
-        purse = self.price.part(self.choice)
-        flip = purse.epsilon is not None
-        epsilon = purse.as_epsilon if flip else 2 * purse.as_epsilon  # rho = epsilon^2 / 8: the exponential mechanism
+        allotted = self.price.part(self.choice)
+        flip = allotted.epsilon is not None
+        epsilon = allotted.as_epsilon if flip else 2 * allotted.as_epsilon  # rho = epsilon^2 / 8: the exponential mechanism
         scale = scale_of((UNIT + 2 * NEAR) / epsilon)
         return Removed(plan=shares(self.task, setting), levels=self.levels, scale=scale, flip=flip, cells=self.cells,
                        noises=tuple(map(self.noise, self.levels)),
-                       handicaps=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
+                       log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
 
 
-class Removals(Choosing):
+class Removals(LevelSelection):
     """A level is chosen by how many entities have to leave for it, then the sum held to it is released with fresh noise. Proof:
     `measurements.Removed`.
     """

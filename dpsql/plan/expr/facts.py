@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr import intervals as iv
 from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, day_number, overload
-from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref
 from dpsql.types import ANY_NUMBER, Interval, Type, single
 
 
@@ -75,7 +75,7 @@ def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
             return env[column]
         case Literal():
             return _of_literal(expr)
-        case Awaited(physical=physical, declared=declared):
+        case Placeholder(physical=physical, declared=declared):
             return Facts(type=expr.type, physical=physical, declared=declared, whole=expr.type is Type.BIGINT)
         case Cast(input=below, target=target):
             return _of_cast(facts(below, env), target, expr.type)

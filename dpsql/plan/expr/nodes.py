@@ -92,7 +92,7 @@ class Cast(Expr):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited(Expr):
+class Placeholder(Expr):
     """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
 
     What is told here holds of every value that will be put there (`rules.substitute` sees to it), so whatever was proved of an

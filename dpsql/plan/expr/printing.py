@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, overload
-from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value, merged
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value, merged
 from dpsql.types import Type
 
 
@@ -136,7 +136,7 @@ def _show(expr: Expr, names: Mapping[str, str]) -> str:
         case Literal(value=value):
             return "NULL" if value is None else str(value).upper() if isinstance(value, bool) else (
                 f"'{value}'" if isinstance(value, str | dt.date) else f"{value}")
-        case Awaited(text=text):
+        case Placeholder(text=text):
             return text
         case Call(function=name, args=args):
             parts = [_show(arg, names) for arg in args]

@@ -11,7 +11,7 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class WholeRange:
     """What a condition says of a column of whole numbers: it lies between two numbers, None for no limit, and is not NULL."""
 
     column: str
@@ -19,7 +19,7 @@ class Limit:
     high: int | None = None
 
 
-def limit_of(part: Expr) -> Limit | None:
+def limit_of(part: Expr) -> WholeRange | None:
     """The limit that is all that a condition says; None for other conditions."""
     if not isinstance(part, Call) or part.function not in MIRRORED:
         return None
@@ -30,12 +30,12 @@ def limit_of(part: Expr) -> Limit | None:
         return None
     match function:
         case "<=":
-            return Limit(column=a.column, high=b.value)
+            return WholeRange(column=a.column, high=b.value)
         case "<":
-            return Limit(column=a.column, high=b.value - 1)
+            return WholeRange(column=a.column, high=b.value - 1)
         case ">=":
-            return Limit(column=a.column, low=b.value)
+            return WholeRange(column=a.column, low=b.value)
         case ">":
-            return Limit(column=a.column, low=b.value + 1)
+            return WholeRange(column=a.column, low=b.value + 1)
         case _:
-            return Limit(column=a.column, low=b.value, high=b.value)
+            return WholeRange(column=a.column, low=b.value, high=b.value)

@@ -53,8 +53,8 @@ class Clip(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return {agreed: rows for agreed, rows in self.input.caps.items() if not agreed & set(self.columns)}
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return {agreed: rows for agreed, rows in self.input.max_frequencies.items() if not agreed & set(self.columns)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].owner != self.owner:

@@ -37,7 +37,7 @@ class Constants(Node):
         return ()
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         return {frozenset(): len(self.rows)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:

@@ -47,7 +47,7 @@ class Contributions(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         return {frozenset((self.owner, *self.keys)): 1}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:

@@ -31,8 +31,8 @@ class Distinct(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return least(self.input.caps, {frozenset(self.env): 1})
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return least(self.input.max_frequencies, {frozenset(self.env): 1})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:

@@ -10,7 +10,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
-from dpsql.plan.expr.upper_limits import Limit, limit_of
+from dpsql.plan.expr.upper_limits import WholeRange, limit_of
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.numbers import Numbers
@@ -55,8 +55,8 @@ class Filter(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        found = dict(self.input.caps)
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        found = dict(self.input.max_frequencies)
         for column, ways in self._values.items():
             found = least(found, {agreed - {column}: rows * ways for agreed, rows in found.items() if column in agreed})
         return found
@@ -70,7 +70,7 @@ class Filter(Node):
         return {column: max(1, int(high - low) + 1) for column, (low, high) in sizes.items() if high - low < MOST_VALUES}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        most = self.cap([below[0].owner]) if below[0].owner is not None else None
+        most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
         if most is not None and not below[0].public and (below[0].rows is None or most < below[0].rows):
             return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
         return replace(below[0], because="a filter looks at one row at a time")
@@ -91,7 +91,7 @@ def without_null(node: Node, columns: Iterable[str]) -> Node:
     return node
 
 
-def _limits(condition: Expr) -> list[Limit]:
+def _limits(condition: Expr) -> list[WholeRange]:
     return [limit for limit in map(limit_of, conjuncts(condition)) if limit is not None]
 
 

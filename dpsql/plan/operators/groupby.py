@@ -117,8 +117,9 @@ class GroupBy(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        kept = {agreed: rows for agreed, rows in self.input.caps.items() if agreed <= set(self.keys)} if self.keys else {}
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        kept = {agreed: rows for agreed, rows in self.input.max_frequencies.items()
+                if agreed <= set(self.keys)} if self.keys else {}
         return least(kept, {frozenset(self.keys): 1})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
@@ -133,9 +134,9 @@ class GroupBy(Node):
 
     def _mixed(self, rows: int | None) -> Stability:
         why = "a group mixes the rows of many entities"
-        if self.keys and rows is not None and self.input.cap(self.keys) == 1:
+        if self.keys and rows is not None and self.input.max_frequency(self.keys) == 1:
             return Stability(rows=rows, because="each group is one row")
-        touched = [number for number in (rows, self.cap(())) if number is not None]
+        touched = [number for number in (rows, self.max_frequency(())) if number is not None]
         return Stability(rows=2 * min(touched) if touched else None, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

@@ -60,7 +60,7 @@ def only_readable(input: Node, keys: tuple[str, ...], alias: str = "t0") -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally(Summary):
+class GroupedSums(Summary):
     """For each value of `keys` the sums of all summands, as integers `m<i>_<j>`; no key: one row, even over no rows.
 
     Rows of which a key is a day outside the years 1 to 9999 are left out, as a client would read their group as another one;

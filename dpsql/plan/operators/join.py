@@ -131,15 +131,15 @@ class Join(Node):
     @property
     def right_of_left(self) -> int | None:
         """m: the most right rows that meet one left row, in every database."""
-        return self.right.cap([pair[1] for pair in self.equated])
+        return self.right.max_frequency([pair[1] for pair in self.equated])
 
     @property
     def left_of_right(self) -> int | None:
         """n: the most left rows that meet one right row, in every database."""
-        return self.left.cap([pair[0] for pair in self.equated])
+        return self.left.max_frequency([pair[0] for pair in self.equated])
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:  # cached, as it is asked for again and again in a chain of joins
         """Each row of a side stands in as many pairs as it has partners; without one, in one row if it is kept.
 
         Nothing is known of columns that are padded, as any number of rows may be. Rows that agree on merged columns: with x of
@@ -148,12 +148,14 @@ class Join(Node):
         m, n = self.right_of_left, self.left_of_right
         found = []
         if m is not None and not self.keep_right:
-            found.append({agreed: rows * max(m, self.keep_left) for agreed, rows in self.left.caps.items()})
+            found.append({agreed: rows * max(m, self.keep_left) for agreed, rows in self.left.max_frequencies.items()})
         if n is not None and not self.keep_left:
-            found.append({agreed: rows * max(n, self.keep_right) for agreed, rows in self.right.caps.items()})
+            found.append({agreed: rows * max(n, self.keep_right) for agreed, rows in self.right.max_frequencies.items()})
         if self.bare:
-            found = [{agreed: rows for agreed, rows in caps.items() if agreed <= set(self.env)} for caps in found]
-        x, y = self.left.cap([made.left for made in self.merged]), self.right.cap([made.right for made in self.merged])
+            found = [{agreed: rows for agreed, rows in max_frequencies.items() if agreed <= set(self.env)}
+                     for max_frequencies in found]
+        x, y = self.left.max_frequency([made.left for made in self.merged]), self.right.max_frequency([made.right
+                                                                                                       for made in self.merged])
         if self.merged and x is not None and y is not None:
             found.append({frozenset(made.id for made in self.merged): max(x * y, x + y)})
         return least(*found)

@@ -76,8 +76,8 @@ class Lookup(Node):
         return (self.input, self.listed)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return self.input.caps
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return self.input.max_frequencies
 
     @property
     def looked_up(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Lookup(Node):
         told = {column for expr, column in self.keys if isinstance(expr, Ref) and expr.column in below[0].owners}
         if below[1].owners and set(below[1].owners) <= told:
             return replace(below[0], because="each row is looked up among the rows of its own entity")
-        most = self.input.cap(self.looked_up)
+        most = self.input.max_frequency(self.looked_up)
         if below[0].public and (most is None or most > 1):
             seen = public.fanout(without_null(self.input, self.looked_up), tuple(dict.fromkeys(self.looked_up)))
             most = seen if most is None else min(seen, most)

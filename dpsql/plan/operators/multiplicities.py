@@ -23,7 +23,7 @@ class Multiplicities(Summary):
     equal as for DISTINCT, and stay in the engine.
 
     Proof. It carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
-    is worked out from it is bounded from the stability of that (`measurements.Scarce`).
+    is worked out from it is bounded from the stability of that (`measurements.DistinctWithin`).
     """
 
     keys: tuple[str, ...]

@@ -45,7 +45,7 @@ class Norms(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         return {frozenset([self.owner]): 1}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:

@@ -42,8 +42,8 @@ class Numbers(Node):
         return (self.input,)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return {**{agreed: rows for agreed, rows in self.input.caps.items() if agreed <= set(self.keys)},
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return {**{agreed: rows for agreed, rows in self.input.max_frequencies.items() if agreed <= set(self.keys)},
                 frozenset((*self.keys, NUMBER)): 1}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:

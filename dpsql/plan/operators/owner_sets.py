@@ -21,7 +21,7 @@ NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares(Summary):
+class OwnerSets(Summary):
     """For each set of entities that some rows name in `owners`, the sum of an integer over these rows, held within ±2^36.
 
     Each set is printed once, its names in rising order, a name in several columns as often as it stands there. A NULL names
@@ -144,6 +144,6 @@ def slack(level: int, owners: int) -> int:
     return 0 if owners == 1 or (owners == 2 and level < EXACT_FLOW) else level
 
 
-def pull(level: int, owners: int) -> int:
+def lipschitz_constant(level: int, owners: int) -> int:
     """By how many units at most one entity moves the sum held to this level; see `extensions.lipschitz_extension`."""
     return UNIT * level + slack(level, owners)

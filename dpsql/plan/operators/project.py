@@ -36,8 +36,8 @@ class Project(Node):
         return {expr.column: column for column, _, expr in reversed(self.columns) if isinstance(expr, Ref)}
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return {frozenset(self.passed[column] for column in agreed): rows for agreed, rows in self.input.caps.items()
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return {frozenset(self.passed[column] for column in agreed): rows for agreed, rows in self.input.max_frequencies.items()
                 if all(column in self.passed for column in agreed)}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:

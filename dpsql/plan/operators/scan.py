@@ -79,7 +79,7 @@ class Scan(Node):
         return ()
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         ids = {name: column for column, name in self.columns}
         found = {frozenset(ids[name] for name in key): 1 for key in self.table.unique if all(name in ids for name in key)}
         return found | {frozenset([owner]): 1 for owner, way in self._unseen

@@ -54,14 +54,14 @@ class SetOperation(Node):
         return (self.left, self.right)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        sides = [self._named(self.left, self.left.caps)]
-        sides += [self._named(self.right, self.right.caps)] if self.kind == "intersect" else []
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        sides = [self._named(self.left, self.left.max_frequencies)]
+        sides += [self._named(self.right, self.right.max_frequencies)] if self.kind == "intersect" else []
         return least(*sides, *([] if self.all else [{frozenset(self.env): 1}]))
 
-    def _named(self, side: Node, caps: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
+    def _named(self, side: Node, max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
         ids = {field.id: column for field, (column, _) in zip(side.fields, self.columns, strict=True)}
-        return {frozenset(ids[column] for column in agreed): rows for agreed, rows in caps.items()}
+        return {frozenset(ids[column] for column in agreed): rows for agreed, rows in max_frequencies.items()}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         left, right = below

@@ -39,7 +39,7 @@ class Statistics(Summary):
                 *(Field(id=call.id, name=call.text or call.function, facts=Facts(type=call.type)) for call in self.calls))
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         return {frozenset(self.keys): 1}
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

@@ -57,8 +57,8 @@ class Truncate(Node):
         return Ranking(input=self.input, by=(self.owner,), rows=self.rows, order=self.order)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return least(self.input.caps, {frozenset([self.owner]): self.rows})
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return least(self.input.max_frequencies, {frozenset([self.owner]): self.rows})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:

@@ -50,8 +50,8 @@ class TruncateKeys(Node):
         return Ranking(input=self.input, by=self.keys, rows=self.rows, order=self.order, first=self.first)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
-        return least(self.input.caps, {frozenset(self.keys): self.rows})
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        return least(self.input.max_frequencies, {frozenset(self.keys): self.rows})
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         if below[0].public:

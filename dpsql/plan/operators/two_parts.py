@@ -10,12 +10,12 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import SATURATION, Tally, grouped_sums, only_readable, saturated
+from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums, grouped_sums, only_readable, saturated
 from dpsql.plan.operators.summands import Clipped
 from dpsql.plan.operators.truncate import cheap
 
 
-def clipped(plan: Tally) -> Contributions | None:
+def clipped(plan: GroupedSums) -> Contributions | None:
     """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans."""
     clip = plan.input
     if not isinstance(clip, Clip) or not isinstance(given := clip.input, Contributions):
@@ -24,7 +24,7 @@ def clipped(plan: Tally) -> Contributions | None:
     return given if same and set(plan.keys) == set(given.keys) != set() and cheap(given.input) else None
 
 
-def in_two_parts(plan: Tally, rows: str, printing: Printing) -> str:
+def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     """The statement of such a tally over the statement `rows` of what is added up; `printing` is for these rows.
 
     Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as

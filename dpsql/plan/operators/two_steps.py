@@ -14,7 +14,7 @@ from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, predicate, walk
 from dpsql.plan.expr.printing import literal, quote, to_sql
 from dpsql.plan.node import Node, columns_of
-from dpsql.plan.operators.grouped_sums import Tally, saturated
+from dpsql.plan.operators.grouped_sums import GroupedSums, saturated
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
@@ -26,7 +26,7 @@ ROWS = 't3."#n"'
 EQUALITIES = ("=", "<>", MEMBERSHIP, "is null", "is not null")
 
 
-def in_two_steps(plan: Tally, below: str) -> str | None:
+def in_two_steps(plan: GroupedSums, below: str) -> str | None:
     """The statement of a tally of a projection over the statement `below`; None where one step is as good.
 
     Proof that it gives the same sums. Rows of a group agree on all keys. A key is a column, the truth of a comparison, or the

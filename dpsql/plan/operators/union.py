@@ -40,11 +40,11 @@ class UnionAll(Node):
         return self.parts
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         at = {column: i for i, (column, _) in enumerate(self.columns)}
         found = {}
-        for agreed in {frozenset(self._named(part, columns)) for part in self.parts for columns in part.caps}:
-            rows = [part.cap([part.fields[at[column]].id for column in agreed]) for part in self.parts]
+        for agreed in {frozenset(self._named(part, columns)) for part in self.parts for columns in part.max_frequencies}:
+            rows = [part.max_frequency([part.fields[at[column]].id for column in agreed]) for part in self.parts]
             if None not in rows:
                 found[agreed] = sum(filter(None, rows))
         return found

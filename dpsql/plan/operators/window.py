@@ -80,7 +80,7 @@ WHOLE, RUNNING = Frame(), Frame(end=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over(Fold):
+class WindowFunction(Fold):
     """One window function: `function` is one of `RANKS`, `SHIFTS`, `ENDS` or `FOLDS`.
 
     frame      of `ENDS` and `FOLDS`
@@ -139,7 +139,7 @@ class Window(Node):
     partition: tuple[str, ...]
     order: tuple[Term, ...]
     ties: tuple[str, ...]
-    functions: tuple[Over, ...]
+    functions: tuple[WindowFunction, ...]
     most_rows: int | None = None
     span: Span | None = field(default=None, compare=False)
 
@@ -176,9 +176,9 @@ class Window(Node):
         return any(key <= {*self.ties, *self.told} for key in self.input.unique)
 
     @cached_property
-    def caps(self) -> Mapping[frozenset[str], int]:
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
         numbered = {frozenset((*self.partition, part.id)): 1 for part in self.functions if part.function == "row_number"}
-        return least(self.input.caps, numbered)
+        return least(self.input.max_frequencies, numbered)
 
     @property
     def reach(self) -> int | None:
@@ -196,7 +196,7 @@ class Window(Node):
             return Stability(rows=None, because="the order does not tell rows apart")
         if owners and set(owners) <= set(self.partition):
             return replace(below[0], because="each window holds rows of the same entities")
-        most, reach = self.input.cap(self.partition), self.reach
+        most, reach = self.input.max_frequency(self.partition), self.reach
         if most is not None and most <= 1:
             return replace(below[0], because="each row has a window of its own")
         if rows is None:
@@ -241,7 +241,7 @@ class Window(Node):
         names = columns_of(alias, self.input)
         return [*self._terms(alias), *(part for column in self.ties for part in tied(self.input, column, names))]
 
-    def _printed(self, part: Over, order: list[str]) -> str:
+    def _printed(self, part: WindowFunction, order: list[str]) -> str:
         names, group, terms = columns_of("t0", self.input), self._group("t0"), self._terms("t0")
         name = names[part.column] if part.column is not None else "*"
         if part.function in FOLDS:
@@ -256,7 +256,7 @@ class Window(Node):
             return f"{part.function.upper()}({name}, {part.number}{otherwise}) OVER ({over})"
         return f"{part.function.upper()}({part.number if part.function == 'ntile' else ''}) OVER ({over})"
 
-    def _end(self, part: Over, group: list[str], order: list[str]) -> str:
+    def _end(self, part: WindowFunction, group: list[str], order: list[str]) -> str:
         """The window of the first or last row of a frame. A frame of peers begins with the first of all, or of the peers."""
         if part.frame.rows:
             return _window(group, order, part.frame)
@@ -273,14 +273,14 @@ class Window(Node):
         ordered = " ordered by " + ", ".join(term.label(names) for term in self.order) if self.order else ""
         return "Window " + ", ".join(parts) + by + ordered
 
-    def _argument(self, part: Over) -> str:
+    def _argument(self, part: WindowFunction) -> str:
         names = self.input.names
         given = [names[part.column]] if part.column is not None else ["*"] if part.function == "count" else []
         given += [str(part.number)] if part.function == "ntile" or (part.function in SHIFTS and part.number != 1) else []
         return ", ".join(given)
 
 
-def over_facts(part: Over, env: Mapping[str, Facts], most: int | None) -> Facts:
+def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None) -> Facts:
     """What is known of a window function over partitions of `most` rows at most. Raises InvalidPlan where it is none."""
     part.check()
     below = env[part.column] if part.column is not None else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dpsql.plan.expr.nodes import Expr, Ref, all_of, conjuncts, rewrite
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
@@ -17,7 +17,7 @@ from dpsql.plan.rules.limit_rows import row_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class FlatSummand:
     """A summand over the source: the expression that it adds up, None for rows; and its own condition, None for all rows."""
 
     summand: Count | GridSum
@@ -30,11 +30,11 @@ class Flat:
     """Parts over the rows of `source`. `common` are the conditions that every row of the tally fulfils."""
 
     source: Node
-    parts: tuple[Part, ...]
+    parts: tuple[FlatSummand, ...]
     common: tuple[Expr, ...]
 
 
-def flattened(plan: Tally) -> Flat | None:
+def flattened(plan: GroupedSums) -> Flat | None:
     """The tally over the rows below its filters and projections; None where it has groups, or summands of other kinds."""
     if plan.keys or not all(isinstance(summand, Count | GridSum) for summand in plan.summands):
         return None
@@ -45,7 +45,7 @@ def flattened(plan: Tally) -> Flat | None:
 
     below = lowered(plan.input, [ref(column) for summand in summands for column in (summand.column, summand.when)])
     exprs = iter(below.exprs)
-    parts = tuple(Part(summand=summand, expr=next(exprs), when=next(exprs)) for summand in summands)
+    parts = tuple(FlatSummand(summand=summand, expr=next(exprs), when=next(exprs)) for summand in summands)
     return Flat(source=below.source, parts=parts, common=below.common)
 
 
@@ -109,7 +109,7 @@ def _owners(source: Node) -> tuple[str, ...]:
     return source.owners if isinstance(source, Scan) else ()
 
 
-def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> Tally:
+def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> GroupedSums:
     """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions; but those
     that are true of all rows of every flat, and are listed in `kept`, are a filter of the source.
 
@@ -138,7 +138,7 @@ def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> Tally:
                     raise ValueError("a sum is one of values")
                 summands.append(replace(part.summand, column=column, when=when))
     if not shown:
-        return Tally(input=source, keys=(), summands=tuple(summands))
+        return GroupedSums(input=source, keys=(), summands=tuple(summands))
     owners = tuple((owner, owner, source.field(owner).ref) for owner in _owners(source))
     view = Project(input=source, columns=(*owners, *((name, name, expr) for expr, name in shown.items())))
-    return Tally(input=view, keys=(), summands=tuple(summands))
+    return GroupedSums(input=view, keys=(), summands=tuple(summands))

@@ -92,10 +92,10 @@ def _meetings(node: Join | Lookup | Window, public: PublicFacts) -> Iterator[tup
                     ("left", keys[0], node.left_of_right), ("right", keys[1], node.right_of_left)) if found and most is None)
         case Lookup():
             keys_ = tuple(dict.fromkeys(node.looked_up))
-            if keys_ and node.input.cap(keys_) is None and not stability(node.input, public).public:
+            if keys_ and node.input.max_frequency(keys_) is None and not stability(node.input, public).public:
                 yield "input", keys_
         case Window():
-            if node.partition and node.input.cap(node.partition) is None:
+            if node.partition and node.input.max_frequency(node.partition) is None:
                 yield "input", node.partition
 
 
@@ -110,7 +110,7 @@ def _declared(side: Node, keys: tuple[str, ...]) -> int | None:
                 capped = keep_keys(capped, (column,), node.table.rows_per_value[name])
         return capped
 
-    return rebuild(side, change).cap(keys)
+    return rebuild(side, change).max_frequency(keys)
 
 
 def _told(node: Join | Lookup | Window) -> str:

@@ -58,7 +58,7 @@ def keep_rows(view: Node, rows: int, owner: str) -> Node:
 
 def alike(node: Node, owner: str) -> frozenset[str]:
     """Columns on which all rows of an entity agree, as far as the plan shows."""
-    if node.cap([owner]) == 1:
+    if node.max_frequency([owner]) == 1:
         return frozenset(field.id for field in node.fields)
     if isinstance(node, Filter):
         return alike(node.input, owner)
@@ -79,7 +79,8 @@ def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
         mine, theirs = ([pair[at] for pair in join.equated] for at in (place, 1 - place))
         column = owner if owner in side.env else dict(zip(theirs, mine, strict=True)).get(owner)
         own = owner in side.env or not (join.keep_left or join.keep_right)  # a padded row names nobody
-        if column is not None and own and not other_kept and other.cap(theirs) == 1 and set(mine) <= alike(side, column):
+        if column is not None and own and not other_kept and other.max_frequency(theirs) == 1 and set(mine) <= alike(side,
+                                                                                                                     column):
             return name, column
     return None
 

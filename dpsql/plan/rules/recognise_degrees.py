@@ -3,7 +3,8 @@
     SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM edges GROUP BY a) AS t GROUP BY degree
 
 As a relation the subquery has no bound: one entity meets others without limit, and changes all of their degrees. But how many
-entities have each degree can be told (`measurements.Degrees`), and whatever the outer query makes of degrees follows from that.
+entities have each degree can be told (`measurements.DegreeHistogram`), and whatever the outer query makes of degrees follows from
+that.
 """
 
 from __future__ import annotations

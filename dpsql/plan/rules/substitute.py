@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from dpsql.plan.expr.functions import day_number
-from dpsql.plan.expr.nodes import Awaited, Case, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Placeholder, Ref, Value
 from dpsql.plan.node import Node
 from dpsql.plan.question import Ordering, Output, Question
 from dpsql.types import Interval, Type
@@ -18,13 +18,13 @@ Tree = TypeVar("Tree")
 _PARTS = (Node, Expr, Question, Output, Ordering)
 
 
-def settle(tree: Tree, values: Mapping[str, Value]) -> Tree:
+def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
     """A plan, a question or an expression with values put in the place of placeholders; a placeholder without a value stays.
 
     Nothing that was proved is lost: values are `held` in the ranges that were told of them before, and a NULL gets such a range
     too, so facts only become narrower.
     """
-    def change(part: Awaited) -> Expr:
+    def change(part: Placeholder) -> Expr:
         return _constant(part, values[part.id]) if part.id in values else part
 
     return _changed(tree, change)  # type: ignore[no-any-return]
@@ -35,11 +35,11 @@ def as_columns(tree: Tree) -> Tree:
     return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
 
 
-def awaits(tree: object) -> dict[str, Awaited]:
+def has_placeholders(tree: object) -> dict[str, Placeholder]:
     """The values that a plan, a question or an expression waits for."""
-    found: dict[str, Awaited] = {}
+    found: dict[str, Placeholder] = {}
 
-    def change(part: Awaited) -> Expr:
+    def change(part: Placeholder) -> Expr:
         found[part.id] = part
         return part
 
@@ -47,7 +47,7 @@ def awaits(tree: object) -> dict[str, Awaited]:
     return found
 
 
-def held(awaited: Awaited, value: Value) -> Value:
+def held(awaited: Placeholder, value: Value) -> Value:
     """A released value within the ranges that its placeholder declares; NULL for what is no number."""
     if isinstance(value, bool | str) or value is None:
         return value
@@ -66,7 +66,7 @@ def _clamp(value: Any, ends: Interval) -> Value:
     return type(value)(min(max(value, ends.low), ends.high))  # type: ignore[no-any-return]
 
 
-def _constant(awaited: Awaited, value: Value) -> Expr:
+def _constant(awaited: Placeholder, value: Value) -> Expr:
     kept = held(awaited, value)
     if kept is not None:
         return Literal(value=kept, type=awaited.type, span=awaited.span)
@@ -75,16 +75,16 @@ def _constant(awaited: Awaited, value: Value) -> Expr:
     return Case(branches=((never, _some(awaited)),), otherwise=null, type=awaited.type, span=awaited.span)
 
 
-def _some(awaited: Awaited) -> Expr:
+def _some(awaited: Placeholder) -> Expr:
     """A value of the ranges, which stands beside a NULL so that it has their facts."""
     some: dict[Type, Value] = {Type.BOOLEAN: False, Type.BIGINT: 0, Type.DOUBLE: 0.0, Type.VARCHAR: "",
                                Type.DATE: dt.date(1970, 1, 1), Type.TIMESTAMP: dt.datetime(1970, 1, 1)}
     return Literal(value=held(awaited, some[awaited.type]), type=awaited.type)
 
 
-def _changed(tree: Any, change: Callable[[Awaited], Expr]) -> Any:
+def _changed(tree: Any, change: Callable[[Placeholder], Expr]) -> Any:
     """The tree with every placeholder changed; the same object where there is none."""
-    if isinstance(tree, Awaited):
+    if isinstance(tree, Placeholder):
         return change(tree)
     if isinstance(tree, tuple):
         parts = tuple(_changed(part, change) for part in tree)

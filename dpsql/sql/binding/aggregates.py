@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Case, Expr, Literal
-from dpsql.plan.question import Over
+from dpsql.plan.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.text.places import span_of
@@ -34,7 +34,7 @@ class Aggregated:
     discrete: bool
     type: Type
     span: Span | None
-    over: Over | None = None
+    over: OverGroups | None = None
 
     def same(self, other: Aggregated) -> bool:
         return (self.function, self.args, self.when, self.fraction, self.discrete, self.over) == (

@@ -18,7 +18,7 @@ from dpsql.plan.question import Question, Scalar
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.push_equalities import push_equalities
-from dpsql.plan.rules.substitute import awaits
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.expressions import Binder, Host
 from dpsql.sql.binding.scope import FreshIdentifiers, Origin, Scope
@@ -49,7 +49,7 @@ class GuardedPublicTables:
 
     @staticmethod
     def _check(relation: Node) -> None:
-        for awaited in awaits(relation).values():
+        for awaited in has_placeholders(relation).values():
             raise Unsupported("which rows of a public table are meant here depends on a value that is still to be released",
                               code="scalar-subquery", span=awaited.span,
                               try_="the comparison in the WHERE of the outermost query")
@@ -135,7 +135,7 @@ def _without_case(tree: exp.Expr) -> exp.Expr:
 
 
 def _awaited_by(question: Question) -> set[str]:
-    return set(awaits((prune_columns(question.view), question.outputs, question.having, question.ordering)))
+    return set(has_placeholders((prune_columns(question.view), question.outputs, question.having, question.ordering)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

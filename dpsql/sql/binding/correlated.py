@@ -77,8 +77,8 @@ def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
               for owner in context.owners(inner.node)]
     carried = [(key, _named(theirs, inner), theirs) for key, (_, theirs) in zip(keys, links, strict=True)]
     node = Project(input=inner.node, columns=(*carried, (shown, "value", value), *owners))
-    if node.cap(keys) != 1 and not (context.stability(node).public
-                                    and context.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
+    if node.max_frequency(keys) != 1 and not (context.stability(node).public
+                                              and context.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
         raise Unsupported("this subquery may have several rows for a row around it", code="scalar-subquery", span=span,
                           try_="MAX(x) or another aggregate, or an equality with a key of its table")
     joined = _joined(host, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, predicate
-from dpsql.plan.rules.substitute import awaits
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.types import Type
 
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
@@ -69,7 +69,7 @@ def _whole_numbers(known: Facts) -> Domain | None:
 def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
     """The values over all combinations of the columns' own values; None where these are not declared or too many, or where the
     expression waits for a value."""
-    if awaits(expr):
+    if has_placeholders(expr):
         return None
     read = sorted(columns(expr))
     lists = []

@@ -12,7 +12,7 @@ from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
-from dpsql.plan.question import Level
+from dpsql.plan.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.expressions import Binder
@@ -53,7 +53,7 @@ class Grouping:
         self._clause = "SELECT"
         self.keys: list[GroupKey] = []
         self.sets: list[tuple[int, ...]] | None = None
-        self.levels: list[Level] = []
+        self.levels: list[GroupingLevel] = []
         self.aggregates: list[Aggregated] = []
         self.binder = Binder(self)
 
@@ -109,7 +109,7 @@ class Grouping:
             raise SqlError(f"GROUPING takes up to {MOST_GROUPING} keys", code="group-by", span=span_of(node))
         found = next((level for level in self.levels if level.keys == keys), None)
         if found is None:
-            found = Level(id=self._fresh.column(), keys=keys)
+            found = GroupingLevel(id=self._fresh.column(), keys=keys)
             self.levels.append(found)
             ends = Interval(0, 2 ** len(keys) - 1)
             self._known[found.id] = Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends, whole=True)

@@ -55,7 +55,7 @@ def grouped(grouping: Grouping, host: SelectHost) -> GroupBy:
     if not carried:
         carried.append((context.fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
     below = Project(input=host.node, columns=tuple(carried))
-    most = context.stability(below).rows if owners and apart else below.cap(keys)
+    most = context.stability(below).rows if owners and apart else below.max_frequency(keys)
     return GroupBy(input=below, keys=tuple(keys), folds=tuple(folds), most_rows=most or None)
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.nodes import Expr, Literal
-from dpsql.plan.question import Over
+from dpsql.plan.question import OverGroups
 from dpsql.sql.binding.frames import FORM as ROWS
 from dpsql.sql.binding.frames import read_frame
 from dpsql.sql.text.places import span_of
@@ -35,7 +35,7 @@ def inner_of_over(node: exp.Expr) -> exp.Expr:
     return called.this
 
 
-def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr], others: int) -> Over:
+def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr], others: int) -> OverGroups:
     """What OVER asks for. `others` is how many keys GROUP BY has; `constant` binds a number. Raises SqlError or Unsupported."""
     if node.args.get("alias") is not None:
         raise Unsupported("WINDOW is answered in a subquery of rows only", code="window-here", span=span_of(node.args["alias"]),
@@ -48,14 +48,14 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
     if not terms:
         if spec is not None:
             raise Unsupported("a frame needs an order", code="window-frame", span=span_of(spec), try_=FORM)
-        return Over(within=within, mean=mean)
+        return OverGroups(within=within, mean=mean)
     order, kind = key_of(terms[0].this)
     rows, start, end = read_frame(spec, partial(_distance, spec, kind, constant)) if spec is not None else (False, None, 0.0)
     if rows and len({*within, order}) < others:
         raise Unsupported("ROWS counts groups one by one, and several groups have the same place in this order",
                           code="window-frame", span=span_of(spec), try_="PARTITION BY all other keys, or RANGE")
-    return Over(within=within, order=order, mean=mean, rows=rows, start=start, end=end,
-                descending=bool(terms[0].args.get("desc")), nulls_first=bool(terms[0].args.get("nulls_first")))
+    return OverGroups(within=within, order=order, mean=mean, rows=rows, start=start, end=end,
+                      descending=bool(terms[0].args.get("desc")), nulls_first=bool(terms[0].args.get("nulls_first")))
 
 
 def _distance(spec: exp.Expr, kind: Type, constant: Callable[[exp.Expr], Expr], node: exp.Expr, rows: bool) -> float:

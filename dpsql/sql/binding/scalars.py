@@ -1,6 +1,6 @@
 """A subquery as a value: (SELECT AVG(income) FROM people).
 
-One that reads private rows is a question of its own, released before the question that it stands in: until then an `Awaited`
+One that reads private rows is a question of its own, released before the question that it stands in: until then an `Placeholder`
 stands for its value. One that reads public tables only is a constant. One that names columns of the query around it is a value
 for each of its rows, see `correlated`.
 """
@@ -14,12 +14,12 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.intervals import outward
-from dpsql.plan.expr.nodes import Awaited, Literal, Value
+from dpsql.plan.expr.nodes import Literal, Placeholder, Value
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.question import Question, Scalar
 from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.substitute import awaits
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding import correlated
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost
 from dpsql.sql.binding.scope import LooksOutside
@@ -63,7 +63,7 @@ def _total(host: SelectHost, select: exp.Select, names: Names, span: Span | None
         question, shown = context.question(select, names, scope)
     except LooksOutside:
         return correlated.total(host, select, names, span)
-    if context.stability(question.view).public and not awaits(question):
+    if context.stability(question.view).public and not has_placeholders(question):
         value = Literal(value=_evaluated(question, context), type=shown.type, span=span)
         return AddedColumns(expr=value, node=host.node)
     scalar = Scalar(awaited=_awaited(shown, context, span), question=question, span=span)
@@ -71,11 +71,11 @@ def _total(host: SelectHost, select: exp.Select, names: Names, span: Span | None
     return AddedColumns(expr=scalar.awaited, node=host.node)
 
 
-def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Awaited:
+def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Placeholder:
     """The placeholder of the value. The released value is clamped to its declared range, so proofs may rest on that range."""
     whole = shown.type is Type.BIGINT and shown.declared.finite
-    return Awaited(id=context.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
-                   declared=shown.declared, text=context.written(span), span=span)
+    return Placeholder(id=context.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
+                       declared=shown.declared, text=context.written(span), span=span)
 
 
 def _evaluated(question: Question, context: BindingContext) -> Value:

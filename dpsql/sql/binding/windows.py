@@ -15,7 +15,7 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Over, Window, over_facts
+from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Window, WindowFunction, over_facts
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
@@ -47,7 +47,7 @@ class WindowGroup:
     order: tuple[Term, ...]
     most: int | None
     span: Span | None
-    functions: list[Over] = field(default_factory=list)
+    functions: list[WindowFunction] = field(default_factory=list)
 
 
 class Windows:
@@ -84,35 +84,36 @@ class Windows:
         if is_aggregate(called):
             found = AggregateReader(host.binder, host.context.fresh.column(), exact=True).read(called)
             argument, grid = exact_argument(found, host.env)
-            part = Over(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses, host),
-                        column=self._column(argument) if argument is not None else None)
+            part = WindowFunction(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses,
+                                                                                                                     host),
+                                  column=self._column(argument) if argument is not None else None)
         else:
             part = self._positional(called, clauses)
         self._known[part.id] = over_facts(part, {**host.env, **self._arguments}, group.most)
         group.functions.append(part)
         return Ref(column=part.id, type=self._known[part.id].type)
 
-    def _positional(self, called: exp.Expr, clauses: Clauses) -> Over:
+    def _positional(self, called: exp.Expr, clauses: Clauses) -> WindowFunction:
         """ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE."""
         new, frame = self._host.context.fresh.column(), _frame(clauses, self._host)
         if type(called) in RANKS:
-            return Over(id=new, name=RANKS[type(called)], function=RANKS[type(called)])
+            return WindowFunction(id=new, name=RANKS[type(called)], function=RANKS[type(called)])
         if isinstance(called, exp.Ntile):
             parts = _count(called.this, "NTILE takes a number of parts", "NTILE(4)", self._host, least=1)
-            return Over(id=new, name="ntile", function="ntile", number=parts)
+            return WindowFunction(id=new, name="ntile", function="ntile", number=parts)
         if type(called) not in VALUES:
             raise Unsupported("this is not answered as a window function", code="window-function", span=span_of(called),
                               try_="ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX")
         name, value = VALUES[type(called)], self._host.binder.bind(called.this)
         if name not in ("lag", "lead"):
-            return Over(id=new, name=name, function=name, column=self._column(value), frame=frame)
+            return WindowFunction(id=new, name=name, function=name, column=self._column(value), frame=frame)
         distance, otherwise = called.args.get("offset"), None
         number = 1 if distance is None else _count(distance, f"{name.upper()} takes a number of rows", f"{name.upper()}(x, 2)",
                                                    self._host)
         if called.args.get("default") is not None:
             value, shown = typing.common([value, self._host.binder.bind(called.args["default"])], span_of(called))
             otherwise = self._column(shown)
-        return Over(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
+        return WindowFunction(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
     def _column(self, expr: Expr) -> str:
         """The column that carries an expression. Raises SqlError where the expression uses a window function."""
@@ -173,7 +174,7 @@ class Windows:
         found = next((group for group in self._groups if (group.partition, group.order) == (partition, order)), None)
         if found is None:
             apart = bool(owners) and set(owners) <= set(partition)
-            most = host.context.stability(host.node).rows if apart else host.node.cap(partition)
+            most = host.context.stability(host.node).rows if apart else host.node.max_frequency(partition)
             found = WindowGroup(partition=partition, order=order, most=most or None, span=span)
             self._groups.append(found)
         return found

@@ -9,11 +9,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Measure, Measured
+from dpsql.measurements import MeasuredSums, NoisySums
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.validation.deciders.decider import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of
 
@@ -23,7 +23,7 @@ class Additive:
 
     name = "additive"
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         if case.asked.held:
             return "the rows of an entity are not limited"
         if case.asked.call.function not in ("count", "sum", "avg"):
@@ -32,16 +32,17 @@ class Additive:
             bounded(column_of(case.asked), case.asked.call)
         return None
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         asked, summands = case.asked, self._summands(case)
-        noises = tuple(bought(part.l1 * case.rows, purse.part(Fraction(1, len(summands)))) for part in summands)
-        released: Measured = yield Measure(plan=Tally(input=asked.view, keys=asked.keys, summands=summands), cells=asked.cells,
-                                           noises=noises)
+        noises = tuple(bought(part.l1 * case.rows, allotted.part(Fraction(1, len(summands)))) for part in summands)
+        released: MeasuredSums = yield NoisySums(plan=GroupedSums(input=asked.view, keys=asked.keys, summands=summands),
+                                                 cells=asked.cells,
+                                                 noises=noises)
         found = [self._answer(case, [totals[0][g] for totals in released.totals]) for g in range(len(asked.cells))]
         return Outcome(within=all(value is not None and part.holds(value)
                                   for value, part in zip(found, asked.ranges, strict=True)))
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """Outside, one answer must be moved inside; inside, one of them over either end: the nearer end bounds both tails.
 
         Propositions 4.3 and 5.2 of the paper have wrong decisions with a chance of at most w from ln(1 / (2 w)) / epsilon on. In
@@ -50,10 +51,10 @@ class Additive:
         if case.asked.call.function == "avg":
             return None
         unit = self._summands(case)[0].l1 * case.rows
-        return min(1.0, 2 * len(case.asked.cells) * tail(bought(unit, purse), (distance - 1) * unit + 1))
+        return min(1.0, 2 * len(case.asked.cells) * tail(bought(unit, allotted), (distance - 1) * unit + 1))
 
     @staticmethod
-    def _summands(case: Case) -> tuple[Summand, ...]:
+    def _summands(case: Check) -> tuple[Summand, ...]:
         call = case.asked.call
         column = next(iter(call.columns), None)
         counted = Count(column=column, when=call.when)
@@ -63,7 +64,7 @@ class Additive:
         return (total,) if call.function == "sum" else (total, counted)
 
     @staticmethod
-    def _answer(case: Case, totals: list[int]) -> Fraction | None:
+    def _answer(case: Check, totals: list[int]) -> Fraction | None:
         call = case.asked.call
         if call.function == "count":
             return Fraction(totals[0])

@@ -14,9 +14,9 @@ from fractions import Fraction
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import MOST_VOTES, Vote, Voted
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.validation.deciders.decider import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Check, Decision, Outcome
 
 
 class Coin:
@@ -25,27 +25,27 @@ class Coin:
     def __init__(self, name: str, *, blunt: bool) -> None:
         self.name, self._blunt = name, blunt
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         if case.asked.held:
             return "the rows of an entity are not limited"
         if case.asked.call.function != "count" or case.asked.keys:
             return "it decides one COUNT, without groups"
         return None
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         asked = case.asked
         range_ = asked.ranges[0]
         counted = Count(column=next(iter(asked.call.columns), None), when=asked.call.when)
-        plan = Tally(input=asked.view, keys=(), summands=(counted,))
+        plan = GroupedSums(input=asked.view, keys=(), summands=(counted,))
         voted: Voted = yield Vote(plan=plan, low=range_.low, high=range_.high, most=self._most(case), blunt=self._blunt,
-                                  scale=scale_of(1 / purse.as_epsilon))
+                                  scale=scale_of(1 / allotted.as_epsilon))
         return Outcome(within=voted.yes)
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """With d entities to go, the count is at least (d - 1) rows (times those of an entity) from the border."""
         near = Fraction(1, 2) if self._blunt else min(self._most(case), Fraction(distance - 1) * case.rows)
-        return 1 / (1 + math.exp(min(float(purse.as_epsilon * near / case.rows), 700.0)))
+        return 1 / (1 + math.exp(min(float(allotted.as_epsilon * near / case.rows), 700.0)))
 
     @staticmethod
-    def _most(case: Case) -> Fraction:
+    def _most(case: Check) -> Fraction:
         return min(Fraction(MOST_VOTES), (case.asked.ranges[0].high - case.asked.ranges[0].low) / 2)

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Request
-from dpsql.validation.forms import Asked
+from dpsql.validation.forms import CheckedAggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Check:
     """One check: what is asked of the private rows, and how many of them one entity moves."""
 
-    asked: Asked
+    asked: CheckedAggregate
     rows: int
 
 
@@ -48,15 +48,15 @@ class Decider(Protocol):
     @property
     def name(self) -> str: ...
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         """Why it cannot decide this case; None where it can."""
         ...
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         """Ask for what is needed, for this amount."""
         ...
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """The greatest probability of a wrong decision where `distance` entities must come or go until the truth changes (1 or
         more); None where it has no such bound."""
         ...

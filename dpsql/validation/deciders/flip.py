@@ -1,8 +1,8 @@
 """The flip distance: decide by how many entities would have to come or go until the truth changes.
 
 For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
-no decider of the same epsilon and the same worst case is better on any database (`measurements.Slack`). For a SUM outside an
-interval that one row can jump over, for AVG and for other quantiles it may be smaller. One price holds for all groups.
+no decider of the same epsilon and the same worst case is better on any database (`measurements.NoisyFlipDistance`). For a SUM
+outside an interval that one row can jump over, for AVG and for other quantiles it may be smaller. One price holds for all groups.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Slack, Slackened
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, FlipDistances, Noise, NoisyFlipDistance
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.validation.deciders.decider import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 
 
@@ -23,20 +23,20 @@ class FlipDistance:
 
     name = "flip_distance"
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         if case.asked.held and case.asked.clip is None:
             shares_of(case.asked)  # raises, located
             return "the rows of an entity are not limited"
         within(case.asked)  # raises, located
         return None
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
-        noise = bought(1, purse)
-        found: Slackened = yield Slack(tests=(within(case.asked),), noise=noise)
+    def decide(self, case: Check, allotted: Cost) -> Decision:
+        noise = bought(1, allotted)
+        found: FlipDistances = yield NoisyFlipDistance(tests=(within(case.asked),), noise=noise)
         return outcome(found.slacks[0], noise)
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return tail(bought(1, purse), distance)
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
+        return tail(bought(1, allotted), distance)
 
 
 def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:

@@ -12,17 +12,17 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import ROUNDING, DiscreteLaplace, Measure, Measured, Segment, Select, Selected, Target, reach
+from dpsql.measurements import ROUNDING, DiscreteLaplace, MeasuredSums, NoisySums, Segment, Select, Selected, Target, reach
 from dpsql.mechanisms.additive.laplace import scale_of
 from dpsql.plan.expr.nodes import Case as When
 from dpsql.plan.expr.nodes import Expr, predicate, whole
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 from dpsql.types import Type
-from dpsql.validation.deciders.decider import Case, Decision, Outcome
+from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import column_of, greatest_inside
 
@@ -30,7 +30,7 @@ SIDE = "side"
 LOW, INSIDE, HIGH = 0, 1, 2
 
 
-def _judge(case: Case) -> str | None:
+def _judge(case: Check) -> str | None:
     if case.asked.held:
         return "the rows of an entity are not limited"
     if case.asked.call.function != "quantile" or case.asked.call.fraction in (0, 1):
@@ -43,39 +43,40 @@ class DrawnValue:
 
     name = "exponential"
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         reason = _judge(case)
         return "the column has no declared bounds" if reason is None and self._grid(case) is None else reason
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         asked, grid = case.asked, self._grid(case)
         assert grid is not None
         whole = (Segment(low=0, high=grid.most, target=self._target(case)),)
         found: Selected = yield Select(
             plan=Ranks(input=asked.view, keys=asked.keys, column=asked.call.columns[0], grid=grid, when=asked.call.when),
-            cells=asked.cells, segments=(whole,) * len(asked.cells), scale=self._scale(case, purse))
+            cells=asked.cells, segments=(whole,) * len(asked.cells), scale=self._scale(case, allotted))
         drawn = [grid.value(values[0]) for values in found.values]
         return Outcome(within=all(part.holds(value) for value, part in zip(drawn, asked.ranges, strict=True)))
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """The quantile itself scores 0. With d entities to go, the counts are (d - 1) max(p, 1 - p) rows from the border, see
         `Sides.wrong`, and every value on the wrong side of it scores as much below 0: each weighs exp(-that / scale) at most."""
         grid = self._grid(case)
         assert grid is not None
-        short = float((distance - 1) * case.rows * reach(self._target(case))) / self._scale(case, purse)
+        short = float((distance - 1) * case.rows * reach(self._target(case))) / self._scale(case, allotted)
         return min(1.0, len(case.asked.cells) * (grid.most + 1) * math.exp(-short))
 
     @staticmethod
-    def _target(case: Case) -> Target:
+    def _target(case: Check) -> Target:
         assert case.asked.call.fraction is not None
         return Target(fraction=case.asked.call.fraction)
 
-    def _scale(self, case: Case, purse: Cost) -> float:
-        epsilon = purse.as_epsilon if purse.epsilon is not None else 2 * purse.as_epsilon  # bounded range: rho = epsilon^2 / 8
+    def _scale(self, case: Check, allotted: Cost) -> float:
+        # bounded range: rho = epsilon^2 / 8
+        epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
         return scale_of(Fraction(2 * case.rows * reach(self._target(case))) / (epsilon - case.rows * ROUNDING))
 
     @staticmethod
-    def _grid(case: Case) -> Quantizer | None:
+    def _grid(case: Check) -> Quantizer | None:
         return quantizer(column_of(case.asked).facts, from_low=True)
 
 
@@ -84,38 +85,39 @@ class Sides:
 
     name = "histogram"
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         return _judge(case) or ("it decides one group" if case.asked.keys else None)
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         call = case.asked.call
         assert call.fraction is not None
-        noise = self._noise(case, purse)
-        counted: Measured = yield Measure(plan=Tally(input=case.asked.view, keys=(), summands=(
+        noise = self._noise(case, allotted)
+        counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=case.asked.view, keys=(), summands=(
             Count(column=call.columns[0], when=call.when),)), cells=((),), noises=(noise,))
-        sides: Measured = yield Measure(plan=Tally(input=self._sided(case), keys=(SIDE,), summands=(Count(when=call.when),)),
-                                        cells=((LOW,), (HIGH,)), noises=(noise,))
+        sides: MeasuredSums = yield NoisySums(plan=GroupedSums(input=self._sided(case), keys=(SIDE,),
+                                                               summands=(Count(when=call.when),)),
+                                              cells=((LOW,), (HIGH,)), noises=(noise,))
         low, high = sides.totals[0][0]
         rows = counted.totals[0][0][0]
         return Outcome(within=low < call.fraction * rows and high <= (1 - call.fraction) * rows)
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """With n values, a of them below the interval and p the rank, p n - a moves by max(p, 1 - p) with a row at most, and so
         it is at least (d - 1) max(p, 1 - p) rows from the border, on its side; so is the number above. For a wrong decision the
         noise of the side, less p times that of n, passes this: either passes half of it, on either side of the interval."""
         fraction = case.asked.call.fraction
         assert fraction is not None
         half = Fraction(distance - 1) * case.rows * max(fraction, 1 - fraction) / 2
-        noise = self._noise(case, purse)
+        noise = self._noise(case, allotted)
         side, whole = (tail(noise, math.ceil(half / part)) for part in (Fraction(1), max(fraction, 1 - fraction)))
         return min(1.0, 2 * (side + whole))
 
     @staticmethod
-    def _noise(case: Case, purse: Cost) -> DiscreteLaplace:
-        return DiscreteLaplace(scale=scale_of(case.rows / purse.part(Fraction(1, 2)).as_epsilon))
+    def _noise(case: Check, allotted: Cost) -> DiscreteLaplace:
+        return DiscreteLaplace(scale=scale_of(case.rows / allotted.part(Fraction(1, 2)).as_epsilon))
 
     @staticmethod
-    def _sided(case: Case) -> Project:
+    def _sided(case: Check) -> Project:
         """The view with the side on which each value lies; missing values are inside, where nothing is counted."""
         asked, column, range_ = case.asked, column_of(case.asked), case.asked.ranges[0]
         side: Expr = When(branches=(

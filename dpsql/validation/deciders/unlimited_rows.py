@@ -10,25 +10,25 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Balance, Held, Level, Slack, Slackened
+from dpsql.measurements import Balance, BalancedLevel, ExtensionSums, FlipDistances, NoisyFlipDistance
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.plan.operators.owner_sets import LARGEST
 from dpsql.plan.operators.summands import GridSum
-from dpsql.validation.deciders.decider import Case, Decision
+from dpsql.validation.deciders.decider import Check, Decision
 from dpsql.validation.deciders.flip import outcome, tail
 from dpsql.validation.forms import held_to, shares_of
 
 MOST_ROWS = 2**20  # of one entity: the end of the ladder of levels
 
 
-class HeldDistance:
+class ExtensionDistance:
     """Within where the noisy slack of the held sum is 1 or more, at a level that is drawn."""
 
     name = "held_distance"
 
-    def judge(self, case: Case) -> str | None:
+    def judge(self, case: Check) -> str | None:
         if not case.asked.held:
             return "the rows of an entity are limited"
         if case.asked.clip is not None:
@@ -36,25 +36,25 @@ class HeldDistance:
         shares_of(case.asked)  # raises, located
         return None
 
-    def decide(self, case: Case, purse: Cost) -> Decision:
+    def decide(self, case: Check, allotted: Cost) -> Decision:
         plan = shares_of(case.asked)
         task = Shared(at=0, input=plan.input, owners=plan.owners, summand=plan.summand, bound="balance",
                       most=min(LARGEST, MOST_ROWS * plan.summand.l1))
-        asked = Balanced.told(task=task, price=purse, cells=1).request(Setting(cells=((),), keys=()))
+        asked = Balanced.told(task=task, price=allotted, cells=1).request(Setting(cells=((),), keys=()))
         assert isinstance(asked, Balance)
-        found: Held = yield Level(plan=plan, levels=asked.levels, handicaps=asked.handicaps, scale=asked.scale)
+        found: ExtensionSums = yield BalancedLevel(plan=plan, levels=asked.levels, log_priors=asked.log_priors, scale=asked.scale)
         place = found.levels[0][0]
         assert place is not None
-        level, noise = asked.levels[place], bought(1, self._left(purse))
-        told: Slackened = yield Slack(tests=(held_to(case.asked, level),), noise=noise)
+        level, noise = asked.levels[place], bought(1, self._left(allotted))
+        told: FlipDistances = yield NoisyFlipDistance(tests=(held_to(case.asked, level),), noise=noise)
         step = plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1)
         return outcome(told.slacks[0], noise, held=level * step)
 
-    def wrong(self, case: Case, purse: Cost, distance: int) -> float | None:
-        return tail(bought(1, self._left(purse)), distance)
+    def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
+        return tail(bought(1, self._left(allotted)), distance)
 
     @staticmethod
-    def _left(purse: Cost) -> Cost:
+    def _left(allotted: Cost) -> Cost:
         """What is left for the decision when the level has been drawn."""
         told = Balanced.told
-        return purse.part(1 - (told.of_epsilon if purse.epsilon is not None else told.of_rho))
+        return allotted.part(1 - (told.of_epsilon if allotted.epsilon is not None else told.of_rho))

@@ -21,7 +21,7 @@ from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
 from dpsql.mechanisms.mechanism import No, Setting, Shared, Yes
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import taken_apart
+from dpsql.plan.decompose_join import decompose_join
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.summands import Count
 
@@ -40,10 +40,10 @@ def task(reader: DuckReader, text: str = TRIANGLES, bound: str = "residual", ent
     return Shared(at=0, input=view, owners=(), summand=Count(), bound=bound, most=1)
 
 
-def asked(given: Shared, purse: Cost, setting: Setting = ALONE, how: JoinSensitivity = RESIDUAL,
+def asked(given: Shared, allotted: Cost, setting: Setting = ALONE, how: JoinSensitivity = RESIDUAL,
           reply: Any = lambda request: Smoothed(values=(100,), sizes=(30,))) -> tuple[list[SmoothSum], Any]:
     """The requests of a script, and what it returns."""
-    running, requests = how.run([(given, purse)], setting), []
+    running, requests = how.run([(given, allotted)], setting), []
     try:
         request = next(running)
         while True:
@@ -53,16 +53,16 @@ def asked(given: Shared, purse: Cost, setting: Setting = ALONE, how: JoinSensiti
         return requests, done.value[0][0]
 
 
-@pytest.mark.parametrize("purse", [pure(Fraction(1)), pure(Fraction(1, 50)), concentrated(Fraction(1, 2)), concentrated(Fraction(1, 1000))])
+@pytest.mark.parametrize("allotted", [pure(Fraction(1)), pure(Fraction(1, 50)), concentrated(Fraction(1, 2)), concentrated(Fraction(1, 1000))])
 @pytest.mark.parametrize("cells", [1, 3])
-def test_it_asks_for_no_more_than_the_price(purse: Cost, cells: int, readers: dict[bool, DuckReader]) -> None:
+def test_it_asks_for_no_more_than_the_price(allotted: Cost, cells: int, readers: dict[bool, DuckReader]) -> None:
     given = task(readers[True])
     setting = ALONE if cells == 1 else Setting(keys=(given.input.fields[0].id,), cells=tuple((i,) for i in range(cells)))
-    requests, _ = asked(given, purse, setting)
+    requests, _ = asked(given, allotted, setting)
     spent = [request.cost(Certificate(below=Stability(rows=None), summands=())) for request in requests]
     total = sum(spent[1:], start=spent[0])
-    assert len(requests) == cells and purse.covers(total)
-    assert total.rho >= 0.99 * purse.rho if purse.epsilon is None else total.epsilon == purse.epsilon
+    assert len(requests) == cells and allotted.covers(total)
+    assert total.rho >= 0.99 * allotted.rho if allotted.epsilon is None else total.epsilon == allotted.epsilon
     assert not total.delta
 
 
@@ -135,4 +135,4 @@ def test_what_is_told_of_the_size_is_what_the_kernel_tells(readers: dict[bool, D
 def test_plans_need_no_public_facts_for_expectations(readers: dict[bool, DuckReader]) -> None:
     given = task(readers[False])
     view: Node = given.input
-    assert len(taken_apart(view, NoPublicFacts()).relations) == 3
+    assert len(decompose_join(view, NoPublicFacts()).relations) == 3

@@ -13,13 +13,13 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import Measure, Measured
+from dpsql.measurements import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
 from dpsql.plan.certificate import certify
 from dpsql.plan.node import NoPublicFacts, Printing, fold
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 
@@ -32,21 +32,21 @@ def given(rows: list[tuple[Any, ...]], summand: Summand, groups: int | None = No
     return Shared(at=0, input=below, owners=("owner",), summand=summand, bound="bands", most=1, groups=groups)  # type: ignore[arg-type]
 
 
-def totals(plan: Tally) -> dict[tuple[Any, ...], int]:
+def totals(plan: GroupedSums) -> dict[tuple[Any, ...], int]:
     found = duckdb.sql(fold(plan, lambda node, below: node.render(below, Printing()))).fetchall()
     return {tuple(key): total for *key, total in found}
 
 
-def play(request: Measure, noise: float, draw: np.random.Generator) -> Measured:
+def play(request: NoisySums, noise: float, draw: np.random.Generator) -> MeasuredSums:
     """What the kernel would answer, with continuous noise of this scale."""
     exact = totals(request.plan)
-    return Measured(totals=(((tuple(round(exact.get(cell, 0) + draw.laplace() * noise) for cell in request.cells),),)))
+    return MeasuredSums(totals=(((tuple(round(exact.get(cell, 0) + draw.laplace() * noise) for cell in request.cells),),)))
 
 
-def run(task: Shared, setting: Setting, purse: Cost, *, noise: bool = True, seed: int = 0) -> Any:
-    running = Bands().run([(task, purse)], setting)
+def run(task: Shared, setting: Setting, allotted: Cost, *, noise: bool = True, seed: int = 0) -> Any:
+    running = Bands().run([(task, allotted)], setting)
     request = next(running)
-    assert isinstance(request, Measure)
+    assert isinstance(request, NoisySums)
     scale = math.sqrt(request.noises[0].variance / 2) if noise else 0.0
     with pytest.raises(StopIteration) as done:
         running.send(play(request, scale, np.random.default_rng(seed)))
@@ -57,7 +57,7 @@ def test_every_total_is_in_the_band_of_its_power_of_two_as_its_share() -> None:
     sizes = [0, 1, 2, 3, 4, 5, 8, 9, 2**20, 2**20 + 1, 2**39 - 1, 2**39]
     rows = [(i, "x", sign * size) for i, (sign, size) in enumerate((sign, size) for sign in (1, -1) for size in sizes)]
     contributions = Contributions(input=given(rows, VALUES).input, owner="owner", keys=(), summands=(VALUES,))
-    plan = Tally(input=in_bands(contributions, ()), keys=("band",), summands=(GridSum(column="share", grid=SHARE),))
+    plan = GroupedSums(input=in_bands(contributions, ()), keys=("band",), summands=(GridSum(column="share", grid=SHARE),))
     expected: dict[tuple[int], float] = defaultdict(float)
     for _, _, value in rows:
         power = math.ceil(math.log2(abs(value))) if value else 0
@@ -68,25 +68,25 @@ def test_every_total_is_in_the_band_of_its_power_of_two_as_its_share() -> None:
         assert total / 2**30 == pytest.approx(expected[band], abs=1e-8)
 
 
-@pytest.mark.parametrize("purse", [pure(Fraction(8, 10)), concentrated(Fraction(1, 50))])
+@pytest.mark.parametrize("allotted", [pure(Fraction(8, 10)), concentrated(Fraction(1, 50))])
 @pytest.mark.parametrize("keys", [(), ("k",)])
-def test_all_bands_together_cost_the_price_once(purse: Cost, keys: tuple[str, ...]) -> None:
+def test_all_bands_together_cost_the_price_once(allotted: Cost, keys: tuple[str, ...]) -> None:
     setting = Setting(keys=keys, cells=(("x",), ("y",)) if keys else ((),))
-    request = next(Bands().run([(given([(1, "x", 5)], VALUES, 3), purse)], setting))
-    assert isinstance(request, Measure)
+    request = next(Bands().run([(given([(1, "x", 5)], VALUES, 3), allotted)], setting))
+    assert isinstance(request, NoisySums)
     cost = request.cost(certify(request.plan, NoPublicFacts()))
-    assert purse.covers(cost)
-    if purse.epsilon:
-        assert cost.epsilon == pytest.approx(purse.epsilon)
+    assert allotted.covers(cost)
+    if allotted.epsilon:
+        assert cost.epsilon == pytest.approx(allotted.epsilon)
     else:
-        assert float(cost.rho) == pytest.approx(float(purse.rho))
+        assert float(cost.rho) == pytest.approx(float(allotted.rho))
     numbers = {key[-1] for key in request.cells}
     assert numbers == {*range(1, TOP + 2), *range(-TOP - 1, 0)} and len(request.cells) == len(setting.cells) * len(numbers)
 
 
 def test_counts_have_no_negative_bands() -> None:
     request = next(Bands().run([(given([(1, "x", 5)], Count()), pure(Fraction(1)))], ALONE))
-    assert isinstance(request, Measure) and {cell[0] for cell in request.cells} == set(range(1, TOP + 2))
+    assert isinstance(request, NoisySums) and {cell[0] for cell in request.cells} == set(range(1, TOP + 2))
 
 
 def test_without_noise_the_answer_is_exact() -> None:
@@ -101,7 +101,7 @@ def test_the_answer_is_within_a_few_errors_of_the_truth() -> None:
     sizes = np.ceil(draw.pareto(2.5, 400) + 1).astype(int) * 10
     task = given([(i, "x", int(size)) for i, size in enumerate(sizes)], VALUES)
     request = next(Bands().run([(task, pure(Fraction(1)))], ALONE))
-    assert isinstance(request, Measure)
+    assert isinstance(request, NoisySums)
     exact, misses = totals(request.plan), []
     for _ in range(300):
         running = Bands().run([(task, pure(Fraction(1)))], ALONE)
@@ -109,7 +109,7 @@ def test_the_answer_is_within_a_few_errors_of_the_truth() -> None:
         scale = math.sqrt(request.noises[0].variance / 2)
         told = tuple(round(exact.get(cell, 0) + draw.laplace() * scale) for cell in request.cells)
         with pytest.raises(StopIteration) as done:
-            running.send(Measured(totals=((told,),)))
+            running.send(MeasuredSums(totals=((told,),)))
         ((estimate,),) = done.value.value
         misses.append(abs(estimate.values[0] - sizes.sum()) / estimate.deviations[0])
     assert np.median(misses) < 1.5 and np.quantile(misses, 0.9) < 4

@@ -13,9 +13,9 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, Held, Histogram, Level, score_range
-from dpsql.measurements import Degrees as Asked
-from dpsql.mechanisms.mechanism import Degrees, Linear, No, Setting, Yes
+from dpsql.measurements import Balance, BalancedLevel, DiscreteGaussian, DiscreteLaplace, ExtensionSums, Histogram, score_range
+from dpsql.measurements import DegreeHistogram as Asked
+from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import InvalidPlan, Printing, Stability
@@ -32,16 +32,16 @@ def arcs(*, mutual: bool = True) -> Arcs:
     return Arcs(input=ROWS, tail="tail", head="head", mutual=mutual)
 
 
-def task(most: int = 4, *, bound: str = "projection", mutual: bool = True, table: Any = None) -> Degrees:
+def task(most: int = 4, *, bound: str = "projection", mutual: bool = True, table: Any = None) -> DegreeSums:
     own = tuple(((degree,), 1.0) for degree in range(1, most + 1))
-    return Degrees(at=3, arcs=arcs(mutual=mutual), bound=bound, most=most, table=table or own)
+    return DegreeSums(at=3, arcs=arcs(mutual=mutual), bound=bound, most=most, table=table or own)
 
 
 def of(*owners: str) -> Certificate:
     return Certificate(below=Stability(rows=None, owners=owners), summands=())
 
 
-def answered(tasks: list[Degrees], counts: tuple[int, ...], setting: Setting = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
+def answered(tasks: list[DegreeSums], counts: tuple[int, ...], setting: Setting = BY_DEGREE, price: Cost = pure(Fraction(1))) -> Any:  # noqa: B008
     running = DegreeCounts("projection").run([(one, price) for one in tasks], setting)
     request = next(running)
     with pytest.raises(StopIteration) as done:
@@ -49,20 +49,20 @@ def answered(tasks: list[Degrees], counts: tuple[int, ...], setting: Setting = B
     return request, [estimate for (estimate,) in done.value.value]
 
 
-@pytest.mark.parametrize("purse", PURSES)
+@pytest.mark.parametrize("allotted", PURSES)
 @pytest.mark.parametrize("mutual", [True, False])
 @pytest.mark.parametrize("most", [1, 30, 1000])
 @pytest.mark.parametrize("way", ["projection", "flow"])
-def test_the_price_of_all_tasks_is_spent_on_one_release(way: Any, most: int, mutual: bool, purse: Cost) -> None:
+def test_the_price_of_all_tasks_is_spent_on_one_release(way: Any, most: int, mutual: bool, allotted: Cost) -> None:
     given = task(most, bound=way, mutual=mutual)
-    request = next(DegreeCounts(way).run([(given, purse.part(Fraction(1, 4))), (given, purse.part(Fraction(3, 4)))], BY_DEGREE))
+    request = next(DegreeCounts(way).run([(given, allotted.part(Fraction(1, 4))), (given, allotted.part(Fraction(3, 4)))], BY_DEGREE))
     assert isinstance(request, Asked) and request.way == way and request.most == most
     cost = request.cost(of("tail", "head"))
-    assert purse.covers(cost)
-    if purse.epsilon is not None:
-        assert cost.epsilon is not None and cost.epsilon >= Fraction(98, 100) * purse.epsilon
+    assert allotted.covers(cost)
+    if allotted.epsilon is not None:
+        assert cost.epsilon is not None and cost.epsilon >= Fraction(98, 100) * allotted.epsilon
     else:
-        assert cost.rho >= Fraction(98, 100) * purse.rho
+        assert cost.rho >= Fraction(98, 100) * allotted.rho
 
 
 def test_counts_rise_in_sums_and_are_near() -> None:
@@ -111,19 +111,19 @@ def test_they_answer_what_is_left_to_them() -> None:
     assert done.value.value[0][0].values.shape == (0,)
 
 
-@pytest.mark.parametrize("purse", PURSES)
-def test_a_limit_is_drawn_for_its_share(purse: Cost) -> None:
-    running = learned_degree(arcs(), purse, pure(Fraction(1)))
+@pytest.mark.parametrize("allotted", PURSES)
+def test_a_limit_is_drawn_for_its_share(allotted: Cost) -> None:
+    running = learned_degree(arcs(), allotted, pure(Fraction(1)))
     request = next(running)
-    assert isinstance(request, Level) and request.levels == LEVELS and purse.covers(request.cost(of("tail", "head")))
-    assert request.handicaps[0] == 0 and list(request.handicaps) == sorted(request.handicaps)
+    assert isinstance(request, BalancedLevel) and request.levels == LEVELS and allotted.covers(request.cost(of("tail", "head")))
+    assert request.log_priors[0] == 0 and list(request.log_priors) == sorted(request.log_priors)
     with pytest.raises(StopIteration) as done:
-        running.send(Held(totals=(), levels=((5,),)))
+        running.send(ExtensionSums(totals=(), levels=((5,),)))
     assert done.value.value == 32
 
 
 def test_less_noise_affords_a_higher_limit() -> None:
-    cheap, dear = (next(learned_degree(arcs(), pure(Fraction(1)), pure(Fraction(told)))).handicaps for told in (1, 16))  # type: ignore[union-attr]
+    cheap, dear = (next(learned_degree(arcs(), pure(Fraction(1)), pure(Fraction(told)))).log_priors for told in (1, 16))  # type: ignore[union-attr]
     assert dear[5] == pytest.approx(cheap[5] / 4, rel=1e-3)
 
 
@@ -132,15 +132,15 @@ def test_less_noise_affords_a_higher_limit() -> None:
 
 def test_a_level_costs_what_it_costs_in_a_balance() -> None:
     level = next(learned_degree(arcs(), pure(Fraction(1)), pure(Fraction(1))))
-    assert isinstance(level, Level)
-    alone = Level(plan=level.plan, levels=(1, 4), handicaps=(0, 9), scale=800.0)
-    both = Balance(plan=level.plan, levels=(1, 4), handicaps=(0, 9), scale=800.0,
+    assert isinstance(level, BalancedLevel)
+    alone = BalancedLevel(plan=level.plan, levels=(1, 4), log_priors=(0, 9), scale=800.0)
+    both = Balance(plan=level.plan, levels=(1, 4), log_priors=(0, 9), scale=800.0,
                    noises=(DiscreteLaplace(scale=100.0), DiscreteLaplace(scale=300.0)))
     epsilon = Fraction(score_range((1, 4), 2, 1), 800)
     assert alone.cost(of("tail", "head")) == Cost(epsilon=epsilon, rho=epsilon**2 / 8)
     assert both.cost(of("tail", "head")).epsilon == epsilon + Fraction(4 * UNIT, 300)
     with pytest.raises(ValueError, match="handicap"):
-        Level(plan=level.plan, levels=(1, 4), handicaps=(0,), scale=800.0).cost(of("tail"))
+        BalancedLevel(plan=level.plan, levels=(1, 4), log_priors=(0,), scale=800.0).cost(of("tail"))
     with pytest.raises(ValueError, match="owners"):
         alone.cost(of("other"))
 

@@ -13,7 +13,7 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Held, Level, Measure, Measured
+from dpsql.measurements import BalancedLevel, DiscreteGaussian, DiscreteLaplace, ExtensionSums, MeasuredSums, NoisySums
 from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.certificate import Certificate, certify, stability
 from dpsql.plan.expr.nodes import Ref
@@ -36,27 +36,27 @@ def contributions(rows: Given, keys: tuple[str, ...] = ()) -> Contributions:
     return Contributions(input=rows, owner="owner", keys=keys, summands=(VALUES,))
 
 
-def played(script: Any) -> tuple[Any, Measure]:
+def played(script: Any) -> tuple[Any, NoisySums]:
     """What a script returns where the kernel adds no noise, and what it asked."""
     request = next(script)
     exact = dict(duckdb.sql(fold(request.plan, lambda node, below: node.render(below, Printing()))).fetchall())
     with pytest.raises(StopIteration) as done:
-        script.send(Measured(totals=((tuple(exact.get(place, 0) for place, in request.cells),),)))
+        script.send(MeasuredSums(totals=((tuple(exact.get(place, 0) for place, in request.cells),),)))
     return done.value.value, request
 
 
-@pytest.mark.parametrize("purse", PURSES)
+@pytest.mark.parametrize("allotted", PURSES)
 @pytest.mark.parametrize("order", [1, 2])
-def test_all_bins_together_cost_the_price_once(purse: Cost, order: int) -> None:
+def test_all_bins_together_cost_the_price_once(allotted: Cost, order: int) -> None:
     given = table((1, "x", 5))
-    scripts = [learned(norms_of(contributions(given, ("k",)), order), VALUES.l1, purse, deviation_of(purse, 3)),
-               learned(rows_of(given, "owner"), 1, purse, deviation_of(purse, 3))]
+    scripts = [learned(norms_of(contributions(given, ("k",)), order), VALUES.l1, allotted, deviation_of(allotted, 3)),
+               learned(rows_of(given, "owner"), 1, allotted, deviation_of(allotted, 3))]
     for script in scripts:
         request = next(script)
-        assert isinstance(request, Measure)
+        assert isinstance(request, NoisySums)
         cost = request.cost(certify(request.plan, NoPublicFacts()))
-        assert purse.covers(cost)
-        assert math.isclose(*((cost.epsilon, purse.epsilon) if purse.epsilon else (cost.rho, purse.rho)), rel_tol=1e-9)  # type: ignore[arg-type]
+        assert allotted.covers(cost)
+        assert math.isclose(*((cost.epsilon, allotted.epsilon) if allotted.epsilon else (cost.rho, allotted.rho)), rel_tol=1e-9)  # type: ignore[arg-type]
 
 
 def test_bins_are_half_powers_of_two() -> None:
@@ -69,15 +69,15 @@ def test_bins_are_half_powers_of_two() -> None:
 
 def test_rows_and_norms_are_what_is_counted() -> None:
     rows = [(entity, "xyz"[i % 3], 100 if i else -100) for entity in range(40) for i in range(5)]
-    purse = pure(Fraction(50))
+    allotted = pure(Fraction(50))
     for order, size in ((1, 500), (2, math.hypot(100, 200, 100))):  # y sums to 200, z to 100, x to 0 or so
-        limit, _ = played(learned(norms_of(contributions(table(*rows), ("k",)), order), VALUES.l1, purse, deviation_of(purse, 3)))
+        limit, _ = played(learned(norms_of(contributions(table(*rows), ("k",)), order), VALUES.l1, allotted, deviation_of(allotted, 3)))
         sizes = Counter[str]()
         for entity, key, value in rows:
             sizes[key] += value if entity == 0 else 0
         norm = sum(abs(total) for total in sizes.values()) if order == 1 else math.hypot(*sizes.values())
         assert norm <= limit <= norm * 2**0.5 + 1, size
-    limit, _ = played(learned(rows_of(table(*rows), "owner"), 1, purse, deviation_of(purse, 1)))
+    limit, _ = played(learned(rows_of(table(*rows), "owner"), 1, allotted, deviation_of(allotted, 1)))
     assert limit == 6  # five rows are below 2^2.5
 
 
@@ -100,23 +100,23 @@ def test_a_false_alarm_far_up_is_rare_and_a_row_decides_where_nothing_stands_out
     assert found[None] > 0.97 * found.total() and max(place for place in found if place is not None) < 45
     request = next(script := learned(rows_of(table((1, "x", 5)), "owner"), 1, pure(Fraction(1)), deviation_of(pure(Fraction(1)), 1)))
     with pytest.raises(StopIteration) as done:
-        script.send(Measured(totals=(((0,) * len(request.cells),),)))
+        script.send(MeasuredSums(totals=(((0,) * len(request.cells),),)))
     assert done.value.value is None
 
 
-@pytest.mark.parametrize("purse", PURSES)
-def test_a_limit_is_drawn_for_the_price(purse: Cost) -> None:
+@pytest.mark.parametrize("allotted", PURSES)
+def test_a_limit_is_drawn_for_the_price(allotted: Cost) -> None:
     given = table(*((i, "x", i) for i in range(9) for _ in range(i)))
-    script = drawn(rows_of(given, "owner"), "owner", purse)
+    script = drawn(rows_of(given, "owner"), "owner", allotted)
     level = next(script)
-    assert isinstance(level, Level) and level.levels[:7] == (1, 2, 3, 4, 6, 8, 12)
+    assert isinstance(level, BalancedLevel) and level.levels[:7] == (1, 2, 3, 4, 6, 8, 12)
     cost = level.cost(Certificate(below=stability(level.plan.input, NoPublicFacts()), summands=()))
-    assert purse.covers(cost)
-    assert (cost.epsilon or 0) > purse.as_epsilon * Fraction(9, 10)
+    assert allotted.covers(cost)
+    assert (cost.epsilon or 0) > allotted.as_epsilon * Fraction(9, 10)
     sizes = dict(duckdb.sql(fold(level.plan, lambda node, below: node.render(below, Printing()))).fetchall())
     assert sizes == {i: i for i in range(1, 9)}
     with pytest.raises(StopIteration) as done:
-        script.send(Held(totals=(), levels=((20,),)))
+        script.send(ExtensionSums(totals=(), levels=((20,),)))
     assert done.value.value == level.levels[20]
 
 
@@ -129,5 +129,5 @@ def test_nothing_is_drawn_for_a_price_that_is_too_small() -> None:
 def test_the_noise_of_a_limit() -> None:
     assert deviation_of(pure(Fraction(1, 2)), 3)(10) == pytest.approx(3 * 10 * math.sqrt(2) * 2)
     assert deviation_of(concentrated(Fraction(1, 8)), 3)(10) == pytest.approx(3 * 10 * 2)
-    for purse, noise in ((pure(Fraction(1, 2)), DiscreteLaplace(scale=20.0)), (concentrated(Fraction(1, 8)), DiscreteGaussian(sigma=20.0))):
-        assert deviation_of(purse, 1)(10) == pytest.approx(math.sqrt(noise.variance), rel=1e-3)
+    for allotted, noise in ((pure(Fraction(1, 2)), DiscreteLaplace(scale=20.0)), (concentrated(Fraction(1, 8)), DiscreteGaussian(sigma=20.0))):
+        assert deviation_of(allotted, 1)(10) == pytest.approx(math.sqrt(noise.variance), rel=1e-3)

@@ -10,10 +10,10 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import Balance, Held, Race
+from dpsql.measurements import Balance, ExtensionSums, Race
 from dpsql.mechanisms.mechanism import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
-from dpsql.mechanisms.truncation.declared_level import Extension
+from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals
@@ -41,35 +41,35 @@ def spent(request: Race | Balance, width: int) -> Cost:
     return request.cost(Certificate(below=Stability(rows=None, owners=OWNERS[:width]), summands=()))
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()], ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()], ids=lambda mechanism: mechanism.name)
 @pytest.mark.parametrize("most", [1, 1000, 2 * EXACT_FLOW])
 def test_the_price_is_spent_and_not_more(mechanism: Any, most: int) -> None:
     for case in itertools.product((Count(), SIGNED), (1, 2, 3), PURSES, (ALONE, GROUPED)):
         spends_what_it_is_given(mechanism, most, *case)
 
 
-def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, purse: Cost, setting: Setting) -> None:
+def spends_what_it_is_given(mechanism: Any, most: int, summand: Any, width: int, allotted: Cost, setting: Setting) -> None:
     given = task(width, summand, most, bound=mechanism.name, level=most)
-    request = next(mechanism.run([(given, purse)], setting))
+    request = next(mechanism.run([(given, allotted)], setting))
     assert request.cells == len(setting.cells) and (request.plan.cell is None) is (setting is ALONE)
     cost = spent(request, width)
-    assert purse.covers(cost)
+    assert allotted.covers(cost)
     least = Fraction(1, 3) if most == 1 and isinstance(mechanism, Balanced) else Fraction(98, 100)  # one level: nothing to choose
-    if purse.epsilon is not None:
-        assert cost.epsilon is not None and cost.epsilon >= least * purse.epsilon
+    if allotted.epsilon is not None:
+        assert cost.epsilon is not None and cost.epsilon >= least * allotted.epsilon
     else:
-        assert cost.rho >= least * purse.rho
+        assert cost.rho >= least * allotted.rho
 
 
 @pytest.mark.parametrize("mechanism, levels", [(Balanced(), (4,)), (RaceToTheTop(), (2,)), (RaceToTheTop(), (None,)),
-                                               (Extension(), (0,)), (Removals(), (4,)), (Recursive(), (4,))])
+                                               (DeclaredLevel(), (0,)), (Removals(), (4,)), (Recursive(), (4,))])
 def test_an_estimate_is_the_released_number_in_rows(mechanism: Any, levels: tuple[int | None, ...]) -> None:
     for setting in (ALONE, GROUPED):
         running = mechanism.run([(task(2, Count(), bound=mechanism.name, level=8), pure(Fraction(1)))], setting)
         next(running)
         cells = len(setting.cells)
         with pytest.raises(StopIteration) as done:
-            running.send(Held(totals=tuple((1000 + i) * UNIT + 16 for i in range(cells)), levels=(levels,) * cells))
+            running.send(ExtensionSums(totals=tuple((1000 + i) * UNIT + 16 for i in range(cells)), levels=(levels,) * cells))
         ((estimate,),) = done.value.value
         assert estimate.values.tolist() == [1000.25 + i for i in range(cells)] and estimate.approximate
         assert (estimate.deviations > 0).all()
@@ -81,7 +81,7 @@ def test_a_higher_level_is_told_with_a_larger_error() -> None:
         running = Balanced().run([(task(2, Count()), pure(Fraction(1)))], ALONE)
         next(running)
         with pytest.raises(StopIteration) as done:
-            running.send(Held(totals=(0,), levels=((place,),)))
+            running.send(ExtensionSums(totals=(0,), levels=((place,),)))
         found.append(done.value.value[0][0].deviations[0])
     assert found[1] == pytest.approx(2**7 * found[0], rel=1e-3)
 
@@ -92,7 +92,7 @@ def test_levels_begin_a_little_below_one_row_and_the_lowest_tells_no_error() -> 
     request = next(running)
     assert request.levels[:2] == (2**8, 2**9) and request.levels[-1] == 2**20
     with pytest.raises(StopIteration) as done:
-        running.send(Held(totals=(0,), levels=((0,),)))
+        running.send(ExtensionSums(totals=(0,), levels=((0,),)))
     assert done.value.value[0][0].deviations.tolist() == [float("inf")]
 
 
@@ -104,12 +104,12 @@ def test_levels_end_where_the_guess_ends() -> None:
 
 @pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Removals(), Recursive()])
 def test_with_a_tiny_price_the_ladder_ends_where_noise_would_be_too_wide(mechanism: Any) -> None:
-    purse = pure(Fraction(1, 10**9))
-    request = next(mechanism.run([(task(2, Count(), 2**36), purse)], ALONE))
-    assert purse.covers(spent(request, 2)) and 0 < request.levels[-1] < 2**30
+    allotted = pure(Fraction(1, 10**9))
+    request = next(mechanism.run([(task(2, Count(), 2**36), allotted)], ALONE))
+    assert allotted.covers(spent(request, 2)) and 0 < request.levels[-1] < 2**30
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()])
 def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     other = Linear(at=0, input=None, summand=Count(), sensitivity=Sensitivity(l1=1, l2=1))  # type: ignore[arg-type]
     assert isinstance(mechanism.judge(other, pure(Fraction(1)), 1), No)
@@ -120,7 +120,7 @@ def test_they_answer_what_is_left_to_them(mechanism: Any) -> None:
     assert isinstance(one, Yes) and isinstance(many, Yes) and many.error == pytest.approx(4 * one.error, rel=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), Extension(), Removals(), Recursive()])
+@pytest.mark.parametrize("mechanism", [Balanced(), RaceToTheTop(), DeclaredLevel(), Removals(), Recursive()])
 def test_without_cells_nothing_is_asked(mechanism: Any) -> None:
     given = task(1, Count(), bound=mechanism.name, level=4)
     with pytest.raises(StopIteration) as done:

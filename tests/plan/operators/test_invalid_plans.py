@@ -19,7 +19,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -148,17 +148,17 @@ INVALID: dict[str, Node] = {
     "norms: text": Norms(input=GIVEN, owner="v_person", columns=("v_town",), order=1),
     "norms: what may be NULL": Norms(input=P, owner="p_id", columns=("p_age",), order=1),
     "norms: the name of the entity": Norms(input=P, owner="p_id", columns=("p_id",), order=1),
-    "tally: nothing": Tally(input=V, keys=(), summands=()),
-    "tally: an unknown key": Tally(input=V, keys=("q",), summands=(Count(),)),
-    "tally: the same key twice": Tally(input=V, keys=("v_town", "v_town"), summands=(Count(),)),
-    "tally: an unknown column": Tally(input=V, keys=(), summands=(Count(column="q"),)),
-    "tally: an unknown condition": Tally(input=V, keys=(), summands=(Count(when="q"),)),
-    "tally: a condition that is a number": Tally(input=V, keys=(), summands=(Count(when="v_cost"),)),
-    "tally: a sum of text": Tally(input=V, keys=(), summands=(GridSum(column="v_town", grid=GRID),)),
-    "tally: moments of truth values": Tally(input=P, keys=(), summands=(Moments(column="p_active", grid=GRID, degree=1),)),
-    "tally: dates on a grid of numbers": Tally(input=P, keys=(), summands=(
+    "tally: nothing": GroupedSums(input=V, keys=(), summands=()),
+    "tally: an unknown key": GroupedSums(input=V, keys=("q",), summands=(Count(),)),
+    "tally: the same key twice": GroupedSums(input=V, keys=("v_town", "v_town"), summands=(Count(),)),
+    "tally: an unknown column": GroupedSums(input=V, keys=(), summands=(Count(column="q"),)),
+    "tally: an unknown condition": GroupedSums(input=V, keys=(), summands=(Count(when="q"),)),
+    "tally: a condition that is a number": GroupedSums(input=V, keys=(), summands=(Count(when="v_cost"),)),
+    "tally: a sum of text": GroupedSums(input=V, keys=(), summands=(GridSum(column="v_town", grid=GRID),)),
+    "tally: moments of truth values": GroupedSums(input=P, keys=(), summands=(Moments(column="p_active", grid=GRID, degree=1),)),
+    "tally: dates on a grid of numbers": GroupedSums(input=P, keys=(), summands=(
         GridSum(column="p_born", grid=Quantizer(low=0.5, high=9.5, step=Fraction(1), from_low=True)),)),
-    "tally: clipped text": Tally(input=GIVEN, keys=(), summands=(Clipped(clipped=("v_town",)),)),
+    "tally: clipped text": GroupedSums(input=GIVEN, keys=(), summands=(Clipped(clipped=("v_town",)),)),
     "ranks: text": Ranks(input=P, keys=(), column="p_name", grid=GRID),
     "ranks: a grid from zero": Ranks(input=P, keys=(), column="p_x", grid=replace(GRID, from_low=False)),
     "ranks: an unknown key": Ranks(input=P, keys=("q",), column="p_x", grid=GRID),
@@ -178,7 +178,7 @@ def test_it_is_not_a_plan(case: str) -> None:
     _constants(3, _field("c1", physical=Interval(0, 10))), _constants(dt.date(2020, 1, 1), _field("c1", Type.DATE)),
     _constants("x", _field("c1", Type.VARCHAR, nullable=False)), _constants(float("nan"), _field("c1", Type.DOUBLE)),
     Join(left=V, right=T, condition=Literal(value=None, type=Type.BOOLEAN)), _group(function="min", column="p_name"),
-    Tally(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
+    GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
 ])
 def test_it_is_one(node: Node) -> None:
     stability(node, Meets(2))

@@ -21,7 +21,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -35,7 +35,7 @@ from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Frame, Over, Window
+from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 GOLDEN = Path(__file__).parent / "prints.sql"
@@ -99,29 +99,29 @@ PLANS: dict[str, Node] = {
     "truncate keys, the first by a column": TruncateKeys(
         input=V, rows=2, keys=("v_town",), order=("v_visit",), first=(Term(column="v_person", descending=True),)),
     "window": Window(input=V, partition=("v_person",), order=(Term(column="v_town", nulls_first=True),), ties=("v_visit",), functions=(
-        Over(id="c1", name="n", function="row_number"), Over(id="c2", name="r", function="rank"),
-        Over(id="c3", name="l", function="lag", column="v_town", number=2, otherwise="v_town"),
-        Over(id="c4", name="m", function="max", column="v_town"),
-        Over(id="c5", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-1, end=0)))),
+        WindowFunction(id="c1", name="n", function="row_number"), WindowFunction(id="c2", name="r", function="rank"),
+        WindowFunction(id="c3", name="l", function="lag", column="v_town", number=2, otherwise="v_town"),
+        WindowFunction(id="c4", name="m", function="max", column="v_town"),
+        WindowFunction(id="c5", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-1, end=0)))),
     "window, ends of peers": Window(input=V, partition=(), order=(Term(column="v_town"),), ties=("v_visit",), functions=(
-        Over(id="c1", name="f", function="first_value", column="v_visit", frame=Frame(end=0)),
-        Over(id="c2", name="l", function="last_value", column="v_visit", frame=Frame(end=0)))),
+        WindowFunction(id="c1", name="f", function="first_value", column="v_visit", frame=Frame(end=0)),
+        WindowFunction(id="c2", name="l", function="last_value", column="v_visit", frame=Frame(end=0)))),
     "window, without a key": Window(input=N, partition=("n_owner",), order=(), ties=("n_word",), functions=(
-        Over(id="c1", name="n", function="ntile", number=3),
-        Over(id="c2", name="c", function="count", frame=Frame(rows=True, end=-1)))),
+        WindowFunction(id="c1", name="n", function="ntile", number=3),
+        WindowFunction(id="c2", name="c", function="count", frame=Frame(rows=True, end=-1)))),
     "window, numbers": Window(input=P, partition=("p_x",), order=(Term(column="p_x", descending=True),), ties=("p_id",), functions=(
-        Over(id="c1", name="a", function="avg", column="p_x", grid=TENTHS, frame=Frame(end=0)),)),
+        WindowFunction(id="c1", name="a", function="avg", column="p_x", grid=TENTHS, frame=Frame(end=0)),)),
     "contributions": GIVEN,
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
     "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
     "norms": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2),
     "norms, one number": Norms(input=ONE, owner="v_person", columns=("e0_0",), order=1),
-    "tally": Tally(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
+    "tally": GroupedSums(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
                                               GridSum(column="p_x", grid=WHOLE, when="p_active"))),
-    "tally, moments": Tally(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),
-    "tally, clipped": Tally(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
-    "tally, a number is the key": Tally(input=P, keys=("p_x",), summands=(Count(),)),
+    "tally, moments": GroupedSums(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),
+    "tally, clipped": GroupedSums(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
+    "tally, a number is the key": GroupedSums(input=P, keys=("p_x",), summands=(Count(),)),
     "ranks": Ranks(input=P, keys=("p_active",), column="p_x", grid=TENTHS, when="p_active"),
     "ranks, ties": Ranks(input=P, keys=(), column="p_id", ties=4,
                          grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)),

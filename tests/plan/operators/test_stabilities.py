@@ -17,7 +17,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -237,8 +237,8 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "norms": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (owned("v_person", 3),), (1, "v_person")),
     "norms others": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (Stability(rows=3),), (None, None)),
     "clip others": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (Stability(rows=3),), (None, None)),
-    "tally": (Tally(input=V, keys=(), summands=(Count(),)), (owned("v_person", 3),), (None, None)),
-    "tally of public rows": (Tally(input=T, keys=(), summands=(Count(),)), (PUBLIC,), (0, None)),
+    "tally": (GroupedSums(input=V, keys=(), summands=(Count(),)), (owned("v_person", 3),), (None, None)),
+    "tally of public rows": (GroupedSums(input=T, keys=(), summands=(Count(),)), (PUBLIC,), (0, None)),
     "ranks": (Ranks(input=P, keys=(), column="p_age", grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)),
               (owned("p_id", 1),), (None, None)),
 }
@@ -388,7 +388,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (Numbers(input=CAPPED, keys=("w_person",)), ["w_person"], None),
 ])
 def test_how_many_rows_agree(node: Node, columns: list[str], most: int | None) -> None:
-    assert node.cap(columns) == most
+    assert node.max_frequency(columns) == most
 
 
 @pytest.mark.parametrize("case", UNIQUE)

@@ -12,7 +12,7 @@ from support.worlds import insert
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
@@ -33,10 +33,10 @@ ROW = st.tuples(st.sampled_from([None, 1, 1, 1, 2, 2, 3]), st.sampled_from([None
                 st.sampled_from([None, -9.0, -1.5, 0.0, 0.25, 3.0, 77.0]))
 
 
-def tally(summands: tuple[Summand, ...], order: int, bound: int) -> Tally:
+def tally(summands: tuple[Summand, ...], order: int, bound: int) -> GroupedSums:
     given = Contributions(input=ROWS, owner="c0", keys=("c1",), summands=summands)
     clip = Clip(input=given, owner="c0", columns=given.totals, order=order, bound=bound)
-    return Tally(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
+    return GroupedSums(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
 
 
 @pytest.mark.slow
@@ -67,6 +67,6 @@ def test_rows_that_are_dear_to_read_are_read_once() -> None:
     limited = Truncate(input=ROWS, rows=3, owner="c0", order=("c1", "c2", "c3"))
     above = Contributions(input=limited, owner="c0", keys=("c1",), summands=given.summands)
     clip = Clip(input=above, owner="c0", columns=above.totals, order=1, bound=5)
-    assert clipped(Tally(input=clip, keys=("c1",), summands=plan.summands)) is None
-    assert clipped(Tally(input=given, keys=("c1",), summands=(Clipped(clipped=given.totals),))) is None
+    assert clipped(GroupedSums(input=clip, keys=("c1",), summands=plan.summands)) is None
+    assert clipped(GroupedSums(input=given, keys=("c1",), summands=(Clipped(clipped=given.totals),))) is None
     assert ROWS.env["c1"].type is Type.VARCHAR

@@ -11,7 +11,7 @@ from support.worlds import insert
 
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal
 from dpsql.plan.node import Node, Printing, fold
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
@@ -71,7 +71,7 @@ VALUES = st.one_of(st.none(), st.sampled_from([ref("age"), ref("x"), ref("name")
                                                *(steps("x", x) for x in REALS[:4])]))
 
 
-def tally(parts: list[tuple[Expr | None, Expr | None]]) -> Tally:
+def tally(parts: list[tuple[Expr | None, Expr | None]]) -> GroupedSums:
     """Sums (of a number), or counts (of rows, or of texts), each under a condition."""
     columns: dict[str, Expr] = {}
     summands: list[Summand] = []
@@ -87,7 +87,7 @@ def tally(parts: list[tuple[Expr | None, Expr | None]]) -> Tally:
         assert grid is not None
         summands.append(GridSum(column=f"v{i}", when=named, grid=grid))
     kept = tuple((name, name, expr) for name, expr in columns.items())
-    return Tally(input=Project(input=PEOPLE, columns=kept), keys=(), summands=tuple(summands))
+    return GroupedSums(input=Project(input=PEOPLE, columns=kept), keys=(), summands=tuple(summands))
 
 
 def database(rows: list[tuple[object, ...]]) -> duckdb.DuckDBPyConnection:
@@ -97,7 +97,7 @@ def database(rows: list[tuple[object, ...]]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def both(plan: Tally) -> tuple[str, str | None]:
+def both(plan: GroupedSums) -> tuple[str, str | None]:
     def printed(node: Node) -> str:
         return fold(node, lambda part, below: part.render(below, Printing()))
 

@@ -23,18 +23,18 @@ from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Frame, Over, Window
+from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 P, V, T = people(), visits(), towns()
 CAPPED = TruncateKeys(input=V, rows=4, keys=("v_town",), order=("v_visit",))
-NUMBER = Over(id="n", name="n", function="row_number")
-BEFORE = Over(id="b", name="b", function="lag", column="v_visit")
-NEXT = Over(id="x", name="x", function="lead", column="v_visit")
-TOTAL = Over(id="s", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-2, end=1))
+NUMBER = WindowFunction(id="n", name="n", function="row_number")
+BEFORE = WindowFunction(id="b", name="b", function="lag", column="v_visit")
+NEXT = WindowFunction(id="x", name="x", function="lead", column="v_visit")
+TOTAL = WindowFunction(id="s", name="s", function="sum", column="v_visit", frame=Frame(rows=True, start=-2, end=1))
 
 
-def window(node: Node, partition: tuple[str, ...], *functions: Over, ties: tuple[str, ...] | None = None, **given: Any) -> Window:
+def window(node: Node, partition: tuple[str, ...], *functions: WindowFunction, ties: tuple[str, ...] | None = None, **given: Any) -> Window:
     order = given.pop("order", ())
     chosen = tie_breaks(node, {*partition, *(term.column for term in order)}) if ties is None else ties
     return Window(input=node, partition=partition, order=order, ties=chosen, functions=functions, **given)
@@ -68,7 +68,7 @@ MOVES: dict[str, tuple[Window, Stability, tuple[int | None, str | None]]] = {
     "a frame of peers": (window(V, (), replace(TOTAL, frame=Frame(start=0, end=0))), owned("v_person", 3), (None, None)),
     "a frame and a number": (window(V, (), TOTAL, NUMBER), owned("v_person", 3), (None, None)),
     "by what does not tell rows apart": (window(V, ("v_person",), NUMBER, ties=("v_town",)), owned("v_person", 3), (None, None)),
-    "of public rows": (window(T, (), Over(id="n", name="n", function="row_number")), PUBLIC, (0, None)),
+    "of public rows": (window(T, (), WindowFunction(id="n", name="n", function="row_number")), PUBLIC, (0, None)),
 }
 
 
@@ -80,7 +80,7 @@ def test_how_far_one_entity_moves_it(case: str) -> None:
     assert node.fields
 
 
-def facts(*functions: Over, node: Node = V, partition: tuple[str, ...] = ("v_person",), most: int | None = None) -> Facts:
+def facts(*functions: WindowFunction, node: Node = V, partition: tuple[str, ...] = ("v_person",), most: int | None = None) -> Facts:
     return window(node, partition, *functions, most_rows=most).fields[-1].facts
 
 
@@ -100,7 +100,7 @@ def test_what_is_known_of_values_of_other_rows() -> None:
     assert facts(replace(BEFORE, otherwise="v_visit")) == below
     mixed = facts(replace(BEFORE, otherwise="v_person"))
     assert (mixed.nullable, mixed.physical) == (V.field("v_person").facts.nullable, below.physical)
-    first = Over(id="f", name="f", function="first_value", column="v_visit")
+    first = WindowFunction(id="f", name="f", function="first_value", column="v_visit")
     assert facts(first) == below
     assert facts(replace(first, frame=Frame(rows=True, start=1, end=2))).nullable
 
@@ -108,7 +108,7 @@ def test_what_is_known_of_values_of_other_rows() -> None:
 def test_what_is_known_of_sums() -> None:
     assert facts(TOTAL).declared == ANY_NUMBER  # of keys without a declared range
     grid = quantizer(P.field("p_x").facts, from_low=False)
-    total = Over(id="s", name="s", function="sum", column="p_x", grid=grid)
+    total = WindowFunction(id="s", name="s", function="sum", column="p_x", grid=grid)
     assert facts(total, node=P, partition=("p_id",), most=3).declared == Interval(0, 30)
     narrow = replace(total, frame=Frame(rows=True, start=-1, end=0))
     assert facts(narrow, node=P, partition=("p_id",), most=3).declared == Interval(0, 20)
@@ -117,11 +117,11 @@ def test_what_is_known_of_sums() -> None:
 
 
 def test_row_numbers_tell_rows_of_a_partition_apart() -> None:
-    assert window(V, ("v_town",), NUMBER).cap(["v_town", "n"]) == 1
-    assert window(V, ("v_town",), NUMBER).cap(["n"]) is None
-    assert window(V, (), NUMBER).cap(["n"]) == 1
-    assert window(V, ("v_town",), replace(NUMBER, function="rank")).cap(["v_town", "n"]) is None
-    assert window(CAPPED, ("v_town",), BEFORE).cap(["v_town"]) == 4
+    assert window(V, ("v_town",), NUMBER).max_frequency(["v_town", "n"]) == 1
+    assert window(V, ("v_town",), NUMBER).max_frequency(["n"]) is None
+    assert window(V, (), NUMBER).max_frequency(["n"]) == 1
+    assert window(V, ("v_town",), replace(NUMBER, function="rank")).max_frequency(["v_town", "n"]) is None
+    assert window(CAPPED, ("v_town",), BEFORE).max_frequency(["v_town"]) == 4
 
 
 INVALID = {
@@ -132,7 +132,7 @@ INVALID = {
     "an unknown column": window(V, (), replace(BEFORE, column="q")),
     "an unknown function": window(V, (), replace(NUMBER, function="percent_rank")),
     "the row before of nothing": window(V, (), replace(BEFORE, column=None)),
-    "the first of nothing": window(V, (), Over(id="f", name="f", function="first_value")),
+    "the first of nothing": window(V, (), WindowFunction(id="f", name="f", function="first_value")),
     "a sum of nothing": window(V, (), replace(TOTAL, column=None)),
     "a sum of text": window(V, (), replace(TOTAL, column="v_town")),
     "a sum of numbers off a grid": window(V, (), replace(TOTAL, column="v_cost")),
@@ -160,12 +160,12 @@ FIELDS = (Field(id="k", name="k", facts=Facts(type=Type.BIGINT)), Field(id="x", 
 GIVEN = Constants(columns=FIELDS, rows=tuple(ROWS))
 FUNCTIONS = [
     NUMBER, replace(NUMBER, id="r", function="rank"), replace(NUMBER, id="t4", function="ntile", number=4),
-    Over(id="l", name="l", function="lag", column="x"), Over(id="d", name="d", function="lead", column="t", number=2, otherwise="t"),
-    Over(id="f", name="f", function="first_value", column="x", frame=Frame(rows=True, start=-1, end=1)),
-    Over(id="g", name="g", function="last_value", column="x", frame=Frame(end=0)),
-    Over(id="h", name="h", function="first_value", column="t", frame=Frame(start=0)),
-    Over(id="c", name="c", function="count", column="x", frame=Frame(rows=True, end=0)),
-    Over(id="m", name="m", function="max", column="x", frame=Frame(rows=True, start=-1, end=-1)),
+    WindowFunction(id="l", name="l", function="lag", column="x"), WindowFunction(id="d", name="d", function="lead", column="t", number=2, otherwise="t"),
+    WindowFunction(id="f", name="f", function="first_value", column="x", frame=Frame(rows=True, start=-1, end=1)),
+    WindowFunction(id="g", name="g", function="last_value", column="x", frame=Frame(end=0)),
+    WindowFunction(id="h", name="h", function="first_value", column="t", frame=Frame(start=0)),
+    WindowFunction(id="c", name="c", function="count", column="x", frame=Frame(rows=True, end=0)),
+    WindowFunction(id="m", name="m", function="max", column="x", frame=Frame(rows=True, start=-1, end=-1)),
 ]
 
 
@@ -177,7 +177,7 @@ def shown(node: Node) -> Counter[tuple[str, ...]]:
 
 @pytest.mark.parametrize("order", [(), (Term(column="x"),), (Term(column="t", descending=True, nulls_first=True),)], ids=str)
 @pytest.mark.parametrize("functions", [[part] for part in FUNCTIONS] + [FUNCTIONS, FUNCTIONS[:4]], ids=lambda found: found[0].function)
-def test_the_order_in_which_rows_come_makes_no_difference(functions: list[Over], order: tuple[Term, ...]) -> None:
+def test_the_order_in_which_rows_come_makes_no_difference(functions: list[WindowFunction], order: tuple[Term, ...]) -> None:
     expected = None
     for turn in range(len(ROWS)):
         for rows in (ROWS[turn:] + ROWS[:turn], (ROWS[turn:] + ROWS[:turn])[::-1]):
@@ -189,7 +189,7 @@ def test_the_order_in_which_rows_come_makes_no_difference(functions: list[Over],
 def test_equal_rows_are_numbered_once_for_all_functions() -> None:
     """A row number beside a sum up to the row: of equal rows, the one that comes first has the smaller of both."""
     same = replace(GIVEN, rows=((1, 1.0, "a"),) * 5)
-    total = Over(id="s", name="s", function="count", frame=Frame(rows=True, end=0))
+    total = WindowFunction(id="s", name="s", function="count", frame=Frame(rows=True, end=0))
     pairs = [row[-2:] for row in shown(window(same, ("k",), NUMBER, total)).elements()]
     assert sorted(pairs) == [(str(i), str(i)) for i in range(1, 6)]
     text = window(same, ("k",), NUMBER, total).render(("<0>",), Printing())
@@ -209,7 +209,7 @@ def test_values_that_frames_hold_agree_with_a_count_by_hand() -> None:
     for start, end in itertools.product([None, -2, 0, 1], [None, -1, 0, 2]):
         if start is not None and end is not None and start > end:
             continue
-        part = Over(id="c", name="c", function="count", frame=Frame(rows=True, start=start, end=end))
+        part = WindowFunction(id="c", name="c", function="count", frame=Frame(rows=True, start=start, end=end))
         found = shown(window(replace(GIVEN, rows=rows), ("k",), part, order=(Term(column="x"),)))
         counts = {int(float(row[1])): int(row[-1]) for row in found}
         low, high = (-10 if start is None else start), (10 if end is None else end)

@@ -18,7 +18,7 @@ from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Over, Window
+from dpsql.plan.operators.window import Window, WindowFunction
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.limit_keys import Meeting, keep_keys, limit_keys
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -65,7 +65,7 @@ def test_only_the_side_that_needs_it_is_limited() -> None:
     looked = Lookup(input=V, listed=W, keys=((ref(V, "v_town"), "w_town"),), mark="m", keep=True)
     assert limited(looked) == replace(looked, input=keep_keys(V, ("v_town",), 4))
     window = Window(input=V, partition=("v_town",), order=(Term(column="v_cost"),), ties=("v_visit",), functions=(
-        Over(id="n", name="n", function="rank"),))
+        WindowFunction(id="n", name="n", function="rank"),))
     assert limited(window) == replace(window, input=keep_keys(V, ("v_town",), 4))
 
 
@@ -92,7 +92,7 @@ def test_places_are_found_from_below_and_each_once() -> None:
     assert [meeting.keys for meeting in asked] == [("v_town",), ("w_town",), ("x_town",)]
     assert [meeting.label for meeting in asked] == ["town"] * 3 and asked[0].at == "the join on town = town"
     assert all(stability(meeting.side, Meets(2)).rows is not None for meeting in asked)
-    assert isinstance(found, Join) and found.left.cap(["w_town"]) == 4  # two of each town met two
+    assert isinstance(found, Join) and found.left.max_frequency(["w_town"]) == 4  # two of each town met two
 
 
 def test_declared_limits_pass_through_what_multiplies_no_rows() -> None:

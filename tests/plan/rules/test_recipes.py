@@ -15,7 +15,7 @@ from dpsql.errors import Unsupported
 from dpsql.estimates import constant
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Question
@@ -56,7 +56,7 @@ def from_parts(question: Question, view: Node, parts: Decomposition, family: Fam
     """The aggregates of each cell, from exact sums."""
     keys = tuple(key.column for key in question.keys)
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
-    rows = family.rows(printed(Tally(input=view, keys=keys, summands=tuple(sums.values()))))
+    rows = family.rows(printed(GroupedSums(input=view, keys=keys, summands=tuple(sums.values()))))
     table = np.array([row[len(keys):] for row in rows], dtype=np.float64)
     columns, released = iter(table.T), {}
     for i, summand in sums.items():

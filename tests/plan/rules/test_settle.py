@@ -13,12 +13,12 @@ from support import worlds
 from support.binding import Bench, bench
 
 from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Awaited, Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
 from dpsql.plan.node import Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.question import Output, Question
-from dpsql.plan.rules.substitute import as_columns, awaits, held, settle
+from dpsql.plan.rules.substitute import as_columns, has_placeholders, held, substitute
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 NONE_FITS = Interval(-5, 5)
@@ -30,8 +30,8 @@ def a_bench() -> Iterator[Bench]:
         yield made
 
 
-def awaited(kind: Type = Type.DOUBLE, *, declared: Interval = ANY_NUMBER, physical: Interval = ANY_NUMBER, name: str = "w") -> Awaited:
-    return Awaited(id=name, type=kind, physical=physical, declared=declared)
+def awaited(kind: Type = Type.DOUBLE, *, declared: Interval = ANY_NUMBER, physical: Interval = ANY_NUMBER, name: str = "w") -> Placeholder:
+    return Placeholder(id=name, type=kind, physical=physical, declared=declared)
 
 
 # -- where
@@ -44,12 +44,12 @@ def test_values_are_put_everywhere_and_nothing_else_changes() -> None:
     table = Constants(columns=(), rows=((),))
     plan = Filter(input=Filter(input=table, condition=replace(deep, type=Type.BOOLEAN)), condition=deep)
     question = Question(view=plan, keys=(), aggregates=(), outputs=(Output(name="x", expr=deep),), having=one)
-    assert list(awaits(question)) == ["one", "other"] and awaits(table) == {}
-    half = settle(question, {"one": 1.5})
-    assert list(awaits(half)) == ["other"] and half.having == Literal(value=1.5, type=Type.DOUBLE)
-    whole = settle(half, {"other": 2.5})
-    assert awaits(whole) == {} and isinstance(whole.view, Filter) and whole.view.input.input is table  # type: ignore[attr-defined]
-    assert settle(whole, {"one": 7.0}) is whole and settle(table, {"one": 7.0}) is table
+    assert list(has_placeholders(question)) == ["one", "other"] and has_placeholders(table) == {}
+    half = substitute(question, {"one": 1.5})
+    assert list(has_placeholders(half)) == ["other"] and half.having == Literal(value=1.5, type=Type.DOUBLE)
+    whole = substitute(half, {"other": 2.5})
+    assert has_placeholders(whole) == {} and isinstance(whole.view, Filter) and whole.view.input.input is table  # type: ignore[attr-defined]
+    assert substitute(whole, {"one": 7.0}) is whole and substitute(table, {"one": 7.0}) is table
 
 
 def test_over_noisy_rows_they_are_columns() -> None:
@@ -82,7 +82,7 @@ def test_a_constant_is_known_at_least_as_well(kind: Type, value: str) -> None:
     told = awaited(kind, declared=Interval(10, 20) if kind.numeric else ANY_NUMBER, physical=Interval(0, 30) if kind is Type.BIGINT else ANY_NUMBER)
     some: dict[Type, Value] = {Type.BOOLEAN: True, Type.BIGINT: 99, Type.DOUBLE: -3.5, Type.VARCHAR: "a", Type.DATE: dt.date(2000, 1, 1),
                                Type.TIMESTAMP: dt.datetime(2000, 1, 1)}
-    before, after = facts(told, {}), facts(settle(told, {"w": None if value == "none" else some[kind]}), {})
+    before, after = facts(told, {}), facts(substitute(told, {"w": None if value == "none" else some[kind]}), {})
     assert narrower(after, before) and after.nullable == (value == "none")
 
 
@@ -122,9 +122,9 @@ def test_an_expression_is_as_safe_with_the_value_as_before(kind: str, text: str,
     expr = _tested(node.condition)
     before = facts(expr, node.input.env)
     for value in VALUES[kind]:
-        settled = settle(expr, {scalar.awaited.id: value})
+        settled = substitute(expr, {scalar.awaited.id: value})
         assert narrower(facts(settled, node.input.env), before), value
-        assert a_bench.rows(settle(question.view, {scalar.awaited.id: value})) is not None
+        assert a_bench.rows(substitute(question.view, {scalar.awaited.id: value})) is not None
 
 
 def _below(node: Node) -> Iterator[Node]:

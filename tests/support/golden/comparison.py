@@ -13,7 +13,7 @@ from typing import Any
 from support.grammar_sentences import without_accuracy
 
 from dpsql.answers.answer import Answer
-from dpsql.audit.prepared import Prepared
+from dpsql.audit.prepared import PreparedStatement
 from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
@@ -46,7 +46,7 @@ def plain(text: str) -> str:
 def released(text: str, session: Session, parameters: Any = ()) -> tuple[Answer, Question | None]:
     """The noise-free answer, uncharged unless it is that of a workload; and the question, where it is one program's."""
     try:
-        prepared = Prepared(text, session, parameters)
+        prepared = PreparedStatement(text, session, parameters)
     except ValueError:
         made = answer(text, replace(session, price=price(epsilon=1)), parameters)
         assert isinstance(made, Answer)

@@ -12,7 +12,7 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Clipped, Count
@@ -57,18 +57,18 @@ def plans_of(question: Question, family: Family, view: Node | None = None) -> It
     parts = decompose(question, owner=known.owner, bounds=_searched(question)).parts
     sums = tuple(part.summand for part in parts if isinstance(part, Sums))
     if sums:
-        yield Tally(input=view, keys=keys, summands=sums)
+        yield GroupedSums(input=view, keys=keys, summands=sums)
     if sums and known.owner is not None and known.owner not in keys:
         given = Contributions(input=view, owner=known.owner, keys=keys, summands=sums)
         clip = Clip(input=given, owner=known.owner, columns=given.totals, order=1 + len(keys) % 2, bound=7)
-        yield Tally(input=clip, keys=keys, summands=(Clipped(clipped=given.totals),))
+        yield GroupedSums(input=clip, keys=keys, summands=(Clipped(clipped=given.totals),))
     for part in parts:
         if isinstance(part, Quantiles):
             yield Ranks(input=view, keys=keys, column=part.column, grid=part.grid, when=part.when)
         if isinstance(part, Distincts):
             columns = tuple(dict.fromkeys((*keys, part.column)))
             values = Distinct(input=Project(input=view, columns=tuple((name, name, view.field(name).ref) for name in columns)))
-            yield Tally(input=values, keys=keys, summands=(Count(column=part.column),))
+            yield GroupedSums(input=values, keys=keys, summands=(Count(column=part.column),))
 
 
 def _searched(question: Question) -> dict[str, Interval]:

@@ -145,11 +145,11 @@ def _empties(original: Callable[..., str], self: Lookup, *args: Any) -> str:
 
 
 def _cap_of_one(self: TruncateKeys) -> dict[frozenset[str], int]:
-    return {**self.input.caps, frozenset(self.keys): max(1, self.rows - 1)}
+    return {**self.input.max_frequencies, frozenset(self.keys): max(1, self.rows - 1)}
 
 
 def _caps_of_both(self: Join) -> dict[frozenset[str], int]:
-    return {**self.left.caps, **self.right.caps}
+    return {**self.left.max_frequencies, **self.right.max_frequencies}
 
 
 def _drops_heavy(original: Callable[..., str], self: TruncateKeys, below: tuple[str, ...], printing: Any) -> str:
@@ -254,7 +254,7 @@ FAULTS = (
           _method(Join, "_owners", lambda original, self, left, right: right.owners if left.public else original(self, left, right)),
           frozenset({"owner"}), "SELECT COUNT(*) FROM clinics c LEFT JOIN visits v ON c.clinic = v.clinic"),
     Fault("a join says that keys of both sides stay keys",
-          _property(Join, "caps", _caps_of_both), frozenset({"caps"}),
+          _property(Join, "max_frequencies", _caps_of_both), frozenset({"max_frequencies"}),
           "SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id"),
     Fault("a padded column is said not to be NULL",
           _property(Join, "fields", _never_padded), frozenset({"facts"}),
@@ -267,7 +267,7 @@ FAULTS = (
           "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)) FROM clinics c"),
     Fault("a NULL in a list empties what is outside of it", _method(Lookup, "render", _empties), frozenset({"rows"}),
           "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.year = p.person_id)"),
-    Fault("a key is claimed to have one row less", _property(TruncateKeys, "caps", _cap_of_one), frozenset({"caps"}), VISITS,
+    Fault("a key is claimed to have one row less", _property(TruncateKeys, "max_frequencies", _cap_of_one), frozenset({"max_frequencies"}), VISITS,
           above=lambda view: _by_key(view, 3)),
     Fault("rows show their number beside their other columns", _method(Numbers, "render", _beside), frozenset({"rows"}), VISITS,
           above=lambda view: Numbers(input=view, keys=(view.fields[0].id,))),
@@ -287,7 +287,7 @@ FAULTS = (
           _method(Clip, "render", lambda original, self, below, printing: below[0]), frozenset({"norm"}),
           "SELECT clinic, SUM(cost), AVG(year) FROM visits GROUP BY clinic"),
     Fault("rows of one entity are said to be apart",
-          _property(Clip, "caps", lambda self: {frozenset([self.owner]): 1}), frozenset({"caps"}), VISITS),
+          _property(Clip, "max_frequencies", lambda self: {frozenset([self.owner]): 1}), frozenset({"max_frequencies"}), VISITS),
     Fault("a union claims its largest part",
           _method(UnionAll, "stability", _largest_part), frozenset({"rows"}),
           "SELECT COUNT(*) FROM (SELECT clinic FROM visits UNION ALL SELECT nickname FROM people) AS u"),
@@ -328,14 +328,14 @@ FAULTS = (
           _method(Window, "_group", lambda original, self, alias: []), frozenset({"owner"}),
           "SELECT AVG(c) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY person_id ORDER BY seen) AS c FROM visits) AS t"),
     Fault("row numbers are said to be different everywhere",
-          _property(Window, "caps", lambda self: {frozenset([part.id]): 1 for part in self.functions}), frozenset({"caps"}),
+          _property(Window, "max_frequencies", lambda self: {frozenset([part.id]): 1 for part in self.functions}), frozenset({"max_frequencies"}),
           "SELECT SUM(n) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t"),
     Fault("the first row is said to have one before it",
           _property(Window, "fields", _always_there), frozenset({"facts"}),
           "SELECT AVG(c) FROM (SELECT LAG(visit_id) OVER (PARTITION BY person_id) AS c FROM visits) AS t WHERE c < 100"),
     Fault("a limit of row numbers is counted from two",
           _property(Filter, "_values", lambda self: {limit.column: limit.high - 1 for limit in filter(None, map(
-              limit_of, conjuncts(self.condition))) if limit.high}), frozenset({"caps", "rows"}),
+              limit_of, conjuncts(self.condition))) if limit.high}), frozenset({"max_frequencies", "rows"}),
           "SELECT COUNT(*), SUM(before) FROM (SELECT LAG(visit_id) OVER w AS before, ROW_NUMBER() OVER w AS n FROM visits "
           "WINDOW w AS (PARTITION BY person_id ORDER BY seen)) AS t WHERE n <= 2"),
     Fault("values are not clamped",

@@ -31,7 +31,7 @@ from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import day_number
 from dpsql.plan.node import InvalidPlan, Node, Norm, Stability
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
@@ -120,9 +120,9 @@ def _is_open(node: Node) -> bool:
 def _broken(node: Node, seen: Evaluation, tame: bool) -> Iterator[tuple[str, str]]:
     rows, claimed = seen.full[id(node)], seen.known[id(node)]
     yield from _broken_facts(node, rows, tame)
-    for agreed, most in node.caps.items():
+    for agreed, most in node.max_frequencies.items():
         if _agreeing(node, rows, sorted(agreed)) > most:
-            yield "caps", f"{_agreeing(node, rows, sorted(agreed))} rows agree on {sorted(agreed)}; claimed are {most}"
+            yield "max_frequencies", f"{_agreeing(node, rows, sorted(agreed))} rows agree on {sorted(agreed)}; claimed are {most}"
     owners = [_place(node, owner) for owner in claimed.owners]
     if any(row[at] is None for row in rows for at in owners):
         yield "owner", "a row has no owner"
@@ -203,12 +203,12 @@ def _broken_top(plan: Node, seen: Evaluation, family: Family) -> Iterator[tuple[
             if below.rows is not None and count > below.rows:
                 yield "ranks", f"without {key}, {count} ranks move; claimed are {below.rows}"
     certificate = certificate_of(plan, family)
-    if isinstance(plan, Tally) and certificate is not None:
+    if isinstance(plan, GroupedSums) and certificate is not None:
         for key, summand, vector in sums_moved(plan, seen):
             claimed = certificate.summands[summand]
             if claimed.l1 is not None and longer(vector, 1, claimed.l1) or longer(vector, 2, claimed.l2):
                 yield "tally", f"without {key}, summand {summand} moves by {vector}; claimed is {claimed}"
-        if certificate.apart and certificate.below.owner is not None and _agreeing(
+        if certificate.disjoint_cells and certificate.below.owner is not None and _agreeing(
                 plan.input, seen.full[id(plan.input)], [*plan.keys, certificate.below.owner]) > 1:
             yield "apart", "an entity has two rows in one cell"
 
@@ -216,12 +216,12 @@ def _broken_top(plan: Node, seen: Evaluation, family: Family) -> Iterator[tuple[
 def certificate_of(plan: Node, family: Family) -> Certificate | None:
     """The certificate of a tally; None where there is none."""
     try:
-        return certify(plan, family.kernel) if isinstance(plan, Tally) else None
+        return certify(plan, family.kernel) if isinstance(plan, GroupedSums) else None
     except (Unbounded, InvalidPlan):
         return None
 
 
-def sums_moved(plan: Tally, seen: Evaluation) -> Iterator[tuple[Any, int, list[int]]]:
+def sums_moved(plan: GroupedSums, seen: Evaluation) -> Iterator[tuple[Any, int, list[int]]]:
     """For each neighbour and summand, how its sums move, over all cells and components."""
     width, nothing = len(plan.keys), (0,) * len(plan.totals)
 

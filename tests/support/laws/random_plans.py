@@ -20,7 +20,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
@@ -35,7 +35,7 @@ from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summ
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Over, Window
+from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Window, WindowFunction
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.limit_rows import limit_rows, row_order
 from dpsql.types import Type
@@ -139,7 +139,7 @@ class Builder:
             folds.append(Fold(id=self.fresh(), name=function, function=function, column=column.id, grid=grid))
         folds.append(Fold(id=self.fresh(), name="n", function="count"))
         owners = self.known(node).owners
-        rows = self.known(node).rows if owners and set(owners) <= set(keys) else node.cap(keys)
+        rows = self.known(node).rows if owners and set(owners) <= set(keys) else node.max_frequency(keys)
         return GroupBy(input=node, keys=tuple(keys), folds=tuple(folds), most_rows=rows or None)
 
     def truncate(self, node: Node) -> Node:
@@ -187,7 +187,7 @@ class Builder:
         wanted = Call(function=self.draw.choice(["<=", "=", "<"]), args=(made.field(numbers[0]).ref, limit), type=Type.BOOLEAN)
         return Filter(input=made, condition=wanted)
 
-    def over(self, node: Node, near: bool) -> Over:
+    def over(self, node: Node, near: bool) -> WindowFunction:
         """A window function; one that looks at a few rows only, if it is to be `near`."""
         column = self.draw.choice(node.fields)
         grid = quantizer(column.facts, from_low=False) if column.facts.type is Type.DOUBLE else None
@@ -196,9 +196,9 @@ class Builder:
         function = self.draw.choice([*SHIFTS, *SHIFTS, *ENDS, *folds, *([] if near else RANKS * 2)])
         alike = [field.id for field in node.fields if field.facts.type is column.facts.type]
         counted = function == "count" and self.draw.random() < 0.5
-        return Over(id=self.fresh(), name=function, function=function, frame=self.frame(near), grid=grid,
-                    column=None if function in RANKS or counted else column.id, number=self.draw.randint(1, 2),
-                    otherwise=self.draw.choice([None, *alike]) if function in SHIFTS else None)
+        return WindowFunction(id=self.fresh(), name=function, function=function, frame=self.frame(near), grid=grid,
+                              column=None if function in RANKS or counted else column.id, number=self.draw.randint(1, 2),
+                              otherwise=self.draw.choice([None, *alike]) if function in SHIFTS else None)
 
     def frame(self, near: bool) -> Frame:
         if near or self.draw.random() < 0.3:
@@ -315,14 +315,14 @@ class Builder:
     # -- tops
 
     def tally(self, node: Node) -> Node:
-        return Tally(input=node, keys=self.keys(node), summands=self.summands(node))
+        return GroupedSums(input=node, keys=self.keys(node), summands=self.summands(node))
 
     def clipped(self, node: Node) -> Node:
         given = self.clip(node)
         assert isinstance(given, Clip)
         below: Node = self.filter(given) if self.draw.random() < 0.2 else given
         keys = given.input.keys if self.draw.random() < 0.6 else self.keys(below)  # type: ignore[attr-defined]
-        return Tally(input=below, keys=keys, summands=(Clipped(clipped=given.columns),))
+        return GroupedSums(input=below, keys=keys, summands=(Clipped(clipped=given.columns),))
 
     def ranks(self, node: Node) -> Node:
         ranked = [field for field in node.fields if field.facts.type.numeric] or list(node.fields)

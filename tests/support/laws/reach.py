@@ -9,7 +9,7 @@ from support.laws.family import Family
 from support.laws.law import certificate_of, evaluate, length, moved, sums_moved
 
 from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def reaches(plans: Sequence[Node], entity: str, family: Family) -> dict[str, Rea
     seen, found = evaluate(plans, entity, family), {}
     for number, plan in enumerate(plans):
         certificate = certificate_of(plan, family)
-        if not isinstance(plan, Tally) or certificate is None:
+        if not isinstance(plan, GroupedSums) or certificate is None:
             continue
         below = plan.input
         if certificate.below.rows:
