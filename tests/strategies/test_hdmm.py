@@ -102,6 +102,7 @@ def test_no_weights_nearby_are_better() -> None:
         assert other.variances(asked).sum() >= found.variances(asked).sum() * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_many_attributes_are_planned_by_their_subsets() -> None:
     asked = products([Identity(10)] * 20, (1, 2))
     assert len(marginals.plan(products([Identity(10)] * 320, (1,))).blocks) > 0  # more cells than a float can count

@@ -73,6 +73,7 @@ def test_gaussian_trees_of_two_have_the_published_error() -> None:
         rmse(hierarchy.plan(workload, noise="gaussian"), workload), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_long_prefixes_need_no_matrix() -> None:
     workload = line(Prefix(65536))
     made = hierarchy.plan(workload)
