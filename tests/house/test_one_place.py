@@ -107,14 +107,14 @@ from dataclasses import dataclass
 from dpsql.measurements.noisy_sums import dense
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Sensitivity
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toy:
     """Cost: one entity moves the count by its rows at most."""
 
-    plan: Tally
+    plan: GroupedSums
     noise: Noise
 
     @property
@@ -132,12 +132,12 @@ class Toy:
 from dpsql.accounting.cost import pure
 from dpsql.measurements import DiscreteLaplace
 from dpsql.measurements.toy import Toy
-from dpsql.plan.operators.grouped_sums import Tally
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 table = con.session.catalog.table("people")
 scan = Scan(table=table, columns=(), owners=("owner",))
-request = Toy(plan=Tally(input=scan, keys=(), summands=(Count(),)), noise=DiscreteLaplace(scale=1.0))
+request = Toy(plan=GroupedSums(input=scan, keys=(), summands=(Count(),)), noise=DiscreteLaplace(scale=1.0))
 script = (lambda: (yield request))()
 print(con.session.kernel.run(script, cost=pure(1), account=con.session.account, limits=con.session.limits, digest="toy",
                              sql="toy", encode=str))
