@@ -71,11 +71,11 @@ def test_interactive_sessions_see_no_bar_of_progress(tmp_path: Path) -> None:
     made(tmp_path / "d.duckdb", 5)
     program = (
         "import duckdb, sys\n"
-        "from dpsql.backends.uploaded_tables import open_brought\n"
+        "from dpsql.backends.uploaded_tables import open_uploads\n"
         "from dpsql.backends.duckdb import open_database, open_files, scratch\n"
         "from dpsql.backends.upload_folders import Uploads\n"
         "made = duckdb.connect(), scratch(), open_database(sys.argv[1])._connection, open_files({}, {})._connection, "
-        "open_brought({}, Uploads())[0]._connection\n"
+        "open_uploads({}, Uploads())[0]._connection\n"
         "print(*[one.execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0] for one in made])\n")
     found = subprocess.run([sys.executable, "-c", program, str(tmp_path / "d.duckdb")], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "False", "False", "False", "False"]

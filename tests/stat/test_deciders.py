@@ -120,7 +120,7 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)
-    patch.setattr("dpsql.measurements.Slack.cost", lambda self, *certificates: pure(Fraction(1, 2)))
+    patch.setattr("dpsql.measurements.NoisyFlipDistance.cost", lambda self, *certificates: pure(Fraction(1, 2)))
 
 
 def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
