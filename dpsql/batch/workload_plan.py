@@ -216,7 +216,7 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
     return best
 
 
-def batch(asked: Sequence[LinearStatement], purse_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
+def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
     if not any(one.sums and cells_count(one.question) for one in asked):
@@ -226,10 +226,10 @@ def batch(asked: Sequence[LinearStatement], purse_: Cost, public: PublicFacts, s
     for number, (one, source) in enumerate(zip(asked, places_of, strict=True)):
         for at, part in enumerate(one.sums):
             kinds.setdefault((part.summand, part.expr, source), []).append(NumberedSum(statement=one, number=number, at=at))
-    made = [group_of(members, public, scratch, pure=purse_.epsilon is not None) for members in kinds.values()]
+    made = [group_of(members, public, scratch, pure=allotted_.epsilon is not None) for members in kinds.values()]
     places = {(member.number, member.at): Place(group=i, queries=queries) for i, (members, (_, found)) in enumerate(
         zip(kinds.values(), made, strict=True)) for member, queries in zip(members, found, strict=True)}
-    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), allotted=purse_, places=tuple(
+    return Batch(asked=tuple(asked), groups=tuple(group for group, _ in made), allotted=allotted_, places=tuple(
         tuple(places[number, at] for at in range(len(one.sums))) for number, one in enumerate(asked)))
 
 

@@ -121,7 +121,7 @@ class Program:
         return found
 
     @property
-    def parts_purse(self) -> Cost:
+    def parts_allotted(self) -> Cost:
         """What is left for the parts together."""
         return self.allotted.part(self._left * (1 - self.drawn * RESERVE_SHARE))
 
@@ -413,12 +413,12 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
     """Share out what is left for the parts, and choose the mechanism of each."""
-    purse_ = program.parts_purse
+    allotted_ = program.parts_allotted
     weights = [weight_of(task, uses) for task, uses in zip(tasks, program.decomposition.weights, strict=True)]
     found = []
-    for task, share in zip(tasks, split_budget(weights, pure=purse_.epsilon is not None), strict=True):
+    for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
         smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms
-        part = purse_.part(share, delta=program.allotted.delta / program.delta_takers if smooth else Fraction(0))
+        part = allotted_.part(share, delta=program.allotted.delta / program.delta_takers if smooth else Fraction(0))
         found.append(choose(task, part, cells, program.options.mechanisms))
     return found
 

@@ -119,7 +119,7 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
     if degrees is None:
         return program
     if program.learn == "degrees":
-        most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_purse)
+        most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_allotted)
         degrees, how = degrees.at_most(most), ", a limit that was learned privately"
     notes.append(f"degrees are brought down to {degrees.most}{how}; entities without any are not counted")
     return replace(program, degrees=degrees)
@@ -261,7 +261,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
 
 def _deviation(program: Program, cells: int) -> Deviation:
     """How the noise of a part grows with the limit that is learned for it."""
-    return deviation_of(program.parts_purse.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
+    return deviation_of(program.parts_allotted.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
 def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:

@@ -122,7 +122,7 @@ def a_scale_that_is_too_small(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dpsql.planning.program.shares", lambda weights, *, pure: [Fraction(1)] * len(weights))
+    patch.setattr("dpsql.planning.program.split_budget", lambda weights, *, pure: [Fraction(1)] * len(weights))
 
 
 def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
 
 def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dpsql.planning.program.KEYS_SHARE", Fraction(1))
-    patch.setattr("dpsql.planning.program.Program.parts_purse", property(lambda self: self.allotted.part(Fraction(7, 10))))
+    patch.setattr("dpsql.planning.program.Program.parts_allotted", property(lambda self: self.allotted.part(Fraction(7, 10))))
 
 
 def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
