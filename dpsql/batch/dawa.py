@@ -72,9 +72,9 @@ class Dawa:
         axis = Numbered(column="a0", values=column.values, numbers=numbers)
         scale = scale_of(2 * group.moved / price.part(FIRST).as_epsilon) * SLACK
         second = float(group.moved / price.part(1 - FIRST).as_epsilon)
-        handicap = round(AGAINST_NOISE * scale + second)
+        log_prior = round(AGAINST_NOISE * scale + second)
         return Partition(view=group.view, axis=axis, summand=group.summand, scale=scale,
-                         log_priors=(handicap,) * (height(axis.size) + 1))
+                         log_priors=(log_prior,) * (height(axis.size) + 1))
 
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
         found: Buckets = yield self.partition(price)

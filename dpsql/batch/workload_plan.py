@@ -63,7 +63,7 @@ class WorkloadRelease:
 class Batch:
     """Statements as workloads, and where each of their aggregates is found.
 
-    purse     what all of it spends
+    allotted  what all of it spends
     strategy  the name of the plan, with the place where it is asked for
     consistency  what is done with the numbers afterwards, see `batch.consistency`
     """
@@ -91,7 +91,7 @@ class Batch:
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
 
     def paid(self, allotted: Cost) -> Batch:
-        """The same, planned for another purse."""
+        """The same, planned for another budget."""
         groups = tuple(replace(group, pure=allotted.epsilon is not None) for group in self.groups)
         return replace(self, allotted=allotted, groups=groups)
 

@@ -22,7 +22,7 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1
-FARTHEST = 2**80  # of handicaps, in units of what is summed
+FARTHEST = 2**80  # of log-priors, in units of what is summed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ class Partition:
 
     Buckets are blocks of 2^h places that begin at a multiple of 2^h (the last ones end at n): a bucket b costs
 
-        cost(b) = deviation(b) + noise_b + handicaps[h],   deviation(b) = min over t of the sum over j in b of |x_j - t|,
+        cost(b) = deviation(b) + noise_b + log_priors[h],   deviation(b) = min over t of the sum over j in b of |x_j - t|,
 
-    with x_j the exact sum at place j, independent discrete Laplace noise of `scale` for every block, and public handicaps. The
+    with x_j the exact sum at place j, independent discrete Laplace noise of `scale` for every block, and public log-priors. The
     partition of the least total cost is told, of equal ones the coarser (at the root of the tree of blocks first, then in its
     left half, then in its right half), and nothing else: neither costs nor noise.
 
@@ -72,12 +72,12 @@ class Partition:
     one step, as every sum of |x_j - t| does and so their minimum, and only those of blocks that hold j.
 
     What the proof needs, and `cost` checks: where a row counts is a function of the row alone, each place in one block of each
-    height; all blocks of a height have one handicap, an integer, as totals that were rounded could be equal where these differ;
+    height; all blocks of a height have one log-prior, an integer, as totals that were rounded could be equal where these differ;
     and one noise, of one scale.
 
     Sources: Li, Hay and Miklau, A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy (DAWA), PVLDB
     2014, Algorithm 1. Different here: deviations from the median, which move by 1 where those from the mean move by 2; blocks of
-    a tree only, as every further candidate is a further noise to be fooled by; and handicaps that hold against this. Programs in
+    a tree only, as every further candidate is a further noise to be fooled by; and log-priors that hold against this. Programs in
     use raise noisy costs that are too low to a floor. The argument above fails for them (a cost at the floor cannot be lowered),
     and we know of no proof, so there is no floor here.
     """
@@ -109,9 +109,9 @@ class Partition:
         check_summand(self.summand)
         wide = scale(self.scale, WIDEST)
         if type(self.log_priors) is not tuple or len(self.log_priors) != height(self.axis.size) + 1:
-            raise ValueError("blocks of every height have a handicap")
-        for handicap in self.log_priors:
-            whole(handicap, -FARTHEST, FARTHEST, "a handicap")
+            raise ValueError("blocks of every height have a log-prior")
+        for log_prior in self.log_priors:
+            whole(log_prior, -FARTHEST, FARTHEST, "a log-prior")
         if certificate.below.public:
             return FREE
         return partition_cost(certificate.l1, wide)

@@ -95,7 +95,7 @@ class Refined(Protocol):
 
 
 def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: Source) -> int:
-    """An index drawn with probability proportional to exp(-(s + handicap) / scale), with scores worked out only as far as needed.
+    """An index drawn with probability proportional to exp(-(s + prior) / scale), with scores worked out only as far as needed.
 
     Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
     taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
@@ -105,7 +105,7 @@ def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: 
     """
     while True:
         bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(log_priors))]
-        place = source.exponential([-float(bound + handicap) for bound, handicap in zip(bounds, log_priors, strict=True)], scale)
+        place = source.exponential([-float(bound + prior) for bound, prior in zip(bounds, log_priors, strict=True)], scale)
         if scores.at_most(place, bounds[place] + one_sided(scale, source)):
             return place
 

@@ -2,9 +2,9 @@
 
 Buckets are blocks of 2^h places that begin at a multiple of 2^h (the last ones end at n). A bucket b costs
 
-    cost(b) = deviation(b) + noise_b + handicaps[h],
+    cost(b) = deviation(b) + noise_b + log_priors[h],
 
-with independent discrete Laplace noise of one scale for every block, and public handicaps. The partition of the least total
+with independent discrete Laplace noise of one scale for every block, and public log-priors. The partition of the least total
 cost is told, of equal ones the coarser (at the root of the tree of blocks first, then in its left half, then in its right half),
 and nothing else: neither costs nor noise.
 
@@ -37,8 +37,8 @@ def partition_cost(steps: Fraction | int, scale: float) -> Cost:
 def cheapest_partition(deviations: Sequence[Sequence[int]], log_priors: Sequence[int], places: int, scale: float,
                        source: Source) -> tuple[int, ...]:
     """Where the buckets of the partition end, from the deviations of the blocks of each height."""
-    costs = [[number + noise + handicap for number, noise in zip(here, source.laplace([0] * len(here), scale), strict=True)]
-             for here, handicap in zip(deviations, log_priors, strict=True)]
+    costs = [[number + noise + log_prior for number, noise in zip(here, source.laplace([0] * len(here), scale), strict=True)]
+             for here, log_prior in zip(deviations, log_priors, strict=True)]
     return cheapest(costs, places)
 
 

@@ -94,14 +94,14 @@ def stability(plan: Node, public: PublicFacts) -> Stability:
 def certify(plan: GroupedSums, public: PublicFacts) -> Certificate:
     """The sensitivities of a tally.
 
-    Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at
-    most k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together,
-    are all in different cells, as no two rows agree on their owner and the keys (by the equality by which the tally groups:
-    `expr.printing.settled` merges nothing that caps tell apart, and rows are left out of cells, never moved), these vectors are
-    orthogonal: sqrt(k) * l2 (Pythagoras). Sums of clipped columns move by the one vector that the entity contributes, whose norm
-    the `Clip` below bounds. Adding entries of that vector up in one cell can only lower its l1 norm, and an l1 bound is an l2
-    bound too; but it can raise the l2 norm, so a bound of that one holds where the entity's rows fall into different cells.
-    Saturation of totals is 1-Lipschitz.
+    Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at most
+    k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together, are
+    all in different cells, as no two rows agree on their owner and the keys (by the equality by which the tally groups:
+    `expr.printing.settled` merges nothing that frequencies tell apart, and rows are left out of cells, never moved), these
+    vectors are orthogonal: sqrt(k) * l2 (Pythagoras). Sums of clipped columns move by the one vector that the entity contributes,
+    whose norm the `Clip` below bounds. Adding entries of that vector up in one cell can only lower its l1 norm, and an l1 bound
+    is an l2 bound too; but it can raise the l2 norm, so a bound of that one holds where the entity's rows fall into different
+    cells. Saturation of totals is 1-Lipschitz.
 
     Raises Unbounded where no bound is known, InvalidPlan where the plan breaks an invariant.
     """

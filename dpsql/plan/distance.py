@@ -22,11 +22,11 @@ and the product of x_j plus that of y_j is at most that of a_j. (2) is plain, as
 change.
 
 *Elastic* (Johnson, Near and Song, VLDB 2018). Let m_j(C, D) be the most rows of relation j with one value of the variables C, and
-m_j(C, k) = m_j(C, D) + a_j k, or the cap that every database keeps, where there is one and it is less. Put F in any order; C_j
-are the variables of j at the boundary of F or in relations before j. Then M_F(k) is the least product of m_j(C_j, k) of all
+m_j(C, k) = m_j(C, D) + a_j k, or the maximal frequency of every database, where there is one and it is less. Put F in any order;
+C_j are the variables of j at the boundary of F or in relations before j. Then M_F(k) is the least product of m_j(C_j, k) of all
 orders. It is at least T_F, as values at the boundary leave m_j(C_j) choices of a row of j after the rows before it. It grows, as
 m_j is moved by a_j at most. FLEX's rule m_S a + m_R b + a b for each join of a tree is this sum with one order, one column of
-each join in place of all that are known to agree, and no caps; a b is the term in which both relations move.
+each join in place of all that are known to agree, and no frequencies; a b is the term in which both relations move.
 
 *Residual* (Dong and Yi, SIGMOD 2021, for a_j = 1). M_F(k) is the elastic one, or where that is less
 

@@ -74,7 +74,8 @@ class PublicFacts(Protocol):
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         """The largest number of rows of a public relation that agree on `columns` (all rows for no columns), copies of a row too.
 
-        Rows agree as for `Node.caps`: NULL agrees with NULL. Where rows meet by `=`, those with NULL are left out before.
+        Rows agree as for `Node.max_frequencies`: NULL agrees with NULL. Where rows meet by `=`, those with NULL are left out
+        before.
         """
         ...
 
@@ -140,8 +141,8 @@ class Node(abc.ABC):
         """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
 
         Rows agree where `=` says so, and NULL agrees with NULL: the one equality of groups, joins, keys and what is apart (see
-        `expr.printing.settled`). So a cap holds for rows that meet by IS NOT DISTINCT FROM, and for those that `=` lets meet. Of
-        no columns: the most rows there are. Nothing that is declared or was seen in one database counts here, only what
+        `expr.printing.settled`). So a frequency holds for rows that meet by IS NOT DISTINCT FROM, and for those that `=` lets
+        meet. Of no columns: the most rows there are. Nothing that is declared or was seen in one database counts here, only what
         operators enforce and the database guarantees.
         """
         return {}
@@ -183,7 +184,7 @@ def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
 
 
 def least(*max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
-    """Caps that all hold, as one: the smallest for each set of columns."""
+    """Frequencies that all hold, as one: the smallest for each set of columns."""
     found: dict[frozenset[str], int] = {}
     for given in max_frequencies:
         for columns, rows in given.items():

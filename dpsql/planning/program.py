@@ -57,7 +57,7 @@ class Program:
     unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
-    purse     what this question spends, and the part of each stage
+    allotted  what this question spends, and the part of each stage
     degrees   the graph, where the statement is about degrees
     whole     what the statement spends
     drawn     whether the reserve was taken, for a limit that had to be drawn

@@ -376,7 +376,7 @@ def test_a_balance_costs_its_level_and_the_dearest_noise() -> None:
                     noises=(DiscreteGaussian(sigma=100.0), DiscreteGaussian(sigma=100.0)))
     assert gauss.cost(owned_by("a")).epsilon is None
     assert gauss.cost(owned_by("a")).rho == Fraction(48, 800) ** 2 / 8 + Fraction((4 * UNIT) ** 2, 2 * 100**2)
-    with pytest.raises(ValueError, match="handicap"):
+    with pytest.raises(ValueError, match="log-prior"):
         replace(plain, log_priors=(0,)).cost(owned_by("a"))
 
 

@@ -25,10 +25,10 @@ class Balance(OfOnePlan):
 
         s_i = max(0, max over j > i of floor((F_j - F_i) / t_j)):
 
-    about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to
-    exp(-(s_i + handicaps[i]) / scale), an exponential mechanism whose public handicaps make high levels rarer, as these cost much
-    when they are drawn in vain. Then for each cell F of the positive weights less F of the negative ones, at that level, is told
-    with fresh noise `noises[i]`.
+    about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to exp(-(s_i + log_priors[i]) /
+    scale), an exponential mechanism whose public log-priors make high levels rarer, as these cost much when they are drawn in
+    vain. Then for each cell F of the positive weights less F of the negative ones, at that level, is told with fresh noise
+    `noises[i]`.
 
     Cost of the level. When an entity leaves, F_j falls by at most K(t_j), the Lipschitz constant (`lipschitz_constant`), and
     rises by at most slack(t_j), for each part of each cell (two parts in a cell where weights have two signs). So F_j - F_i falls
@@ -83,7 +83,7 @@ class BalancedLevel(OfOnePlan):
         if not are_bounded(self.plan, self.levels, self.cells, certificate):
             return FREE
         if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level has a handicap, and scores a scale")
+            raise ValueError("every level has a log-prior, and scores a scale")
         parts = 2 if self.plan.signed else 1
         return choice_cost(score_range(self.levels, len(self.plan.owners), parts * self.cells), self.scale, flip=False)
 

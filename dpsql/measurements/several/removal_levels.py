@@ -24,9 +24,9 @@ class Removed(OfOnePlan):
     """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
 
     With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level told is the i with the
-    least Q_i + handicaps[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
+    least Q_i + log_priors[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
     permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
-    exp(-(Q_i + handicaps[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
+    exp(-(Q_i + log_priors[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
     is released with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
@@ -50,14 +50,14 @@ class Removed(OfOnePlan):
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
         if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level has a handicap, and numbers of removals a scale")
+            raise ValueError("every level has a log-prior, and numbers of removals a scale")
         return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + cost_of_sums(self.plan, self.levels, self.noises,
                                                                                        self.cells)
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         columns, removals = levels_of(self, context)
         if self.flip:
-            place = least(removals, [handicap - one_sided(self.scale, context.noise) for handicap in self.log_priors])
+            place = least(removals, [log_prior - one_sided(self.scale, context.noise) for log_prior in self.log_priors])
         else:
             place = compared(removals, self.log_priors, self.scale, context.noise)
         return sums_at(self, columns, place, context)

@@ -38,11 +38,11 @@ def literal(value: Value, kind: Type) -> str:
 def settled(printed: str, kind: Type) -> str:
     """A value as it stands for all that are equal to it, where rows are grouped.
 
-    There is one equality in a plan, that of `=`, with NULL equal to NULL where rows are grouped: caps, keys of tables, joins,
-    groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds equal,
-    -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts differ.
-    They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years 1 to
-    9999 is a value like any other, and see `readable` for what clients are shown of it.
+    There is one equality in a plan, that of `=`, with NULL equal to NULL where rows are grouped: frequencies, keys of tables,
+    joins, groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds
+    equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts
+    differ. They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years
+    1 to 9999 is a value like any other, and see `readable` for what clients are shown of it.
     """
     if kind is not Type.DOUBLE:
         return printed

@@ -13,7 +13,7 @@ from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 @dataclass(frozen=True, kw_only=True)
 class Distinct(Node):
     """Each row once; NULLs count as equal, and so do NaN, and -0.0 and 0.0, which are shown as one value (`settled`). Rows are
-    equal as caps have it, so those that hold below hold here, and one row agrees on all columns.
+    equal as frequencies count it, so those that hold below hold here, and one row agrees on all columns.
 
     Proof. A removed row takes at most its own value out of the result, and only where it was the last one: at most a rows
     change. Where all owners are among the columns, equal rows belong to the same entities and the owners stay; where one is the

@@ -84,7 +84,8 @@ def _mean(total: str, count: str, inverse: str) -> str:
 class GroupBy(Node):
     """One row for each value of `keys`, with the aggregates of its rows. `most_rows`, if given, narrows declared ranges.
 
-    Rows are in one group that agree on the keys as caps have it (`settled` merges nothing else), so caps of keys hold above too.
+    Rows are in one group that agree on the keys as frequencies count it (`settled` merges nothing else), so frequencies of keys
+    hold above too.
 
     Write a for the rows below that one entity can change.
 

@@ -33,10 +33,10 @@ class Join(Node):
     """Pairs of rows on which the condition is true; rows of a side that is kept without a partner too, NULL-padded.
 
     Write a, b for the rows that one entity can change left and right; m, n for the most right rows that meet one left row, and
-    the most left rows that meet one right row, in every database: by caps of the columns that the condition equates, or, on a
-    public side, as its rows are: the most of them that agree on these columns. A row of which a column is NULL that `=` equates
-    meets none, so it counts for nothing there; one that IS NOT DISTINCT FROM equates meets all that are NULL too, and counts. l
-    is 1 if left rows are kept and 0 otherwise, r the same for the right.
+    the most left rows that meet one right row, in every database: by frequencies of the columns that the condition equates, or,
+    on a public side, as its rows are: the most of them that agree on these columns. A row of which a column is NULL that `=`
+    equates meets none, so it counts for nothing there; one that IS NOT DISTINCT FROM equates meets all that are NULL too, and
+    counts. l is 1 if left rows are kept and 0 otherwise, r the same for the right.
 
     Proof, rows. Go from one database to its neighbour by one changed row at a time, first left and then right, first those that
     leave and then those that come: on the way each side is a part of what it is in one of the two databases, so m and n hold. A

@@ -19,8 +19,8 @@ NUMBER = "number"
 class Numbers(Node):
     """For each row its values of `keys` and its number among the rows that agree on them: 1, 2, 3 and so on, in no order.
 
-    Rows of a number above m are as many as a limit of m rows for each value would leave out. Rows agree as caps have it, so those
-    of keys hold above too.
+    Rows of a number above m are as many as a limit of m rows for each value would leave out. Rows agree as frequencies count it,
+    so those of keys hold above too.
 
     Proof. For a value that n rows have, the result has the rows (value, 1) ... (value, n), whichever row is given which number.
     So a row that comes below adds one row to the result, the one with the highest number, and one that leaves takes it: as many

@@ -32,8 +32,8 @@ class Scan(Node):
     does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
 
     Widening never raises: whole numbers and numbers fit into their wide types, and moments of another unit that do not are NULL.
-    Caps are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly and
-    never NULL (`catalog.schema`): values that it tells apart stay apart.
+    Frequencies are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly
+    and never NULL (`catalog.schema`): values that it tells apart stay apart.
     """
 
     table: Table

@@ -15,8 +15,9 @@ from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Sta
 class SetOperation(Node):
     """The rows of the left side that are (INTERSECT) or are not (EXCEPT) on the right side; `all` counts how often.
 
-    `columns` are the new (identifier, name) pairs, by position. NULLs count as equal here, and so do NaN, and -0.0 and 0.0,
-    which are shown as one value (`settled`). It is the equality of caps, so those that hold of a side hold of what is left of it.
+    `columns` are the new (identifier, name) pairs, by position. NULLs count as equal here, and so do NaN, and -0.0 and 0.0, which
+    are shown as one value (`settled`). It is the equality of frequencies, so those that hold of a side hold of what is left of
+    it.
 
     Proof, rows. Of a row v that stands l times left and r times right, the result has min(l, r) with INTERSECT ALL,
     max(l - r, 0) with EXCEPT ALL, and without ALL one where l, r > 0, or where l > 0 = r. Each of these moves by at most |l - l'|

@@ -139,7 +139,7 @@ def test_a_level_costs_what_it_costs_in_a_balance() -> None:
     epsilon = Fraction(score_range((1, 4), 2, 1), 800)
     assert alone.cost(of("tail", "head")) == Cost(epsilon=epsilon, rho=epsilon**2 / 8)
     assert both.cost(of("tail", "head")).epsilon == epsilon + Fraction(4 * UNIT, 300)
-    with pytest.raises(ValueError, match="handicap"):
+    with pytest.raises(ValueError, match="log-prior"):
         BalancedLevel(plan=level.plan, levels=(1, 4), log_priors=(0,), scale=800.0).cost(of("tail"))
     with pytest.raises(ValueError, match="owners"):
         alone.cost(of("other"))
