@@ -203,5 +203,5 @@ def test_what_has_no_proof_is_refused() -> None:
             replace(request, cells=2).cost(owned_by("a"))
         with pytest.raises(ValueError, match="noise"):
             replace(request, noises=noises[:1]).cost(owned_by("a"))
-    with pytest.raises(ValueError, match="handicap"):
+    with pytest.raises(ValueError, match="log-prior"):
         replace(flip, log_priors=(0,)).cost(owned_by("a"))

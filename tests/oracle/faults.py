@@ -28,7 +28,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.owner_sets import UNIT
+from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import GridSum, Moments
@@ -44,7 +44,7 @@ class Fault:
 
     what: str
     plant: Callable[[pytest.MonkeyPatch], None]
-    within: str = ""
+    within: type = object
     checked: bool = True
 
 
@@ -119,13 +119,13 @@ def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind
 
 
 EXECUTED = (
-    Fault("a truncation keeps one row more", _method(Truncate, "render", _one_more), "Truncate"),
-    Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), "Clip"),
-    Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), "Quantizer"),
-    Fault("a level is not capped", _method(LipschitzExtension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), "Shares"),
-    Fault("an entity tells a key in each of its rows", _method(Distinct, "render", lambda original, self, below, printing: below[0]), "Keys"),
+    Fault("a truncation keeps one row more", _method(Truncate, "render", _one_more), Truncate),
+    Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), Clip),
+    Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), Quantizer),
+    Fault("a level is not capped", _method(LipschitzExtension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), OwnerSets),
+    Fault("an entity tells a key in each of its rows", _method(Distinct, "render", lambda original, self, below, printing: below[0]), Keys),
     Fault("rows are read of a sample of the table", _method(Scan, "render", lambda original, self, *args: (
-        f"SELECT * FROM ({original(self, *args)}) AS s LIMIT 4")), "Scan"),
+        f"SELECT * FROM ({original(self, *args)}) AS s LIMIT 4")), Scan),
 )
 
 

@@ -15,8 +15,8 @@ from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.plan.certificate import Unbounded
 
 WORLDS, STATEMENTS = 12, 34
-REACHED = ("Measure Count l1", "Measure Count l2", "Measure rows", "Measure GridSum l1", "Measure Moments l1", "Measure Clipped l1",
-           "Select choice", "Slack slacks")
+REACHED = ("NoisySums Count l1", "NoisySums Count l2", "NoisySums rows", "NoisySums GridSum l1", "NoisySums Moments l1", "NoisySums Clipped l1",
+           "Select choice", "NoisyFlipDistance slacks")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def claims_too_little(seen: Seen) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", EXECUTED, ids=lambda fault: fault.what.replace(" ", "_"))
 def test_what_is_executed_wrongly_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
-    concerned = [seen for seen in totals.kept if f"{fault.within}(" in repr(seen.request.request)]
+    concerned = [seen for seen in totals.kept if f"{fault.within.__name__}(" in repr(seen.request.request)]
     fault.plant(monkeypatch)
     for family in {id(seen.family): seen.family for seen in concerned}.values():
         family.forget()

@@ -26,6 +26,11 @@ from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth_quantile
 from dpsql.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.measurements.several.race import Race
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.measurements.smooth_quantile import Smooth
 from dpsql.plan.operators.owner_sets import UNIT
 
 pytestmark = pytest.mark.stat
@@ -48,14 +53,14 @@ DEGREES = (f"degree, COUNT(*) FROM (SELECT who, COUNT(*) AS degree FROM (SELECT 
            f"SELECT b.person_id {JOIN}) AS m GROUP BY who) AS t GROUP BY degree")
 
 
-def asked(kind: str, text: str, pair: Pair, options: str, change: Callable[[Any], Request] = lambda request: request) -> Pairs:
+def asked(kind: type, text: str, pair: Pair, options: str, change: Callable[[Any], Request] = lambda request: request) -> Pairs:
     """The first request of a kind that a statement makes over one database, asked of both."""
 
     def looked(folder: Path, noise: Any) -> list[Looked]:
         statements = prepared(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {text}", pair, folder)
         for statement in statements:
             statement.session.kernel._noise = noise()
-        request = next(found for found in requests_of(statements[0]) if type(found).__name__ == kind)
+        request = next(found for found in requests_of(statements[0]) if type(found) is kind)
         return [Looked(change(request), statement.session.kernel) for statement in statements]
 
     return looked
@@ -73,21 +78,21 @@ SCORES = "COUNT(*) FROM scores"
 # The statement's first request of a kind with other levels and scales, what is seen of it, how many samples are drawn, and the
 # least of the claim that they find. Each price is near epsilon = 2, where few samples find noise of half the width.
 CASES: dict[str, tuple[Pairs, Callable[[Any], list[float]], int, float]] = {
-    "race to the top": (asked("Race", SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
+    "race to the top": (asked(Race, SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
         request, levels=(1, 2), noises=laplace(1, 1, 2), penalties=(0, 0))), totals, 4000, 0.4),
-    "balance": (asked("Balance", SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
+    "balance": (asked(Balance, SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
         request, levels=(1, 64), log_priors=(0, 63), scale=63.0, noises=laplace(1, 1, 64))), totals, 4000, 0.2),
-    "level": (asked("Level", SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
+    "level": (asked(BalancedLevel, SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
         request, levels=(1, 64), log_priors=(0, 70), scale=31.5)), totals, 4000, 0.3),
-    "removals, by noisy maximum": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
+    "removals, by noisy maximum": (asked(Removed, SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
         request, levels=(1, 64), log_priors=(0, UNIT), scale=34.0, noises=laplace(0.01, 1, 64))), totals, 4000, 0.5),
-    "removals, by exponential mechanism": (asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
+    "removals, by exponential mechanism": (asked(Removed, SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
         request, levels=(1, 64), log_priors=(0, 75), scale=34.0, noises=laplace(0.01, 1, 64), flip=False)), totals, 4000, 0.3),
-    "recursive": (asked("Recursive", SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
+    "recursive": (asked(RecursiveSums, SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
         request, levels=(1, 2, 4, 64), scale=0.5, shift=0, noises=laplace(0.01, 1, 2, 4, 64))), totals, 3000, 0.5),
-    "degrees": (asked("Degrees", DEGREES, RISE, "epsilon = 2, max_rows = 2, bound = 'projection'"),
+    "degrees": (asked(DegreeHistogram, DEGREES, RISE, "epsilon = 2, max_rows = 2, bound = 'projection'"),
                 lambda found: [float(count) for count in found.counts], 10_000, 0.3),
-    "smooth sensitivity of a quantile": (asked("Smooth", "MEDIAN(age) FROM people", THREE,
+    "smooth sensitivity of a quantile": (asked(Smooth, "MEDIAN(age) FROM people", THREE,
                                                "epsilon = 2, delta = 0.1, mechanism = 'smooth_sensitivity'"),
                                          lambda found: [float(found.values[0]), float(found.sizes[0])], 8000, 0.1),
 }
@@ -189,31 +194,31 @@ def largest(sums: Sequence[int], scales: Sequence[float]) -> Chances:
 ROWS = ((4 * UNIT, 67 * UNIT), (3 * UNIT, 3 * UNIT))
 DRAWN_BY = {
     "balance": Telling(
-        make=asked("Balance", SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
+        make=asked(Balance, SCORES, HEAVY, "epsilon = 1, bound = 'balance'", lambda request: replace(
             request, levels=(1, 64), log_priors=(0, 151), scale=63.0, noises=laplace(1, 1, 64))),
         price=2, places=(softmax(63, 151, scale=63), softmax(0, 151, scale=63)), sums=ROWS, scales=(UNIT, 64 * UNIT),
         times=6000, few=120_000),
     "balance, the level alone": Telling(
-        make=asked("Level", SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
+        make=asked(BalancedLevel, SCORES, HEAVY, "epsilon = 1, bound = 'rows'", lambda request: replace(
             request, levels=(1, 64), log_priors=(0, 76), scale=31.5)),
         price=2, places=(softmax(63, 76, scale=31.5), softmax(0, 76, scale=31.5)),
         times=6000, few=120_000),
     "removals, by noisy maximum": Telling(
-        make=asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
+        make=asked(Removed, SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
             request, levels=(1, 64), log_priors=(0, 163), scale=68.0, noises=laplace(1, 1, 64))),
         price=2, places=(noisy_least(UNIT, 163, 68), noisy_least(0, 163, 68)), sums=ROWS, scales=(UNIT, 64 * UNIT)),
     "removals, by exponential mechanism": Telling(
-        make=asked("Removed", SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
+        make=asked(Removed, SCORES, HEAVY, "epsilon = 1, bound = 'removals'", lambda request: replace(
             request, levels=(1, 64), log_priors=(0, 163), scale=68.0, noises=laplace(1, 1, 64), flip=False)),
         price=2, places=(softmax(UNIT, 163, scale=68), softmax(0, 163, scale=68)), sums=ROWS, scales=(UNIT, 64 * UNIT),
         times=6000, few=120_000),
     "recursive": Telling(
-        make=asked("Recursive", SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
+        make=asked(RecursiveSums, SCORES, HEAVY, "epsilon = 1, bound = 'recursive'", lambda request: replace(
             request, levels=(1, 2, 4, 64), scale=1.0, shift=1, noises=laplace(1, 1, 2, 4, 64))),
         price=2, places=(cut_laplace(2, 3, 1.0), cut_laplace(1, 3, 1.0)),
         sums=((4 * UNIT, 5 * UNIT, 7 * UNIT, 67 * UNIT), (3 * UNIT,) * 4), scales=(UNIT, 2 * UNIT, 4 * UNIT, 64 * UNIT)),
     "race to the top": Telling(
-        make=asked("Race", SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
+        make=asked(Race, SCORES, HEAVY, "epsilon = 1, bound = 'r2t'", lambda request: replace(
             request, levels=(1, 64), noises=laplace(1, 1, 64), penalties=(0, 62 * UNIT))),
         price=2, places=(largest((4 * UNIT, 5 * UNIT), (UNIT, 64 * UNIT)), largest((3 * UNIT, -59 * UNIT), (UNIT, 64 * UNIT))),
         coded=lambda found: found.totals[0] // BIN, few=120_000),
@@ -312,7 +317,7 @@ def medians(folder: Path, name: str, noise: Callable[[], Any]) -> list[Departure
     text, pair, rows = MEDIANS[name]
     options = f"epsilon = 2, delta = 0.1, mechanism = 'smooth_sensitivity'{f', max_rows = {rows}' if rows > 1 else ''}"
     found = []
-    for looked, world in zip(asked("Smooth", text, pair, options)(folder, noise), pair.worlds(), strict=True):
+    for looked, world in zip(asked(Smooth, text, pair, options)(folder, noise), pair.worlds(), strict=True):
         request: Any = looked.request
         top = request.plan.grid.most
         values = values_of(text, world, top)
