@@ -534,7 +534,7 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
 
 
 def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
-    from dpsql.answers.display import as_csv, as_dict, legend, margin_text, number
+    from dpsql.answers.display import as_csv, as_dict, interval_text, legend, shown
 
     if getattr(options, "json", False):
         print(json.dumps(as_dict(answer)))
@@ -547,11 +547,11 @@ def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
         table.add_column(column.name, justify="left" if column.exact and not column.type.numeric else "right")
         if not column.exact:
             table.add_column("", style="dim", justify="left")
-    for row, margins in zip(answer.rows, answer.margins, strict=True):
+    for row, intervals in zip(answer.rows, answer.intervals, strict=True):
         cells = []
-        for column, value, margin in zip(answer.columns, row, margins, strict=True):
-            cells.append(number(value, margin))
-            cells += [] if column.exact else [margin_text(margin, value)]
+        for column, value, ends in zip(answer.columns, row, intervals, strict=True):
+            cells.append(shown(value, ends))
+            cells += [] if column.exact else [interval_text(ends, value)]
         table.add_row(*cells)
     console = _console()
     console.print(table)

@@ -3,6 +3,9 @@
 An `Estimate` is a column of an answer: one number for each cell, and how it moves with each independent piece of noise that
 went into it. Arithmetic carries the noise along: exactly for sums and multiples, to first order for products, quotients and
 roots (the delta method), and then `linear` is False and intervals are approximate.
+
+Intervals are those of the noise, wider by what is known of a bias, and better where more is known than first order: those of
+quotients of sums are Fieller's, those of roots are the roots of the ends below, and a range that the truth lies in cuts them off.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Ends: TypeAlias = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +47,49 @@ class NoiseTerm:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Values over cells, NaN where there is none; `slopes` maps each piece of noise to how fast the value moves with it."""
+    """Values over cells, NaN where there is none.
+
+    slopes        maps each piece of noise to how fast the value moves with it
+    linear        whether it moves so however large the noise is
+    below, above  how far the truth may lie below or above all that noise explains: a bias, infinite where it is not known
+    drawn         finds the ends of intervals for a confidence where they are not those of the slopes
+    """
 
     values: Numbers
     slopes: Mapping[tuple[int, ...], tuple[NoiseTerm, Numbers]] = field(default_factory=dict)
     linear: bool = True
+    below: float | Numbers = 0.0
+    above: float | Numbers = 0.0
+    drawn: Callable[[float], Ends] | None = field(default=None, compare=False)
 
     def __add__(self, other: Estimate | float) -> Estimate:
         if not isinstance(other, Estimate):
-            return replace(self, values=self.values + other)
+            return self._moved(1.0, other)
         slopes = dict(self.slopes)
         for name, (error, slope) in other.slopes.items():
             slopes[name] = (error, slopes[name][1] + slope if name in slopes else slope)
-        return Estimate(values=self.values + other.values, slopes=slopes, linear=self.linear and other.linear)
+        found = Estimate(values=self.values + other.values, slopes=slopes, linear=self.linear and other.linear,
+                         below=self.below + other.below, above=self.above + other.above)
+        return replace(found, drawn=self._moved(1.0, other.values).drawn) if not other.slopes else found
 
     def scaled(self, factor: float | Numbers, *, linear: bool = True) -> Estimate:
         """The estimate times a known number; with `linear` False the number is only a first-order slope."""
-        return Estimate(values=self.values * factor, linear=self.linear and linear,
+        return self._moved(factor, 0.0, linear=linear)
+
+    def _moved(self, factor: float | Numbers, added: float | Numbers, *, linear: bool = True) -> Estimate:
+        """The estimate times a known number, plus another."""
+        turned = np.asarray(factor) < 0
+        below, above = (np.where(np.isinf(part), part, part * np.abs(factor)) for part in (self.below, self.above))
+        drawn = self.drawn
+
+        def ends(confidence: float) -> Ends:
+            assert drawn is not None
+            low, high = (end * factor + added for end in drawn(confidence))
+            return np.where(turned, high, low), np.where(turned, low, high)
+
+        return Estimate(values=self.values * factor + added, linear=self.linear and linear,
+                        below=np.where(turned, above, below), above=np.where(turned, below, above),
+                        drawn=ends if drawn is not None and linear else None,
                         slopes={name: (error, slope * factor) for name, (error, slope) in self.slopes.items()})
 
     def __mul__(self, other: Estimate | float) -> Estimate:
@@ -84,14 +114,21 @@ class Estimate:
                 return self.scaled(inverse)
             ratio = self.values * inverse
             moved = self.scaled(inverse, linear=False) + other.scaled(-ratio * inverse, linear=False)
-        return replace(moved, values=ratio)
+        # What both lack of the same rows nearly cancels in a quotient, and there is no bound of it: see the notes of answers.
+        return replace(moved, values=ratio, below=0.0, above=0.0,
+                       drawn=partial(_fieller, self, other) if self.linear and other.linear else None)
 
     def root(self) -> Estimate:
         """The square root; 0 of what is negative."""
         values = np.sqrt(np.maximum(self.values, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.where(values > 0, 0.5 / values, 0)
-        return replace(self.scaled(slope, linear=False), values=values)
+
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return np.sqrt(np.maximum(low, 0)), np.sqrt(np.maximum(high, 0))
+
+        return replace(self.scaled(slope, linear=False), values=values, drawn=ends)
 
     def under(self, place: int) -> Estimate:
         """The same estimate of another question of the statement: its pieces of noise are told apart from all others."""
@@ -99,12 +136,29 @@ class Estimate:
 
     def spread(self, cells: int) -> Estimate:
         """One value, in each of so many cells."""
-        return replace(self, values=np.repeat(self.values, cells), slopes={
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return np.repeat(low, cells), np.repeat(high, cells)
+
+        below, above = (np.repeat(np.broadcast_to(part, self.values.shape), cells) for part in (self.below, self.above))
+        return replace(self, values=np.repeat(self.values, cells), below=below, above=above, drawn=ends, slopes={
             name: (error, np.repeat(slope, cells)) for name, (error, slope) in self.slopes.items()})
+
+    def beyond(self, below: float, above: float) -> Estimate:
+        """The same values, where the truth may lie this much further below or above than noise explains."""
+        return replace(self, below=self.below + below, above=self.above + above) if below or above else self
 
     def within(self, low: float, high: float) -> Estimate:
         """Moved into a range that the truth is known to lie in."""
-        return replace(self, values=np.clip(self.values, low, high))
+        return replace(self.known(low, high), values=np.clip(self.values, low, high))
+
+    def known(self, low: float, high: float) -> Estimate:
+        """The same values, with intervals cut off at a range that the truth is known to lie in."""
+        def ends(confidence: float) -> Ends:
+            lows, highs = self.ends(confidence)
+            return np.clip(lows, low, high), np.clip(highs, low, high)
+
+        return replace(self, drawn=ends) if low > -math.inf or high < math.inf else self
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
         """No value where the condition does not hold."""
@@ -126,8 +180,21 @@ class Estimate:
     def approximate(self) -> bool:
         return not self.linear or any(error.kind == "approximate" for error, _ in self.slopes.values())
 
+    def ends(self, confidence: float) -> Ends:
+        """The ends of the interval that covers the truth with this probability, for each value. One end is infinite where the
+        truth may be any distance beyond it, and all of the probability of an error is the other's then."""
+        if self.drawn is not None:
+            return self.drawn(confidence)
+        below, above = (np.broadcast_to(np.asarray(part, dtype=np.float64), self.values.shape)
+                        for part in (self.below, self.above))
+        width = self.margins(confidence)
+        one_sided = np.isinf(below) | np.isinf(above)
+        if one_sided.any():
+            width = np.where(one_sided, self.margins(max(2 * confidence - 1, 0.0)), width)
+        return self.values - width - below, self.values + width + above
+
     def margins(self, confidence: float) -> Numbers:
-        """Half the width of the interval that covers the truth with this probability, for each value."""
+        """Half the width of the interval of the noise, for each value."""
         names = list(self.slopes)
         if not names:
             return np.zeros_like(self.values)
@@ -137,6 +204,40 @@ class Estimate:
         widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
                            for row in rows])
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
+
+
+def _fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
+    """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below may well be 0.
+
+    That difference is a sum of noises too, and its margin is some multiple of its standard deviation, so the ends solve a
+    quadratic equation; it is solved again with the multiples at the ends that were found. Where the lower sum may well be 0 no
+    number is ruled out on one side at least, and the ends are infinite. Source: Fieller 1954, for Gaussian noise; the argument
+    needs none.
+    """
+    a, b = above.values, below.values
+    squares = above.deviations**2, below.deviations**2, ((above + below).deviations ** 2 - (above - below).deviations ** 2) / 4
+
+    def multiple(quotient: Numbers) -> Numbers:
+        given = np.where(np.isfinite(quotient), quotient, 0.0)
+        spread = np.sqrt(np.maximum(squares[0] - 2 * given * squares[2] + given**2 * squares[1], 0))
+        return np.where(spread > 0, (above - below.scaled(given)).margins(confidence) / np.where(spread > 0, spread, 1.0), 0.0)
+
+    low = high = a / np.where(b != 0, b, np.nan)
+    for _ in range(2):
+        low, high = _fieller_ends(a, b, *squares, multiple(low))[0], _fieller_ends(a, b, *squares, multiple(high))[1]
+    return low, high
+
+
+def _fieller_ends(a: Numbers, b: Numbers, aa: Numbers, bb: Numbers, ab: Numbers, multiple: Numbers) -> Ends:
+    """The q with (a - q b)^2 <= multiple^2 (aa - 2 q ab + q^2 bb)."""
+    k = multiple**2
+    leading, half, last = b**2 - k * bb, a * b - k * ab, a**2 - k * aa
+    inside = half**2 - leading * last
+    root = np.sqrt(np.maximum(inside, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = (half - root) / leading, (half + root) / leading
+    known = (leading > 0) & (inside >= 0)
+    return np.where(known, ends[0], -np.inf), np.where(known, ends[1], np.inf)
 
 
 def constant(values: Numbers) -> Estimate:

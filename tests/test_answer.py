@@ -15,8 +15,10 @@ import pytest
 from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
-from dpsql.estimates import Estimate, NoiseTerm, constant, released
+from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
+from dpsql.plan.node import Field
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
 from dpsql.types import Type
@@ -29,6 +31,7 @@ KEY = Key(column="k", name="k", type=VARCHAR, domain=None, nullable=True)
 N = AggregateCall(id="n", function="count", type=BIGINT)
 S = AggregateCall(id="s", function="sum", columns=("x",), type=DOUBLE)
 K_, N_, S_ = Ref(column="k", type=VARCHAR), Ref(column="n", type=BIGINT), Ref(column="s", type=DOUBLE)
+VIEW = Constants(columns=(Field(id="x", name="x", facts=Facts(type=DOUBLE)),), rows=((1.0,),))
 CELLS = (("a",), ("b",), ("c",), (None,))
 COUNTS, SUMS = [40.0, 10.0, -3.0, 10.0], [100.0, 5.0, 2.0, float("nan")]
 
@@ -42,7 +45,7 @@ def call(name: str, *args: Expr, kind: Type = DOUBLE) -> Call:
 
 
 def ask(outputs: Sequence[Expr], *, aggregates: dict[str, Estimate] | None = None, **clauses: Any) -> Answer:
-    question = Question(view=Constants(columns=(), rows=()), keys=(KEY,), aggregates=(N, S),
+    question = Question(view=VIEW, keys=(KEY,), aggregates=(N, S),
                         outputs=tuple(Output(name=f"o{i}", expr=expr) for i, expr in enumerate(outputs)), **clauses)
     given = aggregates if aggregates is not None else {
         "n": released((0,), np.array(COUNTS), NOISE), "s": released((1,), np.array(SUMS), SURE)}
@@ -66,13 +69,13 @@ def test_keys_counts_and_sums_are_shown_in_their_types() -> None:
 
 def test_errors_stand_beside_numbers_that_have_them() -> None:
     made = ask([K_, N_, S_, number(7.0)])
-    for row, errors, margins in zip(made.rows, made.errors, made.margins, strict=True):
-        assert errors[0] is None and margins[0] is None and errors[3] is None and margins[3] is None
-        assert errors[1] == pytest.approx(math.sqrt(NOISE.variance)) and margins[1] is not None
+    for row, errors, intervals in zip(made.rows, made.errors, made.intervals, strict=True):
+        assert errors[0] is None and intervals[0] is None and errors[3] is None and intervals[3] is None
+        assert errors[1] == pytest.approx(math.sqrt(NOISE.variance)) and intervals[1] is not None
         assert errors[2] == (None if row[2] is None else pytest.approx(2.0))
-    assert made.interval(0, 0) is None and made.interval(3, 2) is None
-    low, high = made.interval(0, 1) or (0, 0)
-    assert low + high == 80 and high - low == 2 * made.margins[0][1]  # type: ignore[operator]
+    assert made.ends(0, 0) is None and made.ends(3, 2) is None
+    low, high = made.intervals[0][1] or (0, 0)
+    assert low + high == 80 and high - low == 2 * margin((NOISE,), (1.0,), 0.95)
 
 
 @pytest.mark.parametrize(("expr", "expected", "linear"), [
@@ -101,7 +104,7 @@ def test_texts_and_truth_values_of_noisy_numbers_are_not_exact() -> None:
 
 def test_aggregates_of_public_tables_are_exact() -> None:
     made = ask([N_, call("+", S_, number(1.0))], aggregates={"n": constant(np.array(COUNTS)), "s": constant(np.array(SUMS))})
-    assert all(c.exact for c in made.columns) and made.errors[0] == (None, None) == made.margins[0]
+    assert all(c.exact for c in made.columns) and made.errors[0] == (None, None) == made.intervals[0]
 
 
 def test_having_keeps_what_is_true_and_not_what_is_unknown() -> None:
@@ -134,7 +137,7 @@ def test_distinct_limit_and_offset_come_last() -> None:
 
 
 def test_no_cells_make_no_rows() -> None:
-    question = Question(view=Constants(columns=(), rows=()), keys=(KEY,), aggregates=(N,), outputs=(
+    question = Question(view=VIEW, keys=(KEY,), aggregates=(N,), outputs=(
         Output(name="k", expr=K_), Output(name="n", expr=call("*", N_, number(2, BIGINT), kind=BIGINT))), ordering=(order(N_),))
     made = compose(question, (), {"n": released((0,), np.zeros(0), NOISE)}, SCRATCH, confidence=0.9, price=None, notes=())
     assert made.rows == () == made.errors and [c.name for c in made.columns] == ["k", "n"] and made.cost == ""
@@ -163,7 +166,7 @@ def test_what_is_stored_is_read_back() -> None:
                  AnswerColumn(name="b", type=BOOLEAN)),
         rows=((dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 0, 7), 2**53 + 1, 0.1, "ü'\"\n", True),
               (None, None, None, math.inf, None, None)),
-        errors=((None, None, 1.5, 2.5, None, None), (None,) * 6), margins=((None, None, 3.0, 4.0, None, None), (None,) * 6),
+        errors=((None, None, 1.5, 2.5, None, None), (None,) * 6), intervals=((None, None, (3.0, 9.0), (0.1, math.inf), None, None), (None,) * 6),
         confidence=0.95, cost="ε = 1", notes=("a", "b"))
     text = answer.as_json()
     assert of_json(text) == replace(answer, stored=True) and text.isascii() and json.loads(text)["cost"] == "ε = 1"
@@ -176,8 +179,14 @@ def test_a_stored_answer_may_be_told_under_other_names() -> None:
         made.named(["x"])
 
 
-def test_an_interval_of_dates_is_one_of_days() -> None:
-    made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((dt.date(2020, 1, 1),),), errors=((2.0,),), margins=((4.0,),),
-                  confidence=0.95)
-    day = dt.date(2020, 1, 1).toordinal()
-    assert made.interval(0, 0) == (day - 4, day + 4)
+def test_an_interval_of_dates_ends_at_dates() -> None:
+    day = dt.date(2020, 1, 1)
+    made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((day,),), errors=((2.0,),), confidence=0.95,
+                  intervals=(((day.toordinal() - 3.5, math.inf),),))
+    assert made.ends(0, 0) == (day - dt.timedelta(days=4), dt.date.max)
+
+
+def test_an_answer_is_read_that_was_stored_with_half_widths() -> None:
+    body = json.loads(ask([K_, N_]).as_json())
+    body["margins"] = [[None, 3.0] for _ in body.pop("intervals")]
+    assert of_json(json.dumps(body)).intervals[:2] == ((None, (37.0, 43.0)), (None, (7.0, 13.0)))

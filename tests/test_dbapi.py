@@ -17,6 +17,7 @@ from support import worlds
 import dpsql
 from dpsql import dbapi, errors
 from dpsql.answers.answer import Answer
+from dpsql.answers.display import half_width
 from dpsql.dbapi import Connection
 from dpsql.kernel.ledger import Ledger
 
@@ -340,5 +341,5 @@ def test_the_confidence_of_a_connection_is_that_of_its_intervals(project: Path) 
     for confidence in (0.5, 0.999):
         with dpsql.connect(project / "people.duckdb", budget="person", epsilon=1, confidence=confidence) as connection:
             cursor = connection.execute("SELECT SUM(age) FROM people WHERE age > 7")
-            made.append(cursor.answer.margins[0][0])  # type: ignore[union-attr]
+            made.append(half_width(cursor.answer.intervals[0][0]))  # type: ignore[union-attr]
     assert made[0] is not None and made[1] is not None and made[1] > 3 * made[0]

@@ -208,7 +208,7 @@ def test_the_same_question_has_the_same_answer_for_nothing(tmp_path: Path) -> No
     again = answer("select  sex , count(*), Avg(people.age) from PEOPLE where (age > 3) group by 1 -- again", session)
     assert isinstance(first, Answer) and isinstance(again, Answer)
     assert not first.stored and again.stored
-    assert (again.rows, again.errors, again.margins) == (first.rows, first.errors, first.margins)
+    assert (again.rows, again.errors, again.intervals) == (first.rows, first.errors, first.intervals)
     assert [column.name for column in again.columns] == ["sex", "count(*)", "Avg(people.age)"], "under the names it has now"
     assert session.ledger.spent("person") == spent and "private" not in events
 

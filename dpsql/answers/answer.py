@@ -21,7 +21,7 @@ from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, V
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
-from dpsql.types import Type
+from dpsql.types import ANY_NUMBER, Type
 
 MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
@@ -42,8 +42,9 @@ class AnswerColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Rows, the standard error of every cell, and half the width of its interval; None where a cell has no error.
+    """Rows, the standard error of every cell, and the ends of its interval; None where a cell has no error.
 
+    intervals   cover the true values with the answer's confidence, of dates as ordinals of days; an end may be infinite
     notes       what was done that a reader should know: limits learned, groups left out
     cost        what the statement was charged, as a price; None for a free one
     stored      it was answered before, and cost nothing this time
@@ -52,26 +53,18 @@ class Answer:
     columns: tuple[AnswerColumn, ...]
     rows: tuple[tuple[Value, ...], ...]
     errors: tuple[tuple[float | None, ...], ...]
-    margins: tuple[tuple[float | None, ...], ...]
+    intervals: tuple[tuple[tuple[float, float] | None, ...], ...]
     confidence: float
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
 
-    def interval(self, row: int, column: int) -> tuple[float, float] | None:
-        """The interval that covers the true value with the answer's confidence."""
-        margin, value = self.margins[row][column], self.rows[row][column]
-        if margin is None or value is None or isinstance(value, str | bool):
-            return None
-        middle = value.toordinal() if isinstance(value, dt.date) else float(value)
-        return middle - margin, middle + margin
-
     def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
         """The ends of the interval as values of the column: of a date, the first and the last day of it."""
-        found, value = self.interval(row, column), self.rows[row][column]
+        found, value = self.intervals[row][column], self.rows[row][column]
         if found is None or not isinstance(value, dt.date):
             return found
-        low, high = (min(max(day, 1), dt.date.max.toordinal()) for day in (math.floor(found[0]), math.ceil(found[1])))
+        low, high = (min(max(day, 1), dt.date.max.toordinal()) for day in (_down(found[0]), -_down(-found[1])))
         return dt.date.fromordinal(low), dt.date.fromordinal(high)
 
     def named(self, names: Sequence[str]) -> Answer:
@@ -83,8 +76,9 @@ class Answer:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({
             "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
-            "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors, "margins": self.margins,
-            "confidence": self.confidence, "cost": self.cost, "notes": self.notes}, ensure_ascii=True, separators=(",", ":"))
+            "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors,
+            "intervals": self.intervals, "confidence": self.confidence, "cost": self.cost, "notes": self.notes},
+            ensure_ascii=True, separators=(",", ":"))
 
 
 def together(answers: Sequence[Answer]) -> Answer:
@@ -93,7 +87,7 @@ def together(answers: Sequence[Answer]) -> Answer:
     return replace(
         answers[-1], rows=tuple(row for answer in answers for row in answer.rows),
         errors=tuple(row for answer in answers for row in answer.errors),
-        margins=tuple(row for answer in answers for row in answer.margins),
+        intervals=tuple(row for answer in answers for row in answer.intervals),
         cost=", ".join(cost if times == 1 else f"{times} times {cost}" for cost, times in costs.items()),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
         stored=all(answer.stored for answer in answers))
@@ -105,8 +99,21 @@ def of_json(text: str) -> Answer:
     shown = tuple(AnswerColumn(name=name, type=Type(kind), exact=exact, approximate=approximate)
                   for name, kind, exact, approximate in body["columns"])
     rows = tuple(tuple(_typed(value, column.type) for value, column in zip(row, shown, strict=True)) for row in body["rows"])
-    return Answer(columns=shown, rows=rows, errors=tuple(map(tuple, body["errors"])), margins=tuple(map(tuple, body["margins"])),
+    return Answer(columns=shown, rows=rows, errors=tuple(map(tuple, body["errors"])), intervals=_stored_intervals(body, rows),
                   confidence=body["confidence"], cost=body["cost"], notes=tuple(body["notes"]), stored=True)
+
+
+def _stored_intervals(body: Any, rows: Sequence[Sequence[Value]]) -> tuple[tuple[tuple[float, float] | None, ...], ...]:
+    if "intervals" in body:
+        return tuple(tuple(None if ends is None else (ends[0], ends[1]) for ends in row) for row in body["intervals"])
+    return tuple(tuple(None if margin is None else (float(_floats([value])[0]) - margin, float(_floats([value])[0]) + margin)
+                       for value, margin in zip(row, margins, strict=True))
+                 for row, margins in zip(rows, body["margins"], strict=True))  # as they once were: half the width
+
+
+def _down(day: float) -> int:
+    """A day rounded down, as a number that a date could be compared with."""
+    return math.floor(min(max(day, -1e9), 1e9))
 
 
 def plain(value: Value) -> Any:
@@ -165,13 +172,13 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         outputs = [table.output(output.expr) for output in question.outputs]
         kept = _chosen_rows(question, table, outputs, len(cells))
         errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
-        margins = [_numbers(made, made.estimate.margins(confidence) if made.estimate is not None else None) for made in outputs]
+        intervals = [_intervals(made, confidence) for made in outputs]
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
                                approximate=made.estimate is not None and made.estimate.approximate)
                   for output, made in zip(question.outputs, outputs, strict=True))
     return Answer(columns=shown, rows=tuple(tuple(made.values[i] for made in outputs) for i in kept),
                   errors=tuple(tuple(column[i] for column in errors) for i in kept),
-                  margins=tuple(tuple(column[i] for column in margins) for i in kept),
+                  intervals=tuple(tuple(column[i] for column in intervals) for i in kept),
                   confidence=confidence, cost=str(price) if price is not None else "", notes=tuple(notes))
 
 
@@ -198,12 +205,23 @@ def _numbers(made: _Made, numbers: NDArray[np.float64] | None) -> list[float | N
             for value, number in zip(made.values, numbers, strict=True)]
 
 
+def _intervals(made: _Made, confidence: float) -> list[tuple[float, float] | None]:
+    """The ends of the intervals, and none for what has no error."""
+    if made.estimate is None or not made.estimate.slopes:
+        return [None] * len(made.values)
+    lows, highs = made.estimate.ends(confidence)
+    return [None if value is None or math.isnan(low) or math.isnan(high) else (low, high)
+            for value, low, high in zip(made.values, lows.tolist(), highs.tolist(), strict=True)]
+
+
 class _ValueTable:
     """The keys, the noisy aggregates and the values of subqueries, as columns that expressions are evaluated over."""
 
     def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
                  singles: Mapping[str, Single]) -> None:
         self._scratch = scratch
+        aggregates = {**aggregates, **{call.id: aggregates[call.id].known(*_range(call, question))
+                                       for call in question.aggregates}}
         self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
                                             if found.estimate is not None}}
         self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
@@ -285,6 +303,30 @@ class _ValueTable:
             slope = np.nan_to_num((sides[0] - sides[1]) / (2 * step))
             total = total + estimate.scaled(slope, linear=False)
         return replace(total, linear=False)
+
+
+def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
+    """The range that the true value of an aggregate lies in, whatever the rows are."""
+    if call.function in ("count", "count_distinct"):
+        return 0.0, math.inf
+    ends = question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
+    if not ends.finite or call.over is not None:
+        return -math.inf, math.inf
+    low, high = float(ends.low), float(ends.high)
+    match call.function:
+        case "avg" | "min" | "max" | "quantile":
+            return low, high
+        case "sum":
+            return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
+        case "var_pop":
+            return 0.0, (high - low) ** 2 / 4  # Popoviciu's inequality; twice that for two rows, divided by one less
+        case "var_samp":
+            return 0.0, (high - low) ** 2 / 2
+        case "stddev_pop":
+            return 0.0, (high - low) / 2
+        case "stddev_samp":
+            return 0.0, (high - low) / math.sqrt(2)
+    return -math.inf, math.inf
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:

@@ -8,10 +8,13 @@ import html
 import io
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpsql.answers.answer import Answer, plain
 from dpsql.plan.expr.nodes import Value
+
+EVEN = 0.1  # ends whose distances differ by less than this part of them are told as one ±
+Ends: TypeAlias = tuple[float, float] | None
 
 
 def number(value: Value, margin: float | None = None) -> str:
@@ -30,28 +33,62 @@ def number(value: Value, margin: float | None = None) -> str:
     return f"{value:,}" if isinstance(value, int) and margin is not None else printable(str(value))
 
 
+def shown(value: Value, ends: Ends) -> str:
+    """A value that has an interval, as people read it."""
+    if ends is None or value is None or isinstance(value, str | dt.date):
+        return number(value)
+    return number(value, half_width(ends) or min(abs(end - float(value)) for end in ends))
+
+
 def printable(text: str) -> str:
     """A text without what would steer a terminal: such letters are shown as Python writes them."""
     return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
 
 
-def margin_text(margin: float | None, value: Value) -> str:
-    """The half-width of an interval, as ± behind its value."""
-    if margin is None or value is None:
+def interval_text(ends: Ends, value: Value) -> str:
+    """An interval behind its value: ± half its width, or its ends where these are not the same distance away."""
+    if ends is None or value is None or isinstance(value, str):
         return ""
+    middle = value.toordinal() if isinstance(value, dt.date) else float(value)
+    below, above = middle - ends[0], ends[1] - middle
+    margin = half_width(ends)
+    if margin is None:
+        at_least, at_most = math.isfinite(ends[0]), math.isfinite(ends[1])
+        return "of any error" if not at_least and not at_most else (
+            f"≥ {_end(ends[0], value)}" if at_least else f"≤ {_end(ends[1], value)}")
+    rounding = 1 + 1e-9 if isinstance(value, int | dt.date) else 0.0
+    if abs(below - above) > max(EVEN * margin, rounding):
+        return f"{_end(ends[0], value, margin)} … {_end(ends[1], value, margin)}"
+    return f"± {_width(margin if rounding else max(below, above), value)}"
+
+
+def half_width(ends: Ends) -> float | None:
+    """Half the width of an interval; None where there is none, or an end of it is open."""
+    return None if ends is None or not math.isfinite(ends[1] - ends[0]) else (ends[1] - ends[0]) / 2
+
+
+def _width(margin: float, value: Value) -> str:
     if isinstance(value, dt.date):
-        return f"± {margin:.1f} days"
+        return f"{margin:.1f} days"
     if margin == 0:
-        return "± 0"
+        return "0"
     decimals = max(0, 1 - math.floor(math.log10(margin)))
-    return f"± {math.ceil(margin):,}" if isinstance(value, int) and margin >= 1 else f"± {margin:,.{min(decimals, 10)}f}"
+    return f"{math.ceil(margin - 1e-9):,}" if isinstance(value, int) and margin >= 1 else f"{margin:,.{min(decimals, 10)}f}"
+
+
+def _end(end: float, value: Value, margin: float | None = None) -> str:
+    """An end of an interval: of dates a date, of whole numbers a whole one."""
+    if isinstance(value, dt.date):
+        return str(dt.date.fromordinal(round(min(max(end, 1), dt.date.max.toordinal()))))
+    return f"{round(end):,}" if isinstance(value, int) else number(end, margin or abs(float(value or 0) - end))
 
 
 def legend(answer: Answer) -> str:
-    """One line under a table that says what ± means, what it cost, and what is approximate."""
+    """One line under a table that says what intervals mean, what it cost, and what is approximate."""
     parts = []
     if any(not column.exact for column in answer.columns):
-        parts.append(f"± is the {answer.confidence * 100:g} % interval")
+        open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
+        parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is at least so much" if open_ else ""))
     rough = [column.name for column in answer.columns if column.approximate]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")
@@ -64,10 +101,10 @@ def as_html(answer: Answer) -> str:
     """A table for notebooks."""
     head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
     body = []
-    for row, margins in zip(answer.rows, answer.margins, strict=True):
-        cells = "".join(f'<td style="text-align:right">{html.escape(number(value, margin))} '
-                        f'<span style="opacity:.6">{margin_text(margin, value)}</span></td>'
-                        for value, margin in zip(row, margins, strict=True))
+    for row, intervals in zip(answer.rows, answer.intervals, strict=True):
+        cells = "".join(f'<td style="text-align:right">{html.escape(shown(value, ends))} '
+                        f'<span style="opacity:.6">{interval_text(ends, value)}</span></td>'
+                        for value, ends in zip(row, intervals, strict=True))
         body.append(f"<tr>{cells}</tr>")
     lines = [legend(answer), *answer.notes]
     below = "".join(f'<div style="opacity:.7">{html.escape(line)}</div>' for line in lines)

@@ -30,6 +30,7 @@ from dpsql.plan.parts import Decomposition, Quantiles, Sums
 from dpsql.plan.question import Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
+from dpsql.planning.cut_off import open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
@@ -40,7 +41,6 @@ from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
 MANY_PLACES = 2**12  # of the grid of a quantile, whose logarithm is less than ten
-UNCOVERED = "; intervals do not cover what is cut off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,14 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     cells = yield from _cells(program, view, public, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
-        cut = "" if program.bound.decomposes else UNCOVERED
+        cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
-    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)),
-                    aggregates={name: recipe(estimates) for name, recipe in parts.recipes.items()})
+    aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
+    for call in program.question.aggregates:
+        below, above = open_ends(program, call)
+        aggregates[call.id] = aggregates[call.id].beyond(below, above)
+    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)), aggregates=aggregates)
 
 
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
@@ -136,7 +139,7 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if rows is None and program.decomposition.parts:
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
     rows = min(rows or 1, MOST_ROWS)
-    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{UNCOVERED}")
+    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{uncovered(program)}")
     return program, keep_rows(program.view, rows, program.owner)
 
 
@@ -255,7 +258,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
-                     f"was learned privately{UNCOVERED}")
+                     f"was learned privately{uncovered(program)}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
 
 

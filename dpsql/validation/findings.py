@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
-from dpsql.validation.deciders.decider import Outcome
+from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
 
 YES, NO, INCONCLUSIVE, UNTESTED = "yes", "no", "inconclusive", "not tested"
 
@@ -32,6 +31,7 @@ class Finding:
     p_inside   the chance of a result as bad if all lay within
     slack      the noisy number of entities that would have to come or go until the truth changes; 1 or more means within
     spread     the standard deviation of its noise
+    margin     half the width of its 95 % interval
     certain    a distance, in entities, from which a wrong yes or no has a chance of at most alpha
     mistakes   the greatest chance of a wrong yes or no by distance, for distances up to that one
     price      what this check took of the price
@@ -52,6 +52,7 @@ class Finding:
     p_inside: float | None = None
     slack: int | None = None
     spread: float | None = None
+    margin: float | None = None
     certain: int | None = None
     mistakes: tuple[tuple[int, float], ...] = ()
     price: str = ""
@@ -63,12 +64,17 @@ class Finding:
     def truth(self) -> tuple[float, float] | None:
         """An interval that covers the private answer (97.5 %): as far inside the tolerance, or at most as far outside, as the
         least likely slack says. None where groups are decided together, or a slack has no meaning in units of the answer."""
-        if self.slack is None or self.spread is None or self.unit is None or len(self.low) != 1:
+        if self.slack is None or self.margin is None or self.unit is None or len(self.low) != 1:
             return None
-        least = self.slack - NormalDist().inv_cdf(0.975) * self.spread
+        least = self.slack - self.margin
         inwards = min((least - 1) * self.unit, (self.high[0] - self.low[0]) / 2)
         low, high = (inwards if even or inwards < 0 else 0.0 for even in self.even)
         return self.low[0] + low, self.high[0] - high
+
+    @property
+    def slacks(self) -> tuple[float, float] | None:
+        """The 95 % interval of the slack, where one is told."""
+        return None if self.slack is None or self.margin is None else (self.slack - self.margin, self.slack + self.margin)
 
     @property
     def chances(self) -> str:
@@ -114,16 +120,15 @@ class Validation:
         columns = (("query", Type.VARCHAR), ("synthetic", Type.VARCHAR), ("tolerance", Type.VARCHAR), ("within", Type.VARCHAR),
                    ("p_outside", Type.DOUBLE), ("p_inside", Type.DOUBLE), ("slack", Type.BIGINT), ("certain_from", Type.BIGINT),
                    ("decider", Type.VARCHAR))
-        normal = NormalDist().inv_cdf(0.975)
-        rows, errors, margins = [], [], []
+        rows, errors, intervals = [], [], []
         for found in self.findings:
             rows.append((found.query, _shown(found.synthetic), found.tolerance, found.decision, _rounded(found.p_outside),
                          _rounded(found.p_inside), found.slack, found.certain, found.decider))
             errors.append((*(None,) * 6, found.spread, None, None))
-            margins.append((*(None,) * 6, None if found.spread is None else found.spread * normal, None, None))
-        return Answer(columns=tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False)
-                                    for name, kind in columns), rows=tuple(rows), errors=tuple(errors), margins=tuple(margins),
-                      confidence=0.95, cost=self.cost, notes=self.summary, stored=self.stored)
+            intervals.append((*(None,) * 6, found.slacks, None, None))
+        shown = tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False) for name, kind in columns)
+        return Answer(columns=shown, rows=tuple(rows), errors=tuple(errors), intervals=tuple(intervals), confidence=CONFIDENCE,
+                      cost=self.cost, notes=self.summary, stored=self.stored)
 
     @property
     def summary(self) -> tuple[str, ...]:
@@ -174,7 +179,7 @@ def decided(findings: Sequence[Finding], outcomes: Sequence[Outcome | None], alp
             sure = YES if i in yes else NO if i in no else INCONCLUSIVE
             own = YES if made.within else NO
             found.append(replace(finding, decision=own if made.p_outside is None else sure, p_outside=made.p_outside,
-                                 p_inside=made.p_inside, slack=made.slack, spread=made.spread,
+                                 p_inside=made.p_inside, slack=made.slack, spread=made.spread, margin=made.margin,
                                  unit=finding.unit if made.held is None else made.held,
                                  held=finding.held if made.held is None else made.held))
     return tuple(found)

@@ -12,7 +12,6 @@ import html
 import math
 import re
 from collections.abc import Iterable, Sequence
-from statistics import NormalDist
 
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
 
@@ -63,8 +62,8 @@ def _families(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 def _check(found: Finding) -> str:
     facts = [f"synthetic {_synthetic(found)}", f"tolerance {html.escape(found.tolerance)}"]
-    if found.slack is not None and found.spread is not None:
-        facts.append(f"slack {found.slack:,} ± {found.spread * NormalDist().inv_cdf(0.975):,.0f}")
+    if found.slack is not None and found.margin is not None:
+        facts.append(f"slack {found.slack:,} ± {found.margin:,.0f}")
     if found.truth is not None:
         facts.append(f"private answer between {found.truth[0]:,.6g} and {found.truth[1]:,.6g}")
     if found.held is not None:
@@ -108,7 +107,7 @@ def _label(found: Finding, y: int) -> str:
 
 
 def _slacks(findings: Sequence[Finding]) -> str:
-    rows = [(found, *_interval(found)) for found in findings]
+    rows = [(found, *(found.slacks or (0.0, 0.0))) for found in findings]
     ends = [end for _, low, high in rows for end in (low, high)]
     scale, parts = _Scale(_squeezed(min(0.0, *ends)), _squeezed(max(0.0, *ends))), []
     height = LINE * len(rows)
@@ -121,11 +120,6 @@ def _slacks(findings: Sequence[Finding]) -> str:
     parts += [_tick(scale.at(_squeezed(at)), height, f"{at:,}") for at in shown]
     parts.insert(0, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='#999'/>")
     return _picture(parts, height + 20, "slack of every check")
-
-
-def _interval(found: Finding) -> tuple[float, float]:
-    margin = NormalDist().inv_cdf(0.975) * (found.spread or 0.0)
-    return (found.slack or 0) - margin, (found.slack or 0) + margin
 
 
 def _squeezed(slack: float) -> float:

@@ -155,8 +155,8 @@ def measured(case: Case, session: Session, truth: list[float], incomes: np.ndarr
         values = [float(row[case.column]) for row in rows]
         errors.append([value - true for value, true in zip(values, truth, strict=True)])
         own.append([row[case.column] or 0.0 for row in answers[0].errors])
-        margins = [row[case.column] or 0.0 for row in answers[0].margins]
-        covered += [abs(error) <= margin for error, margin in zip(errors[-1], margins, strict=True)]
+        intervals = [row[case.column] or (true, true) for row, true in zip(answers[0].intervals, truth, strict=True)]
+        covered += [low <= true <= high for (low, high), true in zip(intervals, truth, strict=True)]
     off, stated = np.array(errors), np.array(own)
     rmse, theory = math.sqrt((off**2).mean()), case.theory(truth[0], incomes)
     return [case.name, f"{truth[0]:.6g}", f"{rmse:.4g}", f"{off.mean():.2g}", f"{math.sqrt((stated**2).mean()):.4g}",

@@ -22,6 +22,7 @@ import pandas as pd
 from bench_clock import table
 
 import dpsql
+from dpsql.answers.display import half_width
 from dpsql.kernel.ledger import Ledger
 
 PEOPLE = """
@@ -101,7 +102,7 @@ def in_turn(rows: pd.DataFrame, budget: str, texts: Sequence[str]) -> tuple[floa
 def together(rows: pd.DataFrame, budget: str, texts: Sequence[str]) -> tuple[float, float]:
     with opened(rows, budget) as connection:
         answers = connection.workload(texts)
-        ratios = [(answer.margins[i][-1] or 0) / width for answer, (_, width) in zip(answers, STATEMENTS, strict=False)
+        ratios = [(half_width(answer.intervals[i][-1]) or 0) / width for answer, (_, width) in zip(answers, STATEMENTS, strict=False)
                   for i in range(len(answer.rows))]
         return spent(connection), float(np.sqrt(np.mean(np.square(ratios))))
 

@@ -36,7 +36,7 @@ def releases(text: str, times: int, folder: Path, *, people: int = 300) -> tuple
         made = statement.release()
         values.append([math.nan if value is None else float(value) for value in made.rows[0]])  # type: ignore[arg-type]
         errors.append(made.errors[0])
-        ends = [made.interval(0, i) for i in range(len(made.columns))]
+        ends = [made.intervals[0][i] for i in range(len(made.columns))]
         covered.append([pair is not None and pair[0] <= truth <= pair[1]  # type: ignore[operator]
                         for pair, truth in zip(ends, true.rows[0], strict=True)])
     return np.array(values), np.array(errors, dtype=float), np.array(covered), np.array(true.rows[0], dtype=float)

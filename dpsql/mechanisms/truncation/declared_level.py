@@ -41,7 +41,7 @@ class DeclaredLevel:
         noise = self._noise(task, allotted, len(setting.cells))
         released: ExtensionSums = yield Balance(plan=shares(task, setting), levels=(_level(task),), log_priors=(0,), scale=1.0,
                                                 noises=(noise,), cells=len(setting.cells))
-        return estimate(task, released, [math.sqrt(noise.variance) / UNIT] * len(setting.cells))
+        return estimate(task, released, [noise] * len(setting.cells))
 
     @staticmethod
     def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.measurements import WIDEST, ExtensionSums, Noise, Request, spread_of
+from dpsql.mechanisms.additive.additive_noise import error_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node
@@ -70,10 +71,14 @@ def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
     return found
 
 
-def estimate(task: Shared, released: ExtensionSums, deviations: Sequence[float]) -> Estimate:
-    """The sums of the cells, and what their errors are taken for."""
-    return Estimate(values=np.array(released.totals) / UNIT, linear=False,
-                    slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), np.array(deviations))})
+def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
+    """The sums of the cells, which were told with these noises. What is cut off is not their matter; see `planning.cut_off`."""
+    slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
+    for i, noise in enumerate(dict.fromkeys(noises)):
+        error = error_of(noise)
+        assert error is not None
+        slopes[task.at, i] = error, np.array([other == noise for other in noises]) / UNIT
+    return Estimate(values=np.array(released.totals) / UNIT, slopes=slopes)
 
 
 def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:

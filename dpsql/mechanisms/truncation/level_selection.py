@@ -51,14 +51,8 @@ class SumsAtLevel(abc.ABC):
         return bought(moved, self.price.part((1 - self.choice) / self.cells))
 
     def deviation(self, level: int) -> float:
-        """About the standard error of a sum held to this level, if it is the level that is drawn."""
+        """About the error of a sum held to this level, if it is the level that is drawn, with what is cut off."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
-
-    def told_as(self, place: int) -> float:
-        """The error that goes with an answer. The lowest level is drawn where too few entities show for the price, and then
-        nothing is known of what is cut off.
-        """
-        return self.deviation(self.levels[place]) if place or len(self.levels) == 1 else math.inf
 
     @abc.abstractmethod
     def request(self, setting: Setting) -> Balance | Removed | RecursiveSums:
@@ -86,4 +80,4 @@ class LevelSelection:
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         told = self.told(task=task, price=allotted, cells=len(setting.cells))
         released: ExtensionSums = yield told.request(setting)
-        return estimate(task, released, [told.told_as(level or 0) for level, *_ in released.levels])
+        return estimate(task, released, [told.noise(told.levels[level or 0]) for level, *_ in released.levels])

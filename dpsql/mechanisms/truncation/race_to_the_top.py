@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Estimate
+from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, Noise, Race, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
-from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal, shares
+from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
 from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
@@ -46,7 +48,9 @@ class RaceToTheTop:
     def _one(task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
         runner = _Runner(task=task, price=allotted.part(Fraction(1, len(setting.cells))))
         released: ExtensionSums = yield runner.request(setting)
-        return estimate(task, released, [runner.error(places) for places in released.levels])
+        deviations = np.array([runner.error(places) for places in released.levels])
+        return Estimate(values=np.array(released.totals) / UNIT, linear=False,
+                        slopes={(task.at, 0): (NoiseTerm(kind="approximate", scale=1.0), deviations)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

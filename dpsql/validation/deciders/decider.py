@@ -10,6 +10,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.measurements import Request
 from dpsql.validation.forms import CheckedAggregate
 
+CONFIDENCE = 0.95  # of the intervals of slacks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
@@ -28,6 +30,7 @@ class Outcome:
     p_inside   the same for "within" and a result as bad
     slack      the noisy number of entities until the truth changes (1 or more: within), where the method tells one
     spread     the standard deviation of that noise
+    margin     half the width of its 95 % interval
     held       what each entity's part was held to, in the unit of the aggregate, where it was
     """
 
@@ -36,6 +39,7 @@ class Outcome:
     p_inside: float | None = None
     slack: int | None = None
     spread: float | None = None
+    margin: float | None = None
     held: float | None = None
 
 

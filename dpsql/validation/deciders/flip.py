@@ -12,9 +12,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpsql.accounting.cost import Cost
+from dpsql.estimates import margin
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, FlipDistances, Noise, NoisyFlipDistance
+from dpsql.mechanisms.additive.additive_noise import error_of
 from dpsql.mechanisms.additive.bought import bought
-from dpsql.validation.deciders.decider import Check, Decision, Outcome
+from dpsql.validation.deciders.decider import CONFIDENCE, Check, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 
 
@@ -45,7 +47,9 @@ def outcome(slack: int, noise: Noise, held: Fraction | None = None) -> Outcome:
     If the truth is "outside" the slack is 0 or less, so P(noise >= slack) bounds the chance of a result as good; if it is
     "within", the slack is 1 or more, and P(1 + noise <= slack) that of one as bad. Both hold for any slack there.
     """
-    return Outcome(within=slack >= 1, slack=slack, spread=math.sqrt(noise.variance), p_outside=tail(noise, slack),
+    error = error_of(noise)
+    width = 0.0 if error is None else margin((error,), (1.0,), CONFIDENCE)
+    return Outcome(within=slack >= 1, slack=slack, spread=math.sqrt(noise.variance), margin=width, p_outside=tail(noise, slack),
                    p_inside=tail(noise, 1 - slack), held=None if held is None else float(held))
 
 

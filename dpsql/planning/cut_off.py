@@ -1,0 +1,71 @@
+"""What limits cut off: how far the truth may lie beyond all that noise explains.
+
+A limit that a statement gives, or that is learned, takes away from what entities add, and how much it takes from these rows
+nobody knows. Of what is left a COUNT, and a SUM of values that are not negative, are no more than those of all rows, so their
+intervals are open above; of values of both signs, on both sides. Limits that the policy declares are the owner's word for what
+the rows are like (`dpsql check --rows` holds it against them), and what they take is told in a note.
+
+A quotient, and whatever else does not grow with each row, may be moved either way. Its interval is that of the noise, and a note
+says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dpsql.plan.node import Node
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.window import Window
+from dpsql.plan.question import AggregateCall
+from dpsql.planning.contribution_bound import told
+from dpsql.planning.program import Program
+
+ONE_SIDED = ("count", "count_distinct", "sum")
+
+
+def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
+    """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
+    if call.function not in ONE_SIDED or not cuts_off(program):
+        return 0.0, 0.0
+    if (program.degrees is not None and program.question.keys) or _inside(program):
+        return math.inf, math.inf
+    if call.function != "sum":
+        return 0.0, math.inf
+    ends = program.question.view.field(call.columns[0]).facts.declared
+    return (0.0 if ends.low >= 0 else math.inf), (0.0 if ends.high <= 0 else math.inf)
+
+
+def uncovered(program: Program) -> str:
+    """What a note of a limit adds about intervals that are those of the noise alone."""
+    names = dict.fromkeys(told(call) for call in program.question.aggregates if call.function not in ONE_SIDED)
+    return f"; the interval of {' and '.join(names)} does not cover what is cut off" if names else ""
+
+
+def _inside(program: Program) -> bool:
+    """Whether rows are left out below an operator of which more rows may come out then, or other ones."""
+    return program.bound.name == "frequency" and any(
+        isinstance(node, GroupBy | Window | Lookup | SetOperation)
+        or (isinstance(node, Join) and (node.keep_left or node.keep_right)) for node in _nodes(program.question.view))
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs:
+        yield from _nodes(below)
+
+
+def cuts_off(program: Program) -> bool:
+    """Whether something is taken off that is not known: by a limit that the policy does not declare."""
+    options, bound = program.options, program.bound
+    if program.known.public:
+        return False
+    if program.degrees is not None:
+        return program.learn is not None or program.degrees.given
+    given = options.max_rows is not None and program.known.rows == options.max_rows
+    held = bound.mechanism is not None and not bound.decomposes and bound.name != "bands"
+    return given or held or program.learn is not None or bound.name in ("clip", "reservoir") or (
+        bound.name == "frequency" and options.max_frequency is not None)
