@@ -15,6 +15,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.plan.node import Stability
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import DEGREES
+from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
 
 PLAIN = ("count", "sum", "avg")
@@ -41,6 +42,9 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
+    if found.bound.name == "extension" and options.clip is None and (known.rows or declared_rows(question.view)) is None:
+        raise _fail(options, "bound", "bound = 'extension' needs clip, or rows_per_entity of the table in the policy",
+                    "bound = 'extension', clip = 100")
     check_options(found.bound, options)
     if found.bound.each and options.bound != "auto":
         _check_aggregates(found.bound, question.aggregates)
@@ -75,6 +79,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
+    if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
+        return ContributionBound(bound=BY_NAME["extension"],
+                                 because=f"the policy declares that {rows} rows at most name one entity")
     if known.owner is None:
         return ContributionBound(bound=BY_NAME["balance"],
                                  because="a row belongs to several entities, so that no row can be left out for "
@@ -90,6 +97,12 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
+
+
+def _summed(question: Question) -> bool:
+    """Whether totals are asked for. A limit of rows says little of them where values differ much; and where there are groups,
+    each would get noise for the whole limit at its part of the price. A level that is chosen costs less then."""
+    return any(call.function == "sum" for call in question.aggregates)
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
