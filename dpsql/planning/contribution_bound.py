@@ -42,10 +42,8 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
-    if found.bound.name == "extension" and options.clip is None and (known.rows or declared_rows(question.view)) is None:
-        raise _fail(options, "bound", "bound = 'extension' needs clip, or rows_per_entity of the table in the policy",
-                    "bound = 'extension', clip = 100")
-    check_options(found.bound, options)
+    declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
+    check_options(found.bound, options, met=("clip",) if declared else ())
     if found.bound.each and options.bound != "auto":
         _check_aggregates(found.bound, question.aggregates)
     elif found.bound.name == "clip":
@@ -145,10 +143,10 @@ def _ways(*, one: bool) -> str:
                        for bound in BOUNDS if (bound.one if one else bound.several))
 
 
-def check_options(bound: Bound, options: Options) -> None:
-    """Raises OptionError where an option is missing, or means nothing to the bound."""
+def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
+    """Raises OptionError where an option is missing that the policy has not `met`, or means nothing to the bound."""
     for name in bound.needs:
-        if getattr(options, name) is None:
+        if getattr(options, name) is None and name not in met:
             raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")
     for name, other in (("clip", "clip"), ("max_frequency", "frequency")):
         if getattr(options, name) is not None and name not in (*bound.needs, *bound.takes):
