@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
@@ -50,7 +51,8 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
     values = [degrees.rows[degree][call.columns[0]] if call.columns else 1 for degree in sorted(degrees.rows)]
     rising = all(before is not None and after is not None and before <= after  # type: ignore[operator]
                  for before, after in pairwise(values))
-    whole = not program.question.keys and call.when is None and len(values) >= degrees.most
+    whole = not program.question.keys and call.when is None and not any(
+        isinstance(node, Filter) for node in _nodes(degrees.graph.view, degrees.graph.groups))
     return (0.0 if whole and rising and call.function in (*ONE_SIDED, "avg") else math.inf), math.inf
 
 
@@ -69,10 +71,12 @@ def _inside(program: Program) -> bool:
         or (isinstance(node, Join) and (node.keep_left or node.keep_right)) for node in _nodes(program.question.view))
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _nodes(below)
+def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
+    """A plan's operators, down to `end`."""
+    if node != end:
+        yield node
+        for below in node.inputs:
+            yield from _nodes(below, end)
 
 
 def cuts_off(program: Program) -> bool:
