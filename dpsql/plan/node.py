@@ -210,13 +210,26 @@ def bottom_up(plan: Node) -> list[Node]:
     return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
 
 
+Kind = TypeVar("Kind", bound=Node)
+
+
+def updated(node: Kind, **changes: object) -> Kind:
+    """The node with other values in some fields; the same one, with all that was derived of it, where nothing differs."""
+    old = {name: getattr(node, name) for name in changes}
+    same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
+    return node if same else dataclasses.replace(node, **changes)
+
+
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
-    """The same tree with `change` applied to every node, inputs first."""
+    """The same tree with `change` applied to every node, inputs first. What is not changed stays the same object."""
     updates: dict[str, object] = {}
     for item in dataclasses.fields(plan):
         value = getattr(plan, item.name)
         if isinstance(value, Node):
-            updates[item.name] = rebuild(value, change)
+            if (made := rebuild(value, change)) is not value:
+                updates[item.name] = made
         elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
-            updates[item.name] = tuple(rebuild(part, change) for part in value)
+            parts = tuple(rebuild(part, change) for part in value)
+            if any(new is not old for new, old in zip(parts, value, strict=True)):
+                updates[item.name] = parts
     return change(dataclasses.replace(plan, **updates) if updates else plan)
