@@ -205,7 +205,7 @@ def _on(left: Scope, right: Scope, clause: exp.Expr, context: BindingContext, na
     side_by_side = Join(left=left.node, right=right.node, condition=TRUE)
     host = SelectBinder(context, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
                              merged={**left.merged, **right.merged}), names)
-    condition = host.binder.condition(clause, "ON")
+    condition = host.condition(clause, "ON")
     if host.node is not side_by_side:
         raise Unsupported("a subquery in ON is not answered", code="join-condition", span=span_of(clause), try_="it in WHERE")
     return condition
