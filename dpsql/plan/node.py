@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote
 from dpsql.types import Interval, Type
+
+IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +162,12 @@ class Node(abc.ABC):
     @cached_property
     def env(self) -> Mapping[str, Facts]:
         return {field.id: field.facts for field in self.fields}
+
+    @cached_property
+    def well_named(self) -> bool:
+        """Whether its columns have different names, of letters and digits. Engines do not tell names apart by case."""
+        ids = [field.id.lower() for field in self.fields]
+        return len(set(ids)) == len(ids) and all(map(IDENTIFIER.fullmatch, ids))
 
     @cached_property
     def names(self) -> Mapping[str, str]:

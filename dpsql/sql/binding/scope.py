@@ -70,10 +70,12 @@ class Scope:
 
     def find(self, name: str, table: str | None) -> list[Field]:
         """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        wanted = name.lower()
         if table is None:
-            return [found for _, column, found in self.columns() if column.lower() == name.lower()]
+            return [self.node.field(shown) for source in self.sources for column, found in source.columns
+                    if column.lower() == wanted and (shown := self.merged.get(found.id, found.id)) is not None]
         return [found for source in self.sources if source.alias.lower() == table.lower()
-                for column, found in source.columns if column.lower() == name.lower()]
+                for column, found in source.columns if column.lower() == wanted]
 
     def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
         """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""
