@@ -37,7 +37,9 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     limited = view = limit_rows(pruned)
     known = stabilities(view, public)
     here = known[id(view)]
-    if here.public or _told_by_degrees(question, view, here, options, public):
+    if here.public or (here.rows is not None and options.max_rows is None):
+        return view, here
+    if _told_by_degrees(question, view, here, options, public):
         return view, here
     if options.max_rows is not None and here.owner is not None:
         view = keep_rows(view, options.max_rows, here.owner)

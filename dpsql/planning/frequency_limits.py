@@ -38,8 +38,6 @@ class Unknown:
 
 def unknown_limits(question: Question, options: Options, public: PublicFacts) -> int:
     """How many limits must be learned before the rows that are asked about are bounded by limits of keys."""
-    if options.bound != FREQUENCY:  # then none is learned, see `with_limits`
-        return 0
     here = stability(limit_rows(prune_columns(question.view)), public)
     return len(with_limits(question, options, public)[1]) if not here.public and mixed(here, options) else 0
 

@@ -20,7 +20,7 @@ from dpsql.sql.binding.grouping_sets import sets_of
 from dpsql.sql.binding.running_totals import inner_of_over, read_over
 from dpsql.sql.binding.scope import FreshIdentifiers
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
+from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 MOST_GROUPING = 50  # so that their bits stay a whole number
@@ -154,14 +154,14 @@ class Grouping(Binder):
                     self.add_key(item_name(item), self._host.bind(inner_of(item)))
             return
         parts = group.expressions if group is not None else []
-        sets = sets_of(parts)
-        if sets is not None and self._exact:
-            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
-                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
-        if sets is None:
+        if not any(map(is_grouping_set, parts)):
             for part in parts:
                 self._read_key(part, select)
             return
+        sets = sets_of(parts)
+        if self._exact:
+            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
+                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
         self.sets = []
         for keys in sets:
             found = [self._read_key(part, select) for part in keys]

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dpsql.catalog.model import Table
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
@@ -27,6 +28,12 @@ class Origin:
     scan: int
     table: str
     column: str
+
+
+def owner_column(table: Table, place: int) -> str:
+    """The name of an owner's column in origins: a column of the table, or a name that none has."""
+    way = table.owners[place]
+    return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

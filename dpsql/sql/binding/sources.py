@@ -18,8 +18,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.membership import half_join
-from dpsql.sql.binding.owners import owner_column, say_owners
-from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names
+from dpsql.sql.binding.owners import say_owners
+from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
