@@ -77,10 +77,10 @@ def price_of(entry: Entry) -> str:
 def listed_spending(state: Spending) -> Listing:
     """The accounts of a budget: the part that is spent, the part that is left, and how many answers like the last one that is."""
     rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
-                  "" if account.more is None else f"about {account.more}", account.left()) for account in state.accounts)
+                  "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in state.accounts)
     rows += ((state.analyst, f"{state.incidents} incidents", "", "", "",
               f"{state.incidents_left} incidents of {state.incidents}"),)
-    titles = "analyst", "budget", "spent", "left", "more like the last", "what is left, exactly"
+    titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 

@@ -47,6 +47,13 @@ class BudgetLine:
 
     def left(self) -> str:
         """What can still be spent, in the words of the budget."""
+        return self._told(f" ({percent(self.share_left)} of the budget)" if self.limit.renyi else "")
+
+    def left_exactly(self) -> str:
+        """What is left of the sums that are kept; where statements of both kinds share a budget, its part says more."""
+        return self._told("")
+
+    def _told(self, share: str) -> str:
         parts = []
         most = self.limit
         if most.epsilon is not None and self.spent.epsilon is not None:
@@ -55,9 +62,7 @@ class BudgetLine:
         if most.rho is not None:
             left = Fraction(max(0, most.rho - self.spent.rho), NANO)
             parts.append(f"ρ = {short(left)} of {short(Fraction(most.rho, NANO))}")
-        text = " or ".join(parts) or "nothing"
-        if most.renyi:  # both kinds of statements share it, so neither sum alone says what is left
-            text += f" ({percent(self.share_left)} of the budget)"
+        text = (" or ".join(parts) or "nothing") + share
         if most.delta:
             text += f", δ = {float(Fraction(max(0, most.delta - self.spent.delta), ATTO)):.3g} for selecting groups"
         return text
