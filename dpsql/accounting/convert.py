@@ -64,7 +64,8 @@ def renyi_limit(order: int, epsilon: Fraction, delta: Fraction) -> int:
     """The largest cost at a Renyi order, in billionths, that implies (epsilon, delta)-DP: below zero where there is none.
 
     It is epsilon + (log((a - 1) delta) - a log(1 - 1/a)) / (a - 1), the bound of `delta_of` solved for the divergence. What is
-    added to epsilon is between -100 and 0, so the floats are wrong by less than a thousandth of the billionth that is taken off.
+    added to epsilon is between -100 and 1, so the floats are wrong by less than a thousandth of the billionth that is taken off.
+    It is above zero for orders above 1 / delta, as even (epsilon + delta)-DP without delta is (epsilon, delta)-DP.
     """
     added = (math.log(order - 1) + math.log(delta) - order * math.log1p(-1 / order)) / (order - 1)
     return math.floor(epsilon * NANO) + math.floor(added * NANO) - 1

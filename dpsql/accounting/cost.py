@@ -7,8 +7,8 @@ probability delta is so up to delta. Costs of adaptively chosen releases add up 
 
 From these two follows what a charge costs at each of the Renyi `ORDERS`, which adds up too. At order a, rho-zCDP is at most a
 rho, by definition, and an epsilon-DP release with laws P and Q is at most what randomized response is. Proof: Z = P / Q lies
-between e^-epsilon and e^epsilon and has mean 1 under Q, and z^a is convex, so E[Z^a] is at most the chord between these ends at
-1,
+between e^-epsilon and e^epsilon and has mean 1 under Q, and z^a is convex, so E[Z^a] is at most where the chord between these
+ends is at 1,
 
     (e^(a epsilon) + e^((1 - a) epsilon)) / (1 + e^epsilon) = e^((a - 1) epsilon) (1 + e^-((2a - 1) epsilon)) / (1 + e^-epsilon),
 

@@ -22,13 +22,13 @@ released before and from chance that knows no data.
  2. *A partition.* Divide all complete transcripts by the first account that they end inside. Each ends inside one, as its last
     charge passed. So the integral is a sum over these parts; it is never negative on any, and each is bounded by itself.
  3. *The sum of epsilons.* There P' <= e^epsilon Q', and the integral is 0.
- 4. *An order a.* Let Z = P' / Q'. For every z >= 0, (z - e^epsilon)+ <= c z^a with c = e^(-(a - 1) epsilon) (1 - 1/a)^a / (a -
-    1): the two touch at z = e^epsilon a / (a - 1). (This is the conversion of Canonne, Kamath and Steinke 2020, Proposition 12,
-    before any mean is taken, so that it holds on a part.) Let A be the sum of the Renyi costs along a transcript. A release
-    multiplies the mean of Z^a under Q', given what came before, by at most e^((a - 1) cost), and its cost is known before. So Z^a
-    e^(-(a - 1) A) is a supermartingale that begins at 1, and has a mean of at most 1 at the end, whatever was chosen on the way
-    (Feldman and Zrnic 2021; Lecuyer 2021). Where A is at most the limit B, the integral is at most c e^((a - 1) B), which is the
-    order's part of delta.
+ 4. *An order a.* Let Z = P' / Q'. For every z >= 0, (z - e^epsilon)+ <= c z^a with
+    c = e^(-(a - 1) epsilon) (1 - 1/a)^a / (a - 1): the two touch at z = e^epsilon a / (a - 1). (This is the conversion of
+    Canonne, Kamath and Steinke 2020, Proposition 12, before any mean is taken, so that it holds on a part.) Let A be the sum of
+    the Renyi costs along a transcript. A release multiplies the mean of Z^a under Q', given what came before, by at most
+    e^((a - 1) cost), and its cost is known before. So Z^a e^(-(a - 1) A) is a supermartingale that begins at 1, and has a mean of
+    at most 1 at the end, whatever was chosen on the way (Feldman and Zrnic 2021; Lecuyer 2021). Where A is at most the limit B,
+    the integral is at most c e^((a - 1) B), which is the order's part of delta.
  5. *The sum of rho.* As 4, at the one order for which the conversion of rho is least; there A is at most a rho (for zCDP see also
     Whitehouse, Ramdas, Rogers and Wu 2023).
 

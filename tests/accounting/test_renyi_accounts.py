@@ -350,7 +350,7 @@ def test_mixtures_that_pass_compose_to_what_was_promised(epsilon: float, delta: 
 def worst_of(most: Limit, epsilon: float, offers: list[tuple[Cost, ...]], by_orders: set[Charge]) -> float:
     """The most that a customer gets who sees every loss and chooses for it: sup of E[(1 - e^(epsilon - loss))+].
 
-    Every release is a randomized response; some are charged as pure, some in rho, as what would be worse than it is at most
+    Where a release fails, it tells everything, and the loss is without limit. Every release is a randomized response; some are charged as pure, some in rho, as what would be worse than it is at most
     orders. After each coin the customer picks an offer, or none, so that accounts are left and entered on purpose. What passes by
     orders alone is put into `by_orders`.
     """
@@ -367,7 +367,8 @@ def worst_of(most: Limit, epsilon: float, offers: list[tuple[Cost, ...]], by_ord
                     by_orders.add(after)
                 size = math.sqrt(2 * one.rho)
                 high = 1 / (1 + math.exp(-size))
-                found.append(high * best(i + 1, after, loss + size) + (1 - high) * best(i + 1, after, loss - size))
+                coin = high * best(i + 1, after, loss + size) + (1 - high) * best(i + 1, after, loss - size)
+                found.append(float(one.delta) + (1 - float(one.delta)) * coin)
         return max(found)
 
     return best(0, NOTHING, 0.0)
@@ -381,6 +382,18 @@ def test_no_customer_between_accounts_gets_more_than_delta(effort: float) -> Non
         most = limit(Price(epsilon=epsilon, delta=delta))
         assert worst_of(most, float(epsilon), offers, by_orders) <= float(delta * (FOR_RHO + FOR_ORDERS))
     assert len(by_orders) > 50 * effort
+
+
+def test_failures_and_accounts_together_are_no_more_than_delta(effort: float) -> None:
+    """The worst release of an (epsilon, delta): randomized response, which tells everything with probability delta."""
+    draw, by_orders, parts = random.Random(8), set[Charge](), []
+    for _ in range(round(8 * effort)):
+        epsilon, delta = Fraction(draw.randint(4, 30), 10), Fraction(draw.choice([4, 20, 90]), 1000)
+        offers = [(pure(epsilon / draw.randint(1, 5), delta / draw.randint(3, 30)), concentrated((epsilon / draw.randint(4, 30)) ** 2 / 2),
+                   pure(epsilon / draw.randint(2, 9))) for _ in range(5)]
+        most = limit(Price(epsilon=epsilon, delta=delta))
+        parts.append(worst_of(most, float(epsilon), offers, by_orders) / float(delta))
+    assert 0.3 < max(parts) <= 1 and {True, False} == {bool(spent.delta) for spent in by_orders}
 
 
 # -- attacks
