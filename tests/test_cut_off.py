@@ -30,11 +30,12 @@ def open_ends(found: Answer) -> list[tuple[bool, bool]]:
     return [(ends is None or math.isinf(ends[0]), ends is None or math.isinf(ends[1])) for ends in found.intervals[0]]
 
 
-CLOSED, ABOVE, BOTH = (False, False), (False, True), (True, True)
+CLOSED, ABOVE, BELOW = (False, False), (False, True), (True, False)
 CASES = [
     ("COUNT(*) FROM calls", "max_rows = 5", POLICY, [ABOVE]),
     ("COUNT(*), SUM(town) FROM people", "", POLICY, [CLOSED, CLOSED]),
-    ("SUM(size), AVG(size) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [BOTH, CLOSED]),
+    ("SUM(size), AVG(size) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [CLOSED, CLOSED]),  # with a note
+    ("SUM(-people.town) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [BELOW]),
     ("COUNT(*) FROM likes", "", POLICY, [CLOSED]),
     ("COUNT(*) FROM likes", "max_rows = 9", POLICY, [CLOSED]),  # two are declared
     ("COUNT(*) FROM likes", "max_rows = 1", POLICY, [ABOVE]),
@@ -60,6 +61,11 @@ def test_an_interval_is_open_where_it_is_not_known_what_is_cut_off(text: str, op
     if text.startswith("COUNT(*) FROM (SELECT p") and "WHERE" in text:
         assert found.intervals[0][0] == (0.0, math.inf)
     assert open_ends(found) == ends, found.intervals
+
+
+def test_a_note_says_which_interval_is_that_of_the_noise_alone(tmp_path: Path) -> None:
+    notes = asked("COUNT(*), SUM(size), AVG(size) FROM people JOIN calls USING (person)", "bound = 'clip'", tmp_path).notes
+    assert any("the interval of SUM(size) and AVG(size) does not cover what is cut off" in note for note in notes)
 
 
 def test_an_open_interval_is_told_as_at_least(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dpsql.answers.answer import Answer, plain
 from dpsql.plan.expr.nodes import Value
 
-EVEN = 0.1  # ends whose distances differ by less than this part of them are told as one ±
+EVEN = 0.25  # ends whose distances differ by less than this part of them are told as one ±
 Ends: TypeAlias = tuple[float, float] | None
 
 

@@ -2,11 +2,11 @@
 
 A limit that a statement gives, or that is learned, takes away from what entities add, and how much it takes from these rows
 nobody knows. Of what is left a COUNT, and a SUM of values that are not negative, are no more than those of all rows, so their
-intervals are open above; of values of both signs, on both sides. Limits that the policy declares are the owner's word for what
+intervals are open above. Limits that the policy declares are the owner's word for what
 the rows are like (`dpsql check --rows` holds it against them), and what they take is told in a note.
 
-A quotient, and whatever else does not grow with each row, may be moved either way. Its interval is that of the noise, and a note
-says so.
+A quotient, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. Its interval
+is that of the noise, and a note says so.
 """
 
 from __future__ import annotations
@@ -26,22 +26,27 @@ from dpsql.plan.question import AggregateCall
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.program import Program
-
-ONE_SIDED = ("count", "count_distinct", "sum")
+from dpsql.types import ANY_NUMBER
 
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
-    if call.function not in ONE_SIDED or not cuts_off(program):
+    sign = _sign(program, call)
+    if not sign or not cuts_off(program):
         return 0.0, 0.0
     if _inside(program):
         return math.inf, math.inf
-    if call.function != "sum":
-        return 0.0, math.inf
-    ends = program.question.view.field(call.columns[0]).facts.declared
-    return (0.0 if ends.low >= 0 else math.inf), (0.0 if ends.high <= 0 else math.inf)
+    return (0.0, math.inf) if sign > 0 else (math.inf, 0.0)
+
+
+def _sign(program: Program, call: AggregateCall) -> int:
+    """1 for what grows with each row, -1 for what falls, 0 for what may do either."""
+    if call.function in ("count", "count_distinct"):
+        return 1
+    ends = program.question.view.field(call.columns[0]).facts.declared if call.function == "sum" else ANY_NUMBER
+    return 1 if ends.low >= 0 else -1 if ends.high <= 0 else 0
 
 
 def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) -> tuple[float, float]:
@@ -53,14 +58,14 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
                  for before, after in pairwise(values))
     whole = not program.question.keys and call.when is None and not any(
         isinstance(node, Filter) for node in _nodes(degrees.graph.view, degrees.graph.groups))
-    return (0.0 if whole and rising and call.function in (*ONE_SIDED, "avg") else math.inf), math.inf
+    return (0.0 if whole and rising and call.function in ("count", "sum", "avg") else math.inf), math.inf
 
 
 def uncovered(program: Program) -> str:
     """What a note of a limit adds about intervals that are those of the noise alone."""
-    names = dict.fromkeys(told(call) for call in program.question.aggregates if call.function not in ONE_SIDED)
     if not cuts_off(program) or program.degrees is not None:
         return ""
+    names = dict.fromkeys(told(call) for call in program.question.aggregates if not _sign(program, call))
     return f"; the interval of {' and '.join(names)} does not cover what is cut off" if names else ""
 
 
