@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.sessions import open_ledger
+from support.sessions import open_ledger, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -191,3 +191,36 @@ def test_calculated_numbers_are_held_in_ranges_above_their_groups(made: str, tes
     """Of how many values they have left no more is claimed than what the kernel derives."""
     groups = f"SELECT id, c FROM (SELECT id, {made} AS c FROM visits) AS v GROUP BY id, c"
     assert asked(session, f"SELECT COUNT(*) FROM ({groups}) AS w WHERE c {test}").rows is not None
+
+
+EITHER = """
+version = 1
+[entities]
+person = { table = "people", key = "id" }
+firm = { table = "firms", key = "firm" }
+either = { any_of = ["person", "firm"] }
+[tables.people]
+key = "id"
+[tables.people.columns]
+id = {}
+n = { range = [0, 3] }
+[tables.firms]
+key = "firm"
+[tables.firms.columns]
+firm = {}
+[budgets.main]
+entity = "either"
+epsilon = 1000
+"""
+
+
+@pytest.mark.parametrize("bound", ["'bands'", "'reservoir', clip = 2, max_groups = 2", "'clip', clip = 3"])
+def test_totals_of_an_entity_need_rows_that_have_one_however_few_they_are(bound: str, tmp_path: Path) -> None:
+    """Each row has a person and a firm, and each of these has one row."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, n INTEGER); CREATE TABLE firms (firm INTEGER PRIMARY KEY)")
+    lock_down(connection)
+    session = session_of(tmp_path, reader=DuckReader(connection, "v1"), policy=EITHER, budget="main", at={"epsilon": 1})
+    options = f"bound = {bound}"
+    with pytest.raises(OptionError, match="belong to 2"):
+        asked(session, f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) AVG(n), COUNT(*) FROM people JOIN firms ON id = firm")

@@ -129,7 +129,7 @@ def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
     if known.owner is not None and not bound.one:
         raise _fail(options, "bound", f"bound = '{bound.name}' is for rows that belong to several entities each, and these "
                     "belong to one", _ways(one=True))
-    if known.owner is None and known.owners and not bound.several and known.rows is None:
+    if known.owner is None and known.owners and not bound.several and (known.rows is None or bound.name in TOTALS):
         raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to one entity each, and these belong to "
                     f"{len(known.owners)}", _ways(one=False))
     if not known.owners and bound.name not in ("rows", "frequency") and not bound.decomposes:
