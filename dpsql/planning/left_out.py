@@ -1,0 +1,183 @@
+"""What an answer does not count, however wide its intervals: what a reader should know of it, and EXPLAIN says beforehand.
+
+Rows beyond a limit, rows that name no entity, what values have beyond their bounds, and values that no group is declared for. The
+text, the policy and public facts tell that these may exist; whether they do, and how many they are, nobody is told but the owner
+(`dpsql check --rows`). One line for each kind.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, rewrite
+from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.question import Key, Question
+from dpsql.planning.frequency_limits import Unknown, with_limits
+from dpsql.planning.program import Program
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+
+def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[str, ...]:
+    """The notes of a program, and of its scalar subqueries, which come first. What is learned is told when it is known."""
+    found = [note for _, below in program.first for note in left_out(below, catalog, public)]
+    if not program.known.public and not program.idle:
+        learned = with_limits(program.question, program.options, public)[1] if program.unknown else []
+        found += [*rows_kept(program.view, catalog.entity.name, learned), *ownerless([program.view], catalog),
+                  *held([program.question])]
+        if program.degrees is None:
+            found += undeclared([key.name for key in program.question.keys if _may_lack(key, program.question.view)])
+    return tuple(dict.fromkeys(found))
+
+
+# -- rows beyond a limit
+
+
+def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Iterator[str]:
+    """The limits of rows that are given, by the policy or the statement."""
+    for node in bottom_up(view):
+        first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
+        if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
+            yield kept_by(node, entity, learned)
+
+
+def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknown]) -> str:
+    """How many rows a limit keeps, and of whom."""
+    most = "a number of rows that is learned first" if _is_learned(node, learned) else (
+        f"{node.rows} row{'s' if node.rows > 1 else ''}")
+    if isinstance(node, TruncateKeys):
+        of, what = " and ".join(node.input.names[key] for key in node.keys), ""
+    elif isinstance(node.input, Scan):
+        of, declared = entity, node.input.table.rows == node.rows
+        what = f" of {node.input.table.name}{' (declared)' * declared}"
+    else:
+        of, what = entity, " of the view (max_rows)"
+    return f"at most {most}{what} are kept of each {of}, chosen by a keyed hash"
+
+
+def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bool:
+    if isinstance(node, TruncateKeys):
+        return any(place.relation == node.input and place.keys == node.keys for place in learned)
+    tables = {place.relation.table.name for place in learned if isinstance(place.relation, Scan) and not place.keys}
+    return isinstance(node.input, Scan) and node.input.table.name in tables
+
+
+# -- rows of nobody
+
+
+def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
+    """That rows which name no entity are not read, of tables where there may be some."""
+    read = {node.table.name: node.table for view in views for node in bottom_up(view) if isinstance(node, Scan)}
+    names = [name for name, table in read.items() if any(_may_end(table, way, catalog) for way in table.owners)]
+    if names:
+        yield f"rows of {' and '.join(names)} that belong to no {catalog.entity.name} are not read"
+
+
+def _may_end(table: Table, way: OwnerPath, catalog: Catalog) -> bool:
+    """Whether a NULL may stand on the way from a row to the name of its entity."""
+    for step in way.steps:
+        if any(_may_be_null(table, column) for column in step.columns):
+            return True
+        table = catalog.tables[step.table]
+    return (not way.not_null and _may_be_null(table, way.column)) or any(_may_be_null(table, column) for column in way.beside)
+
+
+def _may_be_null(table: Table, name: str) -> bool:
+    return name not in table.columns or table.columns[name].nullable
+
+
+# -- values beyond their bounds
+
+
+def held(questions: Sequence[Question]) -> Iterator[str]:
+    """The bounds that values are held in before they are added up, where some may lie beyond."""
+    found: dict[str, str] = {}
+    for question in questions:
+        origins = _Origins(question.view)
+        for node, column, name in _added_up(question, origins):
+            known = node.env[column]
+            if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
+                found[name] = _written(known.declared, known.type)
+    if found:
+        yield "values are held in bounds: " + ", ".join(f"{name} in {ends}" for name, ends in found.items())
+
+
+def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
+    """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
+    for call in question.aggregates:
+        if call.columns and call.function not in ("count", "count_distinct"):
+            yield question.view, call.columns[0], question.view.names[call.columns[0]]
+    for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
+        for fold in node.folds:
+            if fold.grid is not None and fold.column is not None:
+                below = origins.of(node.input.field(fold.column).ref)
+                yield node.input, fold.column, (origins.fields[below.column].name if isinstance(below, Ref) else
+                                                f"the argument of {fold.name}")
+
+
+def _written(ends: Interval, kind: Type) -> str:
+    """The ends of a range as the policy writes them."""
+    if kind.temporal:
+        low, high = (dt.date.fromordinal(int(min(max(end, 1), dt.date.max.toordinal()))) for end in (ends.low, ends.high))
+        return f"[{low}, {high}]"
+    return f"[{ends.low:.15g}, {ends.high:.15g}]"
+
+
+# -- values that no group is declared for
+
+
+def undeclared(names: Sequence[str], where: str = "are in no group") -> Iterator[str]:
+    """That rows with other values of some keys than the declared ones count in no group."""
+    if names:
+        yield f"rows with other values of {' or '.join(dict.fromkeys(names))} {where}"
+
+
+def _may_lack(key: Key, view: Node) -> bool:
+    """Whether a key may have values that are none of its groups."""
+    if key.domain is None or key.type is Type.BOOLEAN:
+        return False
+    made = _Origins(view).of(view.field(key.column).ref)
+    if isinstance(made, Case):  # such as bin_floor
+        outcomes = (*(then for _, then in made.branches), made.otherwise)
+        return not all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
+    return not isinstance(made, Literal) and not _all_in(view.env[key.column], key.domain)
+
+
+def _all_in(known: Facts, domain: Domain) -> bool:
+    """Whether conditions, or how a value is made, leave only whole numbers that are all declared."""
+    ends = known.returned
+    return known.whole and ends.finite and ends.high - ends.low < len(domain) and (
+        set(range(math.ceil(ends.low), math.floor(ends.high) + 1)) <= set(domain.values))
+
+
+class _Origins:
+    """What the columns of a view are made of."""
+
+    def __init__(self, view: Node) -> None:
+        nodes = bottom_up(view)
+        self.fields: Mapping[str, Field] = {field.id: field for node in nodes for field in node.fields}
+        self._made = {column: expr for node in nodes if isinstance(node, Project) for column, _, expr in node.columns
+                      if not (isinstance(expr, Ref) and expr.column == column)}
+        bounded = {column for node in nodes if isinstance(node, Scan) for column, _ in node.columns}
+        bounded |= {fold.id for node in nodes if isinstance(node, GroupBy) for fold in node.folds
+                    if fold.function in ("sum", "avg", "min", "max")}
+        self._unbounded = {column: replace(field.facts, declared=ANY_NUMBER) if column in bounded else field.facts
+                           for column, field in self.fields.items()}
+
+    def of(self, expr: Expr) -> Expr:
+        """An expression over what tables hold and groups add up."""
+        return rewrite(expr, lambda part: self.of(self._made[part.column]) if isinstance(part, Ref) and (
+            part.column in self._made) else None)
+
+    def written(self, column: str, known: Facts) -> bool:
+        """Whether the statement itself holds a column in its range, as LEAST(GREATEST(x, 0), 10) does."""
+        return facts(self.of(self.fields[column].ref), self._unbounded).declared.inside(known.declared)
