@@ -389,8 +389,7 @@ class Cursor:
         kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
                  "TIMESTAMP": pa.timestamp("us")}
         rows, description = self._fetchable(), self.description or []
-        columns = [pa.array([row[i] for row in rows], type=kinds.get(kind, pa.string()))
-                   for i, (_, kind, *_) in enumerate(description)]
+        columns = [_arrow([row[i] for row in rows], kinds.get(kind, pa.string())) for i, (_, kind, *_) in enumerate(description)]
         return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
 
     def _repr_html_(self) -> str | None:
@@ -467,3 +466,12 @@ def _text(sql: object) -> str:
     if not isinstance(sql, str):
         raise errors.ProgrammingError(f"a statement is a text, not {type(sql).__name__}", code="statement")
     return sql
+
+
+def _arrow(values: list[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+    """A column; of whole numbers that 64 bits do not hold one of decimals."""
+    import pyarrow as pa
+
+    if kind == pa.int64() and any(value is not None and not -(2**63) <= value < 2**63 for value in values):
+        kind = pa.decimal128(38, 0)
+    return pa.array(values, type=kind)

@@ -1,6 +1,6 @@
 """Options of the whole test run, and its two tiers.
 
-    pytest -m fast -n auto      one instance of nearly every test function: minutes, while you write
+    pytest -m fast -n auto      one instance of nearly every test function: a few minutes, while you write
     pytest -n auto              all of them, before you hand in
 
 A test is `fast` if it is the first instance of its function that is not marked `slow`: nobody keeps a list.

@@ -297,8 +297,9 @@ def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:
     assert all(row[2] == "ada" for row in listed) and len(listed) > 3
     assert connection.execute("DESCRIBE people").rowcount == 9
     (account,) = connection.budget().accounts
-    assert connection.execute("SHOW BUDGET").fetchall() == [("all", "ε = 1000, δ = 0.01", account.left()),
-                                                            ("ada", "3 incidents", "3 incidents of 3")]
+    total, incidents = connection.execute("SHOW BUDGET").fetchall()
+    assert total[:2] == ("all", "ε = 1000, δ = 0.01") and total[-1] == account.left_exactly()
+    assert incidents == ("ada", "3 incidents", "", "", "", "3 incidents of 3")
 
 
 @pytest.mark.parametrize("sql", [

@@ -382,7 +382,7 @@ def test_what_is_charged_is_the_price_and_delta_only_where_something_may_fail(tm
         answer(text, session)
     first, second, third = (entry.charge for entry in releases_of(session))
     assert (first.epsilon, first.rho, first.delta) == (5 * 10**8, 125 * 10**6, 0)
-    assert second.delta == 5 * 10**11, "half of the price's delta; the other half pays for rho"
+    assert second.delta == 4375 * 10**8, "7/16 of the price's delta; the rest pays for rho and for Renyi orders"
     assert (third.epsilon, third.rho, third.delta) == (None, 10**7, 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpsql.accounting.convert import rho_of
+from dpsql.accounting.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.accounting.cost import ATTO, NANO, Cost, pure
 from dpsql.catalog.price import Price
 
@@ -19,9 +19,9 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
     if price.rho is not None:
         return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
     assert price.epsilon is not None
-    delta = _down(price.delta / 2, ATTO)
+    delta = _down(price.delta * FOR_FAILURES, ATTO)
     if concentrated:
-        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta / 2), NANO), delta=delta)
+        return Cost(epsilon=None, rho=_down(rho_of(price.epsilon, price.delta * FOR_RHO), NANO), delta=delta)
     return pure(_down(price.epsilon, NANO), delta)
 
 

@@ -6,12 +6,15 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.accounting.cost import ATTO, NANO
+from dpsql.accounting.cost import ATTO, NANO, ORDERS
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import Price
 
 # Conversions are evaluated in floats; this margin, far above their rounding error, is always taken on the safe side.
 MARGIN = 1e-9
+
+# What the delta of a budget, and of the price of one statement, is for: half of it for rho, the rest for failures and for orders.
+FOR_RHO, FOR_FAILURES, FOR_ORDERS = Fraction(1, 2), Fraction(7, 16), Fraction(1, 16)
 
 
 def delta_of(rho: float, epsilon: float) -> float:
@@ -57,6 +60,17 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     return Fraction(low * (1 - MARGIN))
 
 
+def renyi_limit(order: int, epsilon: Fraction, delta: Fraction) -> int:
+    """The largest cost at a Renyi order, in billionths, that implies (epsilon, delta)-DP: below zero where there is none.
+
+    It is epsilon + (log((a - 1) delta) - a log(1 - 1/a)) / (a - 1), the bound of `delta_of` solved for the divergence. What is
+    added to epsilon is between -100 and 1, so the floats are wrong by less than a thousandth of the billionth that is taken off.
+    It is above zero for orders above 1 / delta, as even (epsilon + delta)-DP without delta is (epsilon, delta)-DP.
+    """
+    added = (math.log(order - 1) + math.log(delta) - order * math.log1p(-1 / order)) / (order - 1)
+    return math.floor(epsilon * NANO) + math.floor(added * NANO) - 1
+
+
 def limit(total: Price) -> Limit:
     """The limit that a declared total stands for."""
     if total.rho is not None:
@@ -66,5 +80,6 @@ def limit(total: Price) -> Limit:
     epsilon = math.floor(total.epsilon * NANO)
     if not total.delta:
         return Limit(epsilon=epsilon, rho=None, delta=0)
-    rho = rho_of(total.epsilon, total.delta / 2)
-    return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * ATTO / 2))
+    rho, each = rho_of(total.epsilon, total.delta * FOR_RHO), total.delta * FOR_ORDERS / len(ORDERS)
+    return Limit(epsilon=epsilon, rho=math.floor(rho * NANO), delta=math.floor(total.delta * FOR_FAILURES * ATTO),
+                 renyi=tuple(renyi_limit(order, total.epsilon, each) for order in ORDERS))

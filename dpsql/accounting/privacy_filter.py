@@ -1,25 +1,53 @@
 """May one more statement be answered? The rule of a budget, decided by charges alone.
 
-*Pure budgets* (epsilon, no delta) hold a sum of epsilons: basic composition, valid for adaptive choice.
+*Pure budgets* (epsilon, no delta) hold a sum of epsilons: basic composition, valid for adaptive choice. Budgets in rho hold a sum
+of rho, and failures up to their delta.
 
-*Other budgets* hold rho and delta. A budget of (epsilon, delta) is turned once into rho(epsilon, delta / 2) of zCDP (by
-`convert.limit`), with the other delta / 2 set aside for releases that may fail (key selection). A statement passes if, with it,
-the failures stay within their part and *one of* two accounts stays within its total: the sum of rho, or, where every release so
-far has a pure epsilon, the sum of epsilons.
+*Budgets of (epsilon, delta)* hold several accounts. `convert.limit` divides delta once: a part for releases that may fail (key
+selection), a part for the sum of rho, and a part for each of the Renyi orders of `cost.ORDERS`. A statement passes if, with it,
+the failures stay within their part and *one of* the accounts stays within its limit: the sum of epsilons, where every release so
+far has one; the sum of rho; or, for some order a, the sum of the Renyi costs at a. That last one holds pure and other statements
+together: pure ones cost hardly more than epsilon there at large orders, and others a rho.
 
-Proof that "one of" is enough. Leave the failures out: each release behaves as if it had none, except in events of total
-probability at most delta / 2 along any path, as the decision to go on looks at charges only. Let L be the privacy loss of a
-whole transcript. Where the transcript ends inside the epsilon account, L <= epsilon always, so it adds nothing to
-E[(1 - e^(epsilon - L))+]. Where it ends inside the rho account, compare with the process that stops before rho is exceeded:
-that process is rho-zCDP under fully adaptive choice (Feldman and Zrnic 2021; Whitehouse et al. 2023), the transcripts in
-question are complete transcripts of it with the same loss, and the summand is never negative; so they add at most what rho-zCDP
-allows, delta / 2. Together the releases are (epsilon, delta)-DP.
+Proof that "one of" is enough. Take neighbours in either direction, and let P and Q be the laws of the whole transcript: releases
+that are made one after another, each paid for before. What is asked, what it costs and whether to go on follow from what was
+released before and from chance that knows no data.
 
-Stopping when an exact privacy loss curve is crossed is *not* valid under adaptive choice; see `reports.tight_epsilon`.
+ 1. *Failures.* Given what came before, the law of a release that fails with probability at most d has a part P' of mass 1 - d,
+    and Q has a part Q' of mass 1 - d, that are related as epsilon-DP or rho-zCDP demands: for zCDP this is the definition of its
+    approximate form (Bun and Steinke 2016, Definition 8.1), for epsilon it is so in every (epsilon, d)-DP release (Kairouz, Oh
+    and Viswanath 2015). Multiplied along transcripts, these parts are measures P' <= P and Q' <= Q. What P' lacks is at most the
+    largest sum of d along any path, which is the part for failures, D. So for every event S, P(S) - e^epsilon Q(S) <= D + the
+    integral of (P' - e^epsilon Q')+.
+ 2. *A partition.* Divide all complete transcripts by the first account that they end inside. Each ends inside one, as its last
+    charge passed. So the integral is a sum over these parts; it is never negative on any, and each is bounded by itself.
+ 3. *The sum of epsilons.* There P' <= e^epsilon Q', and the integral is 0.
+ 4. *An order a.* Let Z = P' / Q'. For every z >= 0, (z - e^epsilon)+ <= c z^a with
+    c = e^(-(a - 1) epsilon) (1 - 1/a)^a / (a - 1): the two touch at z = e^epsilon a / (a - 1). (This is the conversion of
+    Canonne, Kamath and Steinke 2020, Proposition 12, before any mean is taken, so that it holds on a part.) Let A be the sum of
+    the Renyi costs along a transcript. A release multiplies the mean of Z^a under Q', given what came before, by at most
+    e^((a - 1) cost), and its cost is known before. So Z^a e^(-(a - 1) A) is a supermartingale that begins at 1, and has a mean of
+    at most 1 at the end, whatever was chosen on the way (Feldman and Zrnic 2021; Lecuyer 2021). Where A is at most the limit B,
+    the integral is at most c e^((a - 1) B), which is the order's part of delta.
+ 5. *The sum of rho.* As 4, at the one order for which the conversion of rho is least; there A is at most a rho (for zCDP see also
+    Whitehouse, Ramdas, Rogers and Wu 2023).
+
+A statement of several releases pays at least the sum of their costs in each account: `Cost.covers` sees to it for epsilons and
+for rho, and at an order, costs of pure releases are together at most that of the sum of their epsilons, as the releases together
+are pure, too, and may be randomized response.
+
+Together the releases are (epsilon, delta)-DP after any number of statements, as the parts of delta add up to at most delta.
+Orders and limits are fixed, and do not follow what was released. Where another limit (of one analyst) refuses what would pass
+here, that follows from charges alone, as a customer who does not ask. A refused charge is no part of any sum.
+
+Accounts cannot share one delta, as a customer may go for one on some paths and for another on others; nor may failures take what
+the orders leave unused, as they happen on all paths. Stopping when an exact privacy loss curve is crossed is not valid under
+adaptive choice, either; see `reports.tight_epsilon`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import Charge
@@ -27,16 +55,24 @@ from dpsql.accounting.cost import Charge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A budget in the ledger's integers, rounded down. `rho` is None for a pure budget, `epsilon` for one given in rho."""
+    """A budget in the ledger's integers, rounded down. `rho` is None for a pure budget, `epsilon` for one given in rho.
+
+    `renyi` are the limits of the Renyi orders, where there are any; below zero where an order can hold nothing.
+    """
 
     epsilon: int | None
     rho: int | None
     delta: int
+    renyi: tuple[int, ...] = ()
 
     def allows(self, spent: Charge) -> bool:
         """Whether this sum of charges is within the budget."""
-        if spent.delta > self.delta:
-            return False
-        if self.epsilon is not None and spent.epsilon is not None and spent.epsilon <= self.epsilon:
-            return True
-        return self.rho is not None and spent.rho <= self.rho
+        return spent.delta <= self.delta and any(of <= most for of, most in self.accounts(spent))
+
+    def accounts(self, spent: Charge) -> Iterator[tuple[int, int]]:
+        """What was spent and what may be, in each account that this sum of charges has."""
+        if self.epsilon is not None and spent.epsilon is not None:
+            yield spent.epsilon, self.epsilon
+        if self.rho is not None:
+            yield spent.rho, self.rho
+        yield from zip(spent.renyi, self.renyi, strict=False)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 
 from dpsql.accounting.convert import MARGIN, delta_of
-from dpsql.accounting.cost import NANO, Charge, Cost
+from dpsql.accounting.cost import NANO, ORDERS, Charge, Cost
 from dpsql.catalog.price import short
 
 # Of privacy loss distributions: their finest step, about how many steps one has, how many are composed one by one,
@@ -42,8 +42,8 @@ def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
     """The least epsilon at `delta` that dp-accounting derives for a sequence of charges; for reports only.
 
     Where every charge is a pure epsilon, their privacy loss distributions are composed, each at its worst: that of randomized
-    response (Kairouz, Oh and Viswanath 2015); otherwise each is taken as its rho of
-    zCDP, and composed in Renyi divergences. None where the library is not installed. The answer must not steer spending:
+    response (Kairouz, Oh and Viswanath 2015); otherwise their costs at the Renyi orders of the ledger are added up, or each is
+    taken as its rho of zCDP, whichever says less. None where the library is not installed. The answer must not steer spending:
     stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
 
     Everybody who asks what is left waits for it, so it takes a limited time whatever was charged: distributions have `PLACES`
@@ -73,7 +73,14 @@ def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
         found.append(float(together.get_epsilon_for_delta(delta)))
     renyi = rdp_privacy_accountant.RdpAccountant()
     renyi.compose(dp_event.ZCDpEvent(sum(charge.rho for charge in charges) / NANO))
-    return min([*found, float(renyi.get_epsilon(delta))])
+    at_orders, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, _renyi(charges), delta)
+    return min([*found, float(renyi.get_epsilon(delta)), float(at_orders)])
+
+
+def _renyi(charges: Sequence[Charge]) -> list[float]:
+    """What charges cost together at each order: many are equal."""
+    counted = [[times * cost for cost in charge.renyi] for charge, times in Counter(charges).items()]
+    return [sum(costs) / NANO for costs in zip(*counted, strict=True)]
 
 
 def _classes(epsilons: Sequence[float]) -> Mapping[float, int]:

@@ -23,6 +23,7 @@ from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import ANY_NUMBER, Type
 
+MOST_SUM = 2**126  # as sums are HUGEINT in DuckDB
 MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
 
@@ -332,7 +333,7 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
     """The values of an aggregate in its own type; NULL where it has none."""
     if call.type is Type.BIGINT:
-        most = MOST_COUNT if call.function in ("count", "count_distinct") else 2**62
+        most = MOST_COUNT if call.function in ("count", "count_distinct") else MOST_SUM
         return [None if math.isnan(x) else round(min(max(x, -most), most)) for x in estimate.values.tolist()]
     if call.type is Type.DATE:
         return [None if math.isnan(x) else dt.date.fromordinal(min(max(round(x), 1), dt.date.max.toordinal()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import ATTO, NANO
-from dpsql.answers.spending import Spending
+from dpsql.answers.spending import Spending, percent
 from dpsql.catalog.model import Catalog, Column
 from dpsql.catalog.price import short
 from dpsql.kernel.ledger import Entry, Failure
@@ -75,10 +75,13 @@ def price_of(entry: Entry) -> str:
 
 
 def listed_spending(state: Spending) -> Listing:
-    """The accounts of a budget."""
-    rows = tuple((account.whose or "all", str(account.total), account.left()) for account in state.accounts)
-    rows += ((state.analyst, f"{state.incidents} incidents", f"{state.incidents_left} incidents of {state.incidents}"),)
-    return Listing(columns=(("analyst", Type.VARCHAR), ("budget", Type.VARCHAR), ("left", Type.VARCHAR)), rows=rows)
+    """The accounts of a budget: the part that is spent, the part that is left, and how many answers like the last one that is."""
+    rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
+                  "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in state.accounts)
+    rows += ((state.analyst, f"{state.incidents} incidents", "", "", "",
+              f"{state.incidents_left} incidents of {state.incidents}"),)
+    titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
+    return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
 def listed_failures(failures: Sequence[Failure]) -> Listing:

@@ -9,9 +9,10 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import ATTO, NANO, Charge, root
+from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.reports import tight_epsilon
+from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
@@ -20,18 +21,39 @@ from dpsql.types import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLine:
-    """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget."""
+    """One limit and what was charged to it. `whose` is an analyst's name, or None for the whole budget.
+
+    `last` is what the last statement of whoever asks was charged, None where there was none.
+    """
 
     whose: str | None
     total: Price
     spent: Charge
+    last: Charge | None = None
 
     @property
     def limit(self) -> Limit:
         return limit(self.total)
 
+    @property
+    def share_left(self) -> Fraction:
+        """The part of the budget that is left, rounded down to a thousandth."""
+        return Fraction(math.floor((1 - share_spent(self.limit, self.spent)) * 1000), 1000)
+
+    @property
+    def more(self) -> int | None:
+        """How many more statements that cost as much as the last one have room in this account."""
+        return None if self.last is None else times_left(self.last, [(self.limit, self.spent)])
+
     def left(self) -> str:
         """What can still be spent, in the words of the budget."""
+        return self._told(f" ({percent(self.share_left)} of the budget)" if self.limit.renyi else "")
+
+    def left_exactly(self) -> str:
+        """What is left of the sums that are kept; where statements of both kinds share a budget, its part says more."""
+        return self._told("")
+
+    def _told(self, share: str) -> str:
         parts = []
         most = self.limit
         if most.epsilon is not None and self.spent.epsilon is not None:
@@ -40,7 +62,7 @@ class BudgetLine:
         if most.rho is not None:
             left = Fraction(max(0, most.rho - self.spent.rho), NANO)
             parts.append(f"ρ = {short(left)} of {short(Fraction(most.rho, NANO))}")
-        text = " or ".join(parts) or "nothing"
+        text = (" or ".join(parts) or "nothing") + share
         if most.delta:
             text += f", δ = {float(Fraction(max(0, most.delta - self.spent.delta), ATTO)):.3g} for selecting groups"
         return text
@@ -49,10 +71,15 @@ class BudgetLine:
         most = self.limit
         return {
             "analyst": self.whose, "total": str(self.total), "left": self.left(),
+            "share_spent": float(1 - self.share_left), "share_left": float(self.share_left), "more_like_the_last": self.more,
             "spent": {"epsilon": None if self.spent.epsilon is None else self.spent.epsilon / NANO, "rho": self.spent.rho / NANO,
                       "delta": self.spent.delta / ATTO},
             "limit": {"epsilon": None if most.epsilon is None else most.epsilon / NANO,
                       "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
+
+
+def percent(share: Fraction) -> str:
+    return f"{float(100 * share):g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +114,16 @@ class Spending:
 REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 
-def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int) -> Spending:
-    """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed."""
-    accounts = [BudgetLine(whose=None, total=budget.total, spent=spent[None])]
+def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int, *,
+             last: Charge | None = None) -> Spending:
+    """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed.
+
+    `last` is the analyst's newest charge.
+    """
+    accounts = [BudgetLine(whose=None, total=budget.total, spent=spent[None], last=last)]
     mine = budget.of(analyst)
     if mine is not None:
-        accounts.append(BudgetLine(whose=analyst, total=mine, spent=spent[analyst]))
+        accounts.append(BudgetLine(whose=analyst, total=mine, spent=spent[analyst], last=last))
     at = float(budget.total.delta / 2) or REPORT_DELTA
     return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
                     tight=tight_epsilon(charges, at), at=at, analyst=analyst, failed=failed, incidents=budget.incidents)
@@ -138,11 +169,4 @@ def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:
 
 def _left(account: BudgetLine, *, in_rho: bool) -> Fraction:
     """The rho, or the epsilon, that an account has left for one statement."""
-    most, spent = account.limit, account.spent
-    rho = Fraction(max(0, (most.rho or 0) - spent.rho), NANO)
-    if in_rho:
-        return rho
-    by_epsilon = Fraction(0)
-    if most.epsilon is not None and spent.epsilon is not None:
-        by_epsilon = Fraction(max(0, most.epsilon - spent.epsilon), NANO)
-    return max(by_epsilon, root(2 * rho))
+    return (rho_left if in_rho else epsilon_left)(account.limit, account.spent)

@@ -64,12 +64,16 @@ class Remembering:
 
 
 class Batched(Secure):
-    """The noise of every answer, drawn many pieces at a time: a call to the sampler costs far more than a draw."""
+    """The noise of every answer, drawn many pieces at a time: a call to the sampler costs far more than a draw.
+
+    The more of a size were asked for, the more are drawn at once: where a size was chosen with noise, it may be asked for once.
+    """
 
     SIZE = 4096
 
     def __init__(self) -> None:
         self._drawn: dict[tuple[str, float], list[int]] = {}
+        self._most: dict[tuple[str, float], int] = {}
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         return [value + self._next("laplace", scale) for value in values]
@@ -81,7 +85,8 @@ class Batched(Secure):
         drawn = self._drawn.get((kind, size))
         if not drawn:
             draw = super().laplace if kind == "laplace" else super().gaussian
-            drawn = self._drawn[kind, size] = draw([0] * self.SIZE, size)
+            many = self._most[kind, size] = min(self.SIZE, 4 * self._most.get((kind, size), 4))
+            drawn = self._drawn[kind, size] = draw([0] * many, size)
         return drawn.pop()
 
 

@@ -12,6 +12,14 @@ from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.types import Type
 
+BIGINT_MOST = 2**62  # that sums of two stay in 64 bits
+
+
+def _carrier(kind: Type, values: Sequence[Any]) -> str:
+    """The type that holds released values: whole numbers may be too large for theirs, as sums are in DuckDB."""
+    wide = kind is Type.BIGINT and any(value is not None and abs(value) > BIGINT_MOST for value in values)
+    return "HUGEINT" if wide else kind.value
+
 
 class DuckScratch:
     """Evaluates guarded expressions in a locked DuckDB in memory, which never holds a private row."""
@@ -22,8 +30,8 @@ class DuckScratch:
     def evaluate(self, exprs: Sequence[Expr], columns: Mapping[str, tuple[Type, Sequence[Any]]]) -> list[tuple[Any, ...]]:
         """The values of expressions over rows given column by column, in the order of the rows."""
         names = {column: f"t0.{quote(column)}" for column in columns}
-        lists = [f"unnest(CAST(${i + 2} AS {kind.value}[])) AS {quote(column)}"
-                 for i, (column, (kind, _)) in enumerate(columns.items())]
+        lists = [f"unnest(CAST(${i + 2} AS {_carrier(kind, values)}[])) AS {quote(column)}"
+                 for i, (column, (kind, values)) in enumerate(columns.items())]
         size = max((len(values) for _, values in columns.values()), default=1)
         source = ", ".join(["unnest(range(CAST($1 AS BIGINT))) AS \"#\"", *lists])
         text = f"SELECT {', '.join(to_sql(expr, names) for expr in exprs)} FROM (SELECT {source}) AS t0 ORDER BY t0.\"#\""

@@ -21,8 +21,9 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.accounting.allotment import allotted_budget
-from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure, root
+from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
+from dpsql.accounting.room_left import epsilon_left, rho_left
 from dpsql.batch.combine import WRITTEN, ColumnCells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
 from dpsql.batch.group import Group, GroupPlan, Kind, Told
@@ -325,11 +326,7 @@ def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
 
 def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
     """What a limit has left, in the account of a batch."""
-    rho = max(0, (limit.rho or 0) - spent.rho)
-    if made.allotted.epsilon is None:
-        return Fraction(rho, NANO)
-    epsilon = max(0, (limit.epsilon or 0) - spent.epsilon) if spent.epsilon is not None else 0
-    return max(Fraction(epsilon, NANO), root(2 * Fraction(rho, NANO)))
+    return (rho_left if made.allotted.epsilon is None else epsilon_left)(limit, spent)
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:

@@ -12,8 +12,9 @@ def budget_of(session: Session) -> Spending:
     session.ledger.refresh()
     names = (None, session.analyst)
     entries = session.ledger.entries(session.budget.name)
+    last = next((entry.charge for entry in reversed(entries) if entry.account == session.account.named), None)
     return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
-                    [entry.charge for entry in entries], len(session.ledger.failed(session.account)))
+                    [entry.charge for entry in entries], len(session.ledger.failed(session.account)), last=last)
 
 
 def left_in_budget(session: Session) -> list[str]:

@@ -25,13 +25,13 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(step)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
-        signature.bind(*args, **kwargs)
         try:
             return step(*args, **kwargs)
         except Error:
             raise
         except Exception:  # noqa: S110 - told below, outside the handler, so that no cause is attached
             pass
+        signature.bind(*args, **kwargs)  # raises TypeError for a call that does not fit
         text = next((text for given in args if (text := _text_of(given))), "")
         raise InternalError("a fault of dpsql itself stopped this before anything was charged", code="fault", text=text,
                             try_="it written in another way, and a report of what was asked",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.privacy_filter import Limit
@@ -36,7 +37,7 @@ class Session:
     def account(self) -> Account:
         return Account(budget=self.budget.name, analyst=self.analyst)
 
-    @property
+    @cached_property
     def limits(self) -> Mapping[str | None, Limit]:
         """The limits that bind this analyst; None stands for the total."""
         mine = self.budget.of(self.analyst)

@@ -393,9 +393,9 @@ class Ledger:
 
     def _read_on(self, connection: sqlite3.Connection) -> None:
         seq, link = self._chain.head
-        if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:
-            raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
         if seq and connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone() != (link,):
+            if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:
+                raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
             raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
         for *row, link in connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq > ? ORDER BY seq", (seq,)):
             try:

@@ -70,9 +70,10 @@ class Kernel:
         claims.Disagreement where what is claimed does not hold, TypeError or ValueError where the first request is none (nothing
         was read or recorded then); Incident where anything fails after the charge.
         """
+        held: dict[int, tuple[Any, Any]] = {}  # views are part of the first request, and copied once
         for view in views:
-            self._claims.relation(taken(view))
-        script = self._begun(script)
+            self._claims.relation(taken(view, held))
+        script = self._begun(script, held)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents)
         answer, fault = None, None
@@ -96,12 +97,13 @@ class Kernel:
 
     # -- one script
 
-    def _begun(self, script: Script) -> Script:
+    def _begun(self, script: Script, held: dict[int, tuple[Any, Any]]) -> Script:
         """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
         when it is served.
 
         The script goes on from the kernel's own copy, of frozen values of which nobody else holds a part: so what was derived of
-        it stands when it is served, and is kept with it. Of anything else that comes then it is derived anew.
+        it stands when it is served, and is kept with it. Of anything else that comes then it is derived anew. What is in `held`
+        was copied before, and is not copied again, whatever has become of it since.
         """
         begun: Request | Exception
         try:
@@ -109,7 +111,7 @@ class Kernel:
         except Exception as fault:  # its end too
             begun = fault
         if not isinstance(begun, Exception):
-            begun = taken(begun)
+            begun = taken(begun, held)
             try:
                 self._first = begun, self._certificates(begun)
             except Error:

@@ -6,15 +6,12 @@ Nothing here is believed from outside: the kernel derives the certificate again 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, bottom_up
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Clipped
-
-IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
 class Unbounded(Exception):
@@ -80,9 +77,8 @@ def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
 
 
 def _check(node: Node) -> None:
-    """Raises InvalidPlan where a node breaks an invariant. Engines do not tell names apart by case."""
-    names = [field.id.lower() for field in node.fields]
-    if len(set(names)) != len(names) or not all(IDENTIFIER.fullmatch(name) for name in names):
+    """Raises InvalidPlan where a node breaks an invariant."""
+    if not node.well_named:
         raise InvalidPlan(f"{type(node).__name__} needs columns of different names, of letters and digits")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote
 from dpsql.types import Interval, Type
+
+IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,12 @@ class Node(abc.ABC):
         return {field.id: field.facts for field in self.fields}
 
     @cached_property
+    def well_named(self) -> bool:
+        """Whether its columns have different names, of letters and digits. Engines do not tell names apart by case."""
+        ids = [field.id.lower() for field in self.fields]
+        return len(set(ids)) == len(ids) and all(map(IDENTIFIER.fullmatch, ids))
+
+    @cached_property
     def names(self) -> Mapping[str, str]:
         """Column names for people."""
         return {field.id: field.name for field in self.fields}
@@ -210,13 +219,26 @@ def bottom_up(plan: Node) -> list[Node]:
     return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
 
 
+Kind = TypeVar("Kind", bound=Node)
+
+
+def updated(node: Kind, **changes: object) -> Kind:
+    """The node with other values in some fields; the same one, with all that was derived of it, where nothing differs."""
+    old = {name: getattr(node, name) for name in changes}
+    same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
+    return node if same else dataclasses.replace(node, **changes)
+
+
 def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
-    """The same tree with `change` applied to every node, inputs first."""
+    """The same tree with `change` applied to every node, inputs first. What is not changed stays the same object."""
     updates: dict[str, object] = {}
     for item in dataclasses.fields(plan):
         value = getattr(plan, item.name)
         if isinstance(value, Node):
-            updates[item.name] = rebuild(value, change)
+            if (made := rebuild(value, change)) is not value:
+                updates[item.name] = made
         elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
-            updates[item.name] = tuple(rebuild(part, change) for part in value)
+            parts = tuple(rebuild(part, change) for part in value)
+            if any(new is not old for new, old in zip(parts, value, strict=True)):
+                updates[item.name] = parts
     return change(dataclasses.replace(plan, **updates) if updates else plan)

@@ -34,9 +34,12 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
     pruned = prune_columns(question.view)
     if options.bound in BY_NAME and BY_NAME[options.bound].decomposes:
         return _apart(limit_rows(pruned, lambda scan: options.max_rows), options.bound, public, span)
-    view = limit_rows(pruned)
-    here = stability(view, public)
-    if here.public or _told_by_degrees(question, view, here, options, public):
+    limited = view = limit_rows(pruned)
+    known = stabilities(view, public)
+    here = known[id(view)]
+    if here.public or (here.rows is not None and options.max_rows is None):
+        return view, here
+    if _told_by_degrees(question, view, here, options, public):
         return view, here
     if options.max_rows is not None and here.owner is not None:
         view = keep_rows(view, options.max_rows, here.owner)
@@ -45,8 +48,9 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
                           span=options.span.get("max_rows"), try_="bound = 'balance', or bound = 'extension', clip = 100")
     elif mixed(here, options) or options.max_rows is not None:
         view, _ = with_limits(question, options, public)
-    known = stabilities(view, public)
-    here = known[id(view)]
+    if view is not limited:
+        known = stabilities(view, public)
+        here = known[id(view)]
     if here.rows is None and (not here.owners or mixed(here, options)):
         alone = {at: _alone(found) for at, found in known.items()}
         if isinstance(first_unbounded(view, alone)[0], Scan) and not here.owners:

@@ -15,6 +15,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.plan.node import Stability
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import DEGREES
+from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
 
 PLAIN = ("count", "sum", "avg")
@@ -41,7 +42,8 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
-    check_options(found.bound, options)
+    declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
+    check_options(found.bound, options, met=("clip",) if declared else ())
     if found.bound.each and options.bound != "auto":
         _check_aggregates(found.bound, question.aggregates)
     elif found.bound.name == "clip":
@@ -75,6 +77,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
         return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
+    if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
+        return ContributionBound(bound=BY_NAME["extension"],
+                                 because=f"the policy declares that {rows} rows at most name one entity")
     if known.owner is None:
         return ContributionBound(bound=BY_NAME["balance"],
                                  because="a row belongs to several entities, so that no row can be left out for "
@@ -90,6 +95,12 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
+
+
+def _summed(question: Question) -> bool:
+    """Whether totals are asked for. A limit of rows says little of them where values differ much; and where there are groups,
+    each would get noise for the whole limit at its part of the price. A level that is chosen costs less then."""
+    return any(call.function == "sum" for call in question.aggregates)
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
@@ -132,10 +143,10 @@ def _ways(*, one: bool) -> str:
                        for bound in BOUNDS if (bound.one if one else bound.several))
 
 
-def check_options(bound: Bound, options: Options) -> None:
-    """Raises OptionError where an option is missing, or means nothing to the bound."""
+def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
+    """Raises OptionError where an option is missing that the policy has not `met`, or means nothing to the bound."""
     for name in bound.needs:
-        if getattr(options, name) is None:
+        if getattr(options, name) is None and name not in met:
             raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")
     for name, other in (("clip", "clip"), ("max_frequency", "frequency")):
         if getattr(options, name) is not None and name not in (*bound.needs, *bound.takes):

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
@@ -22,6 +24,7 @@ from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import AggregateCall
 from dpsql.planning.contribution_bound import told
+from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.program import Program
 
 ONE_SIDED = ("count", "count_distinct", "sum")
@@ -29,9 +32,11 @@ ONE_SIDED = ("count", "count_distinct", "sum")
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
+    if program.degrees is not None:
+        return _of_degrees(program.degrees, program, call)
     if call.function not in ONE_SIDED or not cuts_off(program):
         return 0.0, 0.0
-    if (program.degrees is not None and program.question.keys) or _inside(program):
+    if _inside(program):
         return math.inf, math.inf
     if call.function != "sum":
         return 0.0, math.inf
@@ -39,9 +44,23 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     return (0.0 if ends.low >= 0 else math.inf), (0.0 if ends.high <= 0 else math.inf)
 
 
+def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) -> tuple[float, float]:
+    """Degrees are brought down, not left out: what rises with them rises no less on the whole, if no degree is left out."""
+    if not cuts_off(program):
+        return 0.0, 0.0
+    values = [degrees.rows[degree][call.columns[0]] if call.columns else 1 for degree in sorted(degrees.rows)]
+    rising = all(before is not None and after is not None and before <= after  # type: ignore[operator]
+                 for before, after in pairwise(values))
+    whole = not program.question.keys and call.when is None and not any(
+        isinstance(node, Filter) for node in _nodes(degrees.graph.view, degrees.graph.groups))
+    return (0.0 if whole and rising and call.function in (*ONE_SIDED, "avg") else math.inf), math.inf
+
+
 def uncovered(program: Program) -> str:
     """What a note of a limit adds about intervals that are those of the noise alone."""
     names = dict.fromkeys(told(call) for call in program.question.aggregates if call.function not in ONE_SIDED)
+    if not cuts_off(program) or program.degrees is not None:
+        return ""
     return f"; the interval of {' and '.join(names)} does not cover what is cut off" if names else ""
 
 
@@ -52,10 +71,12 @@ def _inside(program: Program) -> bool:
         or (isinstance(node, Join) and (node.keep_left or node.keep_right)) for node in _nodes(program.question.view))
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for below in node.inputs:
-        yield from _nodes(below)
+def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
+    """A plan's operators, down to `end`."""
+    if node != end:
+        yield node
+        for below in node.inputs:
+            yield from _nodes(below, end)
 
 
 def cuts_off(program: Program) -> bool:
@@ -64,8 +85,9 @@ def cuts_off(program: Program) -> bool:
     if program.known.public:
         return False
     if program.degrees is not None:
-        return program.learn is not None or program.degrees.given
+        return program.learn is not None or not program.degrees.declared
     given = options.max_rows is not None and program.known.rows == options.max_rows
-    held = bound.mechanism is not None and not bound.decomposes and bound.name != "bands"
+    declared = bound.name == "extension" and options.clip is None
+    held = bound.mechanism is not None and not bound.decomposes and bound.name != "bands" and not declared
     return given or held or program.learn is not None or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

@@ -24,6 +24,7 @@ from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.recognise_degrees import DEGREE, Graph
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.planning.contribution_bound import ContributionBound, check_options
+from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
 from dpsql.sql.binding.binding_context import PublicTables
 
@@ -32,11 +33,16 @@ WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
 
 @dataclass(frozen=True, kw_only=True)
 class DegreeQuestion:
-    """A graph, and the rows that the statement's view would have for the degrees up to a limit; `given` by the statement."""
+    """A graph, and the rows that the statement's view would have for the degrees up to a limit.
+
+    given     the limit is known: by the statement, or by the policy
+    declared  it is no less than the one that the policy declares
+    """
 
     graph: Graph
     most: int
     given: bool
+    declared: bool
     rows: Mapping[int, Mapping[str, Value]]
 
     def at_most(self, most: int) -> DegreeQuestion:
@@ -85,14 +91,16 @@ def degree_question(question: Question, graph: Graph, options: Options, public: 
     if awaited is not None:
         raise Unsupported("degrees cannot be compared with a value that is still to be released", code="degrees",
                           span=awaited.span, try_="a constant in place of the subquery, or the comparison in HAVING")
-    most = options.max_rows or LEVELS[-1]
+    declared = declared_rows(graph.arcs.input)
+    most = options.max_rows or min(declared or LEVELS[-1], MOST_DEGREE)
     bounded = graph.at_most(most)
     over = bounded.over(most)
     names = [field.id for field in over.fields]
     rows = {int(row[names.index(DEGREE)]): dict(zip(names, row, strict=True)) for row in public.public_rows(over)}  # type: ignore[arg-type]
     if question.keys and not rows:
         raise Unsupported(f"no degree from 1 to {most} meets these conditions", code="no-groups", span=question.keys[0].span)
-    return DegreeQuestion(graph=bounded, most=most, given=options.max_rows is not None, rows=rows)
+    return DegreeQuestion(graph=bounded, most=most, rows=rows, given=options.max_rows is not None or declared is not None,
+                          declared=declared is not None and most >= declared)
 
 
 def way_of(options: Options) -> ContributionBound:

@@ -31,8 +31,9 @@ from dpsql.plan.rules.recognise_degrees import degrees_of
 from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
 from dpsql.planning.contribution_bound import PUBLIC, ContributionBound, decided, told
+from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
-from dpsql.planning.frequency_limits import unknown_limits
+from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.options import Options
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.sql.binding.binding_context import PublicTables
@@ -194,7 +195,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
     hidden = tuple(key for key in question.keys if key.domain is None)
-    unknown = unknown_limits(question, options, public)
+    unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
                    decided=found, searched=searched, hidden=hidden, unknown=unknown,
                    learn="frequencies" if unknown else _learn(known, parts, question, options, found),
@@ -392,8 +393,9 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         return program.degrees.task(at, part, program.keys, bound.name)
     if bound.mechanism is not None:
         rows = program.known.rows
+        most = rows or (declared_rows(view) if bound.name == "extension" else None) or USUAL_MOST_ROWS
         groups = [number for number in (rows, options.max_groups) if number is not None]
-        return shared_task(at, part, view, program.known.owners, bound.name, rows or USUAL_MOST_ROWS, clip=options.clip,
+        return shared_task(at, part, view, program.known.owners, bound.name, most, clip=options.clip,
                            groups=min(groups, default=None))
     limit: Clipping | Reservoir | None = None
     if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):

@@ -78,11 +78,12 @@ def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, publ
 
 def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound: str, most_rows: int, *,
                 clip: Fraction | None = None, groups: int | None = None) -> Shared:
-    """A count or a sum that is left to the mechanism of a bound."""
+    """A count or a sum that is left to the mechanism of a bound; it is held to one level where `clip` gives it, or where so many
+    rows at their bound are the level."""
     assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
-    level = min(LARGEST, clip_of(part.summand, clip)) if clip is not None else None
-    return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, level=level, groups=groups,
-                  most=level or min(LARGEST, most_rows * part.summand.l1))
+    most = min(LARGEST, most_rows * part.summand.l1 if clip is None else clip_of(part.summand, clip))
+    return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, groups=groups, most=most,
+                  level=most if clip is not None or bound == "extension" else None)
 
 
 def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:

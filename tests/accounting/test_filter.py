@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.accounting.allotment import allotted_budget
-from dpsql.accounting.convert import delta_of, limit, rho_of
+from dpsql.accounting.convert import FOR_FAILURES, delta_of, limit, rho_of
 from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import Price, price
@@ -32,9 +32,9 @@ def test_a_pure_budget_is_a_sum_of_epsilons() -> None:
     assert limit(total(epsilon=0.5)) == Limit(epsilon=5 * 10**8, rho=None, delta=0)
 
 
-def test_a_budget_of_epsilon_and_delta_sets_half_of_delta_aside() -> None:
+def test_a_budget_of_epsilon_and_delta_divides_delta() -> None:
     found = limit(total(epsilon=1, delta=1e-6))
-    assert found.epsilon == NANO and found.delta == 5 * 10**11
+    assert found.epsilon == NANO and found.delta == 4375 * 10**8
     assert found.rho is not None
     assert delta_of(found.rho / NANO, 1.0) <= 5e-7 < delta_of((found.rho + 10) / NANO, 1.0)
 
@@ -101,11 +101,12 @@ def test_a_few_large_statements_fit_it_by_epsilon() -> None:
     assert most.allows(half + half) and not most.allows(half + half + pure(Fraction(1, 10**9)).rounded())
 
 
-def test_a_gaussian_statement_leaves_only_the_account_of_rho() -> None:
+def test_a_gaussian_statement_leaves_room_for_pure_ones() -> None:
     most = limit(total(epsilon=1, delta=1e-6))
     spent = pure(Fraction(1, 2)).rounded() + concentrated(Fraction(1, 10**9)).rounded()
-    assert not most.allows(spent), "rho of one half is more than this budget holds, and there is no epsilon any more"
-    assert most.allows(concentrated(Fraction(most.rho or 0, NANO)).rounded())
+    assert most.rho is not None and spent.rho > most.rho and spent.epsilon is None
+    assert most.allows(spent), "the sums of rho and of epsilons have no room, and Renyi orders have"
+    assert most.allows(concentrated(Fraction(most.rho, NANO)).rounded())
 
 
 def test_a_pure_budget_takes_nothing_else() -> None:
@@ -116,8 +117,9 @@ def test_a_pure_budget_takes_nothing_else() -> None:
 
 def test_failures_have_a_part_of_their_own() -> None:
     most = limit(total(epsilon=1, delta=1e-6))
-    assert most.allows(pure(Fraction(1), MILLIONTH / 2).rounded())
-    assert not most.allows(pure(Fraction(1, 100), MILLIONTH / 2 + Fraction(1, ATTO)).rounded())
+    part = MILLIONTH * FOR_FAILURES
+    assert most.allows(pure(Fraction(1), part).rounded())
+    assert not most.allows(pure(Fraction(1, 100), part + Fraction(1, ATTO)).rounded())
 
 
 # -- what passed, composed
@@ -151,7 +153,7 @@ def test_what_a_budget_lets_pass_is_within_it(effort: float) -> None:
             if most.allows(spent + cost.rounded()):
                 spent, failures = spent + cost.rounded(), failures + cost.delta
                 passed.append(cost)
-        assert passed and failures <= delta / 2
+        assert passed and failures <= delta * FOR_FAILURES
         assert composed(passed, float(delta - failures)) <= float(epsilon) + 0.001 * len(passed)
 
 

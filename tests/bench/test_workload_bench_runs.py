@@ -65,3 +65,11 @@ def test_pyramid() -> None:
     assert [line[0] for line in lines[3:]] == ["ρ", "ε"]
     for _, _, alone, turn, _, together, _, ratio in lines[3:]:
         assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1
+
+
+@pytest.mark.slow
+def test_mixtures() -> None:
+    """Orders never hold fewer statements than sums do, and many more of some mixtures."""
+    lines = run("mixtures.py")
+    ratios = [float(line[-1]) for line in lines[3:]]
+    assert len(ratios) == 108 and min(ratios) >= 1 and max(ratios) > 2

@@ -83,7 +83,7 @@ def test_where_everybody_meets_everybody_a_few_sets_are_enough(monkeypatch: pyte
     assert all(abs(found.value(j) - expected.value(j)) <= level for j, level in enumerate(levels))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_signed_sums_and_removals_are_held_between_the_same_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets of three and four whose names stand twice in a row are one set, however often: {a, a, b} and {a, b, b}."""
     draw = random.Random(seed)

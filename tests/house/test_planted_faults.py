@@ -45,6 +45,8 @@ REGISTRIES = (
     Registry("oracle/faults.py", "CLAIMED", "oracle/test_oracle.py::test_a_claim_that_is_too_small_is_found", "oracle"),
     Registry("oracle/faults.py", "EXECUTED", "oracle/test_oracle.py::test_what_is_executed_wrongly_is_found", "oracle"),
     Registry("measurements/test_forged.py", "WRONG", "measurements/test_forged.py::test_what_is_wrong_has_no_cost", "cost, which it has not"),
+    Registry("accounting/test_renyi_accounts.py", "FAULTS", "accounting/test_renyi_accounts.py::test_a_planted_fault_of_the_accounts_is_found",
+             "exact sums and limits"),
     Registry("stat/test_additive.py", "FAULTS", "stat/test_additive.py::test_noise_that_is_a_little_off_is_found", "law of the noise"),
     Registry("stat/test_planted.py", "PLANTED", "stat/test_planted.py::test_the_audit_finds_what_spoils_the_promise", AUDIT),
     Registry("stat/test_planted.py", "REFUSED", "stat/test_planted.py::test_the_kernel_refuses_what_was_not_charged",

@@ -284,6 +284,18 @@ def test_what_is_forged_later_does_not_change_the_copy(forge: Callable[[Any], No
     assert copy == HONEST["NoisySums"] != request
 
 
+@pytest.mark.parametrize("told", ["a limit of rows", "a condition"])
+def test_what_is_forged_between_a_view_and_its_request_is_not_gone_by(told: str) -> None:
+    """A view that was checked before the script began is the one that is read, as it was then, whatever the script makes of it."""
+    request, held = taken(HONEST["NoisySums"]), dict[int, tuple[Any, Any]]()
+    view = taken(request.plan.input, held)
+    FORGED[told](request)
+    assert request.plan.input != VIEW
+    copy = taken(request, held)
+    assert copy.plan.input is view and copy == HONEST["NoisySums"]
+    assert taken(request).plan.input == request.plan.input, "a later request is copied anew"
+
+
 def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
     for name, numbers in (("Partition", (0, 5)), ("Partition", (0,)), ("Partition", (0.0, 1.0))):
         axis = made_of(Numbered, {**fields_of(HONEST[name].axis), "numbers": numbers})

@@ -81,7 +81,7 @@ def families() -> Iterator[list[Family]]:
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_a_linked_subquery_moves_no_further_than_the_join_claims(entity: str, families: list[Family], effort: float) -> None:
     triples = refused = 0
-    repeats = max(1, round(2 * effort))
+    repeats = max(1, round(effort))
     for number, text in enumerate(LINKED):
         for family in [families[(number + i) % len(families)] for i in range(repeats)]:
             try:

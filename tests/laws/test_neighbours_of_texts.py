@@ -29,7 +29,7 @@ def families() -> Iterator[list[Family]]:
 @pytest.mark.parametrize("entity", ENTITIES)
 def test_no_statement_moves_further_than_it_claims(entity: str, families: list[Family], effort: float) -> None:
     triples = refused = 0
-    repeats = max(1, round(2 * effort))
+    repeats = max(1, round(effort))
     for number, text in enumerate(TEXTS if entity == "person" else (*TEXTS, *HOUSEHOLD)):
         for family in [families[(number + i) % len(families)] for i in range(repeats)]:
             try:

@@ -54,8 +54,8 @@ class Claim:
     text: str
     pair: Pair
     options: str = ""
-    epsilon: float = 2.0
-    times: int = 600
+    epsilon: float = 1.5
+    times: int = 400
     cells: list[Any] | None = field(default=None)
 
 
@@ -65,17 +65,17 @@ CLAIMS = [
     Claim(bound="clip", text="SUM(points) FROM scores", pair=CROWD),
     Claim(bound="clip", text="year, SUM(cost), COUNT(*) FROM visits GROUP BY year", pair=ROUND),
     Claim(bound="reservoir", text="year, COUNT(*) FROM visits GROUP BY year", pair=ROUND, options=", max_groups = 2, clip = 1"),
-    Claim(bound="bands", text="SUM(points) FROM scores", pair=MANY, times=300),
-    Claim(bound="bands", text="clinic, SUM(cost) FROM visits GROUP BY clinic", pair=ROUND, options=", max_groups = 2", times=300),
+    Claim(bound="bands", text="SUM(points) FROM scores", pair=MANY, times=250),
+    Claim(bound="bands", text="clinic, SUM(cost) FROM visits GROUP BY clinic", pair=ROUND, options=", max_groups = 2", times=250),
     Claim(bound="balance", text="COUNT(*) FROM scores", pair=CROWD),
-    Claim(bound="balance", text=f"COUNT(*) FROM {PAIRS}", pair=STREET, times=500),
-    Claim(bound="balance", text=f"a.sex, COUNT(*) FROM {PAIRS} GROUP BY a.sex", pair=STREET, times=500),
-    Claim(bound="r2t", text="SUM(points) FROM scores", pair=MANY, times=500),
-    Claim(bound="r2t", text=f"COUNT(*) FROM {PAIRS}", pair=STREET, times=500),
+    Claim(bound="balance", text=f"COUNT(*) FROM {PAIRS}", pair=STREET, times=360),
+    Claim(bound="balance", text=f"a.sex, COUNT(*) FROM {PAIRS} GROUP BY a.sex", pair=STREET, times=360),
+    Claim(bound="r2t", text="SUM(points) FROM scores", pair=MANY, times=360),
+    Claim(bound="r2t", text=f"COUNT(*) FROM {PAIRS}", pair=STREET, times=360),
     Claim(bound="extension", text=f"COUNT(*) FROM {PAIRS}", pair=HOME, options=", clip = 3"),
     Claim(bound="extension", text="COUNT(*) FROM people a JOIN people b ON a.household_id = b.age", pair=STAR, options=", clip = 3"),
     Claim(bound="extension", text=f"a.sex, COUNT(*) FROM {BOTH_WAYS} GROUP BY a.sex", pair=HOME, options=", clip = 2"),
-    Claim(bound="extension", text=f"COUNT(*) FROM {TRIPLES}", pair=HOME, options=", clip = 2", times=500),
+    Claim(bound="extension", text=f"COUNT(*) FROM {TRIPLES}", pair=HOME, options=", clip = 2", times=360),
     Claim(bound="extension", text=f"SUM(a.age - b.age) FROM {PAIRS}", pair=HOME, options=", clip = 40"),
 ]
 
@@ -139,15 +139,15 @@ def keeping_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Claim]] = [
-    (zero_up_to_the_level, Claim(bound="extension", text=f"COUNT(*) FROM {PAIRS}", pair=HOME, options=", clip = 3", times=3000)),
+    (zero_up_to_the_level, Claim(bound="extension", text=f"COUNT(*) FROM {PAIRS}", pair=HOME, options=", clip = 3", times=2400)),
     (zero_for_negative_rows, Claim(bound="extension", options=", clip = 30", text=f"SUM(b.age - a.age - 15) FROM {PAIRS}", pair=Pair(
         people=[person(0, household=0, age=50), *(person(i, household=0, age=20 * i) for i in range(1, 9))]))),
-    (other_names_in_every_column, Claim(bound="extension", options=", clip = 3", times=3000,
+    (other_names_in_every_column, Claim(bound="extension", options=", clip = 3", times=2000,
                                         text="COUNT(*) FROM people a JOIN people b ON a.household_id = b.age", pair=STAR)),
     (clipping_nothing, Claim(bound="clip", text="SUM(points) FROM scores", pair=MANY, options=", clip = 5")),
     (keeping_every_row, Claim(bound="rows", text="COUNT(*) FROM scores", pair=MANY, options=", max_rows = 2")),
     (keeping_every_row, Claim(bound="reservoir", text="year, COUNT(*) FROM visits GROUP BY year", pair=ROUND,
-                              options=", max_groups = 1, clip = 1", times=2000)),
+                              options=", max_groups = 1, clip = 1", times=1400)),
 ]
 
 

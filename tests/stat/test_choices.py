@@ -225,7 +225,7 @@ def numbers(found: Any) -> list[float]:
 
 GEOMETRIC, GAUSSIAN = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100)), GaussianThreshold(sigma=1.0, threshold=6)
 CASES = [
-    Case(name="above-threshold: a ladder", make=over(ONE, ladder), seen=lambda found: [found.rung]),
+    Case(name="above-threshold: a ladder", make=over(ONE, ladder), tight=0.3, seen=lambda found: [found.rung]),
     Case(name="above-threshold: rising sums", make=over(ONE, above), tight=0.3, halved=None,
          seen=lambda found: [-1 if found.step is None else found.step]),
     Case(name="above-threshold: failing tests", make=over(ONE, failing), tight=0.6, seen=fails),

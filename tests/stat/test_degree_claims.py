@@ -103,13 +103,14 @@ CHAINS = Pair(people=[person(i) for i in range(24)], visits=meetings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant, text, pair", [
-    (counts_with_the_noise_of_the_limit, asked(BOTH), RISE), (an_order_that_others_decide, asked(BOTH, options="max_rows = 1"), CHAINS),
-    (a_sensitivity_of_one, asked(BOTH), RISE)], ids=lambda value: getattr(value, "__name__", None))
-def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyPatch], None], text: str, pair: Pair, tmp_path: Path,
-                                                 effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("plant, text, pair, times", [
+    (counts_with_the_noise_of_the_limit, asked(BOTH), RISE, 3500),
+    (an_order_that_others_decide, asked(BOTH, options="max_rows = 1"), CHAINS, 2000),
+    (a_sensitivity_of_one, asked(BOTH), RISE, 2600)], ids=lambda value: getattr(value, "__name__", None))
+def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyPatch], None], text: str, pair: Pair, times: int,
+                                                 tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert audit(text, pair, tmp_path, int(4000 * max(1.0, effort))).epsilon > 1
+    assert audit(text, pair, tmp_path, int(times * max(1.0, effort))).epsilon > 1
 
 
 @pytest.mark.slow

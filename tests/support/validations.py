@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,22 @@ delta = 0.01
 """
 
 
+@lru_cache(maxsize=64)
+def filled(rows: tuple[tuple[int | None, str], ...]) -> duckdb.DuckDBPyConnection:
+    """A locked database of these values and groups, which nothing writes to."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("CREATE TABLE m (id INTEGER PRIMARY KEY, v INTEGER, g VARCHAR)")
+    insert(connection, "m", [(i, *row) for i, row in enumerate(rows)])
+    lock_down(connection)
+    return connection
+
+
 def session_over(values: Sequence[int | None], folder: Path, *, low: int = 0, high: int = 15, groups: Sequence[str] = (),
                  noise: Any = None) -> Session:
     """A private table m (id, v, g) of these values."""
     folder.mkdir(parents=True, exist_ok=True)
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("CREATE TABLE m (id INTEGER PRIMARY KEY, v INTEGER, g VARCHAR)")
-    insert(connection, "m", [(i, value, groups[i] if groups else "a") for i, value in enumerate(values)])
-    lock_down(connection)
-    reader, declared = DuckReader(connection, "v1"), parse_policy(POLICY.format(low=low, high=high))
+    connection = filled(tuple(zip(values, groups or "a" * len(values), strict=True)))
+    reader, declared = DuckReader(connection.cursor(), "v1"), parse_policy(POLICY.format(low=low, high=high))
     catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
     return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Kernel(Remembering(reader), book, noise),
                    ledger=book, scratch=scratch(), price=price(epsilon=1))

@@ -33,7 +33,7 @@ from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -126,15 +126,12 @@ class Content:
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     """The text of a plan where what was learned holds; see above."""
-    def text(node: Node, below: tuple[str, ...]) -> str:
-        return _text(node, below, learned, printing)
-
     if isinstance(plan, GroupedSums) and isinstance(plan.input, Project):
-        rows = fold(plan.input.input, text)
-        return in_two_steps(plan, rows) or text(plan, (text(plan.input, (rows,)),))
+        rows = printed(plan.input.input, learned, printing)
+        return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
     if isinstance(plan, GroupedSums) and (given := clipped(plan)) is not None:
-        return in_two_parts(plan, fold(given.input, text), _seen(given, learned, printing))
-    return fold(plan, text)
+        return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
+    return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
 
 
 def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printing) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -44,11 +44,11 @@ class Filter(Node):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         known(self.condition, self.input, kind=Type.BOOLEAN)
-        there = {arg.column for part in conjuncts(self.condition) if isinstance(part, Call) and part.function in TRUE_OF_VALUES
-                 for arg in part.args if isinstance(arg, Ref)} | {
-                     part.column for part in conjuncts(self.condition) if isinstance(part, Ref)}
-        return tuple(replace(field, facts=_compared(field.id, replace(field.facts, nullable=False), self.condition))
-                     if field.id in there else field for field in self.input.fields)
+        parts, limits = conjuncts(self.condition), _limits(self.condition)
+        there = {arg.column for part in parts if isinstance(part, Call) and part.function in TRUE_OF_VALUES
+                 for arg in part.args if isinstance(arg, Ref)} | {part.column for part in parts if isinstance(part, Ref)}
+        return tuple(replace(field, facts=_compared(field.facts, *_ends(field.id, limits))) if field.id in there else field
+                     for field in self.input.fields)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -64,9 +64,9 @@ class Filter(Node):
     @property
     def _values(self) -> Mapping[str, int]:
         """How many values the condition leaves of the whole numbers that it limits, where these are few."""
-        limited, env = dict.fromkeys(limit.column for limit in _limits(self.condition)), self.env
+        limits, env = _limits(self.condition), self.env
         sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
-                 else _ends(column, self.condition) for column in limited}
+                 else _ends(column, limits) for column in dict.fromkeys(limit.column for limit in limits)}
         return {column: max(1, int(high - low) + 1) for column, (low, high) in sizes.items() if high - low < MOST_VALUES}
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
@@ -95,12 +95,12 @@ def _limits(condition: Expr) -> list[WholeRange]:
     return [limit for limit in map(limit_of, conjuncts(condition)) if limit is not None]
 
 
-def _compared(column: str, known: Facts, condition: Expr) -> Facts:
-    """What is known of a whole number where the condition is true; as before where it can never be."""
-    low, high = _ends(column, condition)
+def _compared(known: Facts, low: float, high: float) -> Facts:
+    """What is known of a value that is there and between two numbers; of its range as before where no number is."""
     if low > high:
-        return known
-    return replace(known, kept=known.returned.within(Interval(low, high)), declared=known.declared.within(Interval(low, high)))
+        return replace(known, nullable=False)
+    ends = Interval(low, high)
+    return replace(known, nullable=False, kept=known.returned.within(ends), declared=known.declared.within(ends))
 
 
 def has_ends(node: Node, column: str) -> bool:
@@ -124,8 +124,8 @@ def has_ends(node: Node, column: str) -> bool:
     return any(has_ends(below, column) for below in node.inputs if column in below.env)
 
 
-def _ends(column: str, condition: Expr) -> tuple[float, float]:
-    """What a condition leaves of the whole numbers of a column; from above to below where it leaves none."""
-    limits = [limit for limit in _limits(condition) if limit.column == column]
-    return (max((limit.low for limit in limits if limit.low is not None), default=-math.inf),
-            min((limit.high for limit in limits if limit.high is not None), default=math.inf))
+def _ends(column: str, limits: Sequence[WholeRange]) -> tuple[float, float]:
+    """What is left of the whole numbers of a column; from above to below where none is."""
+    mine = [limit for limit in limits if limit.column == column]
+    return (max((limit.low for limit in mine if limit.low is not None), default=-math.inf),
+            min((limit.high for limit in mine if limit.high is not None), default=math.inf))

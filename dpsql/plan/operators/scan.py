@@ -47,14 +47,14 @@ class Scan(Node):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        found = []
+        found, followed = [], self._followed
         for column, name in self.columns:
             declared = self.table.columns.get(name)
             if declared is None:
                 raise InvalidPlan(f"table {self.table.name} declares no column {name}")
             found.append(Field(id=column, name=name, facts=Facts(
                 type=declared.type, physical=declared.physical,
-                nullable=declared.nullable and column not in self.owners and name not in self._followed,
+                nullable=declared.nullable and column not in self.owners and name not in followed,
                 declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
                 search=declared.search, single=declared.sql_type.upper() == "FLOAT")))
         for owner, way in self._unseen:

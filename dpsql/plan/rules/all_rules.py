@@ -1,8 +1,8 @@
 """Every rewrite rule, in the order in which a statement meets them.
 
-To add one: a file with a function that is a verb phrase and bears `@rule`, one line here, and its call where the statement is
-at that point: the first three while FROM and WHERE are bound (`sql.binding`), the others when rows are limited
-(`planning.bounded_view`, `planning.frequency_limits`).
+To add one: a file with a function that is a verb phrase and bears `@rule`, or `@rule_about` the operators that it changes, one
+line here, and its call where the statement is at that point: the first three while FROM and WHERE are bound (`sql.binding`), the
+others when rows are limited (`planning.bounded_view`, `planning.frequency_limits`).
 """
 
 from __future__ import annotations

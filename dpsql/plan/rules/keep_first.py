@@ -13,10 +13,10 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule_about
 
 
-@rule
+@rule_about(Window)
 def keep_first(plan: Node) -> Node:
     """WHERE n <= 3, or QUALIFY, where n is ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), means the first 3 rows of each k.
 

@@ -8,10 +8,10 @@ from dpsql.plan.expr.nodes import Call, Expr, Ref, all_of, conjuncts
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule_about
 
 
-@rule
+@rule_about(Lookup)
 def keep_marks(plan: Node) -> Node:
     """WHERE x IN (list) keeps the rows of one mark: a listed row then changes half as many rows as if all marks were shown.
 

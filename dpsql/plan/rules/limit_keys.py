@@ -15,7 +15,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
 from dpsql.plan.rules.name_keys import name_keys
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule_about
 from dpsql.types import Type
 
 
@@ -38,7 +38,7 @@ class Meeting:
         return " and ".join(self.side.names[key] for key in self.keys)
 
 
-@rule
+@rule_about(Join, Lookup, Window)
 def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int | None]) -> Node:
     """The plan with at most so many rows of each value of a key, as `choose` says, wherever an operator has no bound without.
 

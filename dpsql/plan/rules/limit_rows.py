@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Ref, columns, conjuncts
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
@@ -21,17 +21,20 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
     """Put a truncation above every scan of a private table with a declared limit, or for which `most` gives one.
 
     A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (One row for
-    each entity that the database itself guarantees needs no truncation. Where the
-    kernel has counted that there are none, the truncation is not executed.)
+    each entity that the database itself guarantees needs no truncation. Where the kernel has counted that there are none, the
+    truncation is not executed.)
     """
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Scan) or node.owner is None or node.one_row:
-            return node
-        limits = [limit for limit in (node.table.rows, most(node)) if limit is not None]
-        return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else node
+    limited = {id(node): kept for node in bottom_up(plan) if (kept := _limited(node, most)) is not None}
+    return rebuild(plan, lambda node: limited.get(id(node), node)) if limited else plan
 
-    return rebuild(plan, change)
+
+def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
+    """What stands in the place of the scan of a table with a limit."""
+    if not isinstance(node, Scan) or node.owner is None or node.one_row:
+        return None
+    limits = [limit for limit in (node.table.rows, most(node)) if limit is not None]
+    return Truncate(input=node, rows=min(limits), owner=node.owner, order=row_order(node, node.owner)) if limits else None
 
 
 @rule

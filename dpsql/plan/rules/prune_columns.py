@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.plan.expr.nodes import columns
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, updated
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
@@ -38,24 +36,24 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             keys: frozenset[str] = frozenset()
             if needed & node.env.keys() - set(node.owners):  # rows that only tell their owner need no telling apart
                 keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
-            return replace(node, columns=tuple((column, name) for column, name in node.columns
+            return updated(node, columns=tuple((column, name) for column, name in node.columns
                                                if column in needed or column in node.owners or name in keys))
         case Filter():
-            return replace(node, input=_prune(node.input, needed | columns(node.condition)))
+            return updated(node, input=_prune(node.input, needed | columns(node.condition)))
         case Project():
             kept = tuple(part for part in node.columns if part[0] in needed)
             below = frozenset(column for _, _, expr in kept for column in columns(expr))
-            return Project(input=_prune(node.input, below), columns=kept)
+            return updated(node, input=_prune(node.input, below), columns=kept)
         case Join():
             merged = tuple(made for made in node.merged if made.id in needed)
             below = needed | columns(node.condition) | {column for made in merged for column in (made.left, made.right)}
             others = {False: node.right, True: node.left}[node.keep_right]
             bare = node.keep_left is not node.keep_right and not needed & others.env.keys()
-            return replace(node, left=_prune(node.left, below), right=_prune(node.right, below), merged=merged, bare=bare)
+            return updated(node, left=_prune(node.left, below), right=_prune(node.right, below), merged=merged, bare=bare)
         case Lookup():
             tested = columns(node.condition) if node.condition is not None else frozenset()
             below = needed | tested | frozenset(column for expr, _ in node.keys for column in columns(expr))
-            return replace(node, input=_prune(node.input, below),
+            return updated(node, input=_prune(node.input, below),
                            listed=_prune(node.listed, tested | frozenset(column for _, column in node.keys)))
         case UnionAll():
             kept_at = [i for i, (column, _) in enumerate(node.columns) if column in needed]
@@ -63,22 +61,22 @@ def _prune(node: Node, needed: frozenset[str]) -> Node:
             if any([field.id for field in part.fields] != [old.fields[i].id for i in kept_at]
                    for part, old in zip(parts, node.parts, strict=True)):
                 return node  # a part that cannot drop exactly the same columns keeps all
-            return UnionAll(parts=parts, columns=tuple(node.columns[i] for i in kept_at))
+            return updated(node, parts=parts, columns=tuple(node.columns[i] for i in kept_at))
         case GroupBy():
             folds = tuple(part for part in node.folds if part.id in needed)
             below = frozenset(node.keys) | frozenset(part.column for part in folds if part.column is not None)
-            return replace(node, input=_prune(node.input, below), folds=folds)
+            return updated(node, input=_prune(node.input, below), folds=folds)
         case Truncate():
-            return replace(node, input=_prune(node.input, needed | {node.owner, *node.order}))
+            return updated(node, input=_prune(node.input, needed | {node.owner, *node.order}))
         case TruncateKeys():
             ordered = {*node.order, *(term.column for term in node.first)}
-            return replace(node, input=_prune(node.input, needed | {*node.keys, *ordered}))
+            return updated(node, input=_prune(node.input, needed | {*node.keys, *ordered}))
         case Window():
             return _prune_window(node, needed)
         case Distinct():
-            return replace(node, input=_prune(node.input, frozenset(node.env)))
+            return updated(node, input=_prune(node.input, frozenset(node.env)))
         case SetOperation():
-            return replace(node, left=_prune(node.left, frozenset(node.left.env)),
+            return updated(node, left=_prune(node.left, frozenset(node.left.env)),
                            right=_prune(node.right, frozenset(node.right.env)))
         case _:
             return node
@@ -89,6 +87,6 @@ def _prune_window(node: Window, needed: frozenset[str]) -> Node:
     read = needed & node.input.env.keys()
     if not functions:
         return _prune(node.input, read)
-    kept = replace(node, functions=functions)
+    kept = updated(node, functions=functions)
     below = _prune(node.input, read | kept.used | (frozenset(node.ties) if node.keyed else frozenset()))
-    return replace(kept, input=below, ties=node.ties if node.keyed else tie_breaks(below, kept.told))
+    return updated(kept, input=below, ties=node.ties if node.keyed else tie_breaks(below, kept.told))

@@ -9,10 +9,10 @@ from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule_about
 
 
-@rule
+@rule_about(Join, Lookup)
 def push_equalities(plan: Node) -> Node:
     """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows meet."""
 

@@ -10,10 +10,10 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule_about
 
 
-@rule
+@rule_about(Filter)
 def push_filters(plan: Node) -> Node:
     """The same rows, with every condition as far down as joins, lookups and projections let it.
 

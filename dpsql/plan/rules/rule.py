@@ -10,25 +10,34 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec
 
-from dpsql.plan.node import InvalidPlan, Node
+from dpsql.plan.node import InvalidPlan, Node, bottom_up
 
 P = ParamSpec("P")
 
 
-def rule(rewrite: Callable[Concatenate[Node, P], Node]) -> Callable[Concatenate[Node, P], Node]:
-    """A rewrite whose result is checked each time: it shows every column that was shown, of the same type.
+def rule_about(*operators: type[Node]) -> Callable[[Callable[Concatenate[Node, P], Node]], Callable[Concatenate[Node, P], Node]]:
+    """A rewrite of plans that have one of these operators, or of any plan where none is named; it leaves others as they are.
 
-    Raises InvalidPlan where it does not.
+    Its result is checked each time: it shows every column that was shown, of the same type. Raises InvalidPlan where it does not.
     """
+    def checked_rule(rewrite: Callable[Concatenate[Node, P], Node]) -> Callable[Concatenate[Node, P], Node]:
+        @functools.wraps(rewrite)
+        def checked(plan: Node, /, *args: P.args, **options: P.kwargs) -> Node:
+            if operators and not any(isinstance(node, operators) for node in bottom_up(plan)):
+                return plan
+            after = rewrite(plan, *args, **options)
+            if after is not plan and not _shown(plan) <= _shown(after):
+                raise InvalidPlan(f"the rule {rewrite.__name__} lost a column of a plan")
+            return after
 
-    @functools.wraps(rewrite)
-    def checked(plan: Node, /, *args: P.args, **options: P.kwargs) -> Node:
-        after = rewrite(plan, *args, **options)
-        if after is not plan and not _shown(plan) <= _shown(after):
-            raise InvalidPlan(f"the rule {rewrite.__name__} lost a column of a plan")
-        return after
+        return checked
 
-    return checked
+    return checked_rule
+
+
+def rule(rewrite: Callable[Concatenate[Node, P], Node]) -> Callable[Concatenate[Node, P], Node]:
+    """A rewrite of any plan; see `rule_about`."""
+    return rule_about()(rewrite)
 
 
 def _shown(plan: Node) -> set[tuple[str, object]]:

@@ -13,10 +13,13 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import Question
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.relations import QueryBinder
+from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.sql.text.trees import refuse_windows
 
 
 def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value]) -> Question:
@@ -42,5 +45,6 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
         raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
                           try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
     names = Names().with_(tree.args.get("with_"))
-    question, _ = context.question(tree, names, context.sources(tree, names))
+    refuse_windows(tree)
+    question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
     return replace(question, scalars=context.scalars.needed(question))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
-from dpsql.sql.binding.expressions import Binder, Host
+from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.scope import FreshIdentifiers, Origin, Scope
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import PARAMETER
@@ -200,36 +201,24 @@ class WindowFunctions(Protocol):
         ...
 
 
-class SelectHost(Host, Protocol):
+class SelectHost(Binder):
     """One SELECT as the parts of it see it that are bound in files of their own; `SelectBinder` is the one there is.
 
     They return what they add to its rows (`AddedColumns`), and do not write it.
+
+    node    the rows of FROM and WHERE, as far as they are bound
+    joined  the columns that subqueries brought
     """
 
-    @property
-    def context(self) -> BindingContext: ...
+    context: BindingContext
+    scope: Scope
+    names: Names
+    node: Node
+    joined: set[str]
 
-    @property
-    def scope(self) -> Scope: ...
-
-    @property
-    def names(self) -> Names: ...
-
-    @property
-    def binder(self) -> Binder: ...
-
-    @property
-    def node(self) -> Node:
-        """The rows of FROM and WHERE, as far as they are bound."""
-        ...
-
-    @property
-    def joined(self) -> Set[str]:
-        """The columns that subqueries brought."""
-        ...
-
+    @abc.abstractmethod
     def where(self, clause: exp.Expr | None) -> list[Expr]: ...
 
+    @abc.abstractmethod
     def inside(self, select: exp.Select, names: Names) -> SelectHost:
-        """The host of a subquery, whose names may also be those of this SELECT."""
-        ...
+        """The binder of a subquery, whose names may also be those of this SELECT."""

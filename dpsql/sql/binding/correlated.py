@@ -64,7 +64,7 @@ def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     """The value in the one row that agrees with the row around; None where the subquery does not look outside."""
     inner, context = host.inside(select, names), host.context
     links = _links(host, inner, select, span)
-    value = inner.binder.bind(inner_of(select.expressions[0]))
+    value = inner.bind(inner_of(select.expressions[0]))
     if not links and columns(value) <= set(inner.node.env):
         return None
     _check_limit(select)

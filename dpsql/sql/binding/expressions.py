@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sqlglot import exp
 
@@ -28,54 +28,53 @@ MOST_NESTING = 100
 CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing programs
 
 
-class Host(Protocol):
-    """What an expression may refer to where it stands."""
+class Binder(abc.ABC):
+    """Binds expressions. What they may refer to where they stand is for the classes below to say."""
+
+    def __init__(self) -> None:
+        self._depth = 0
 
     @property
+    @abc.abstractmethod
     def env(self) -> Env:
         """Facts of the columns that bound expressions read."""
-        ...
 
     @property
+    @abc.abstractmethod
     def parameters(self) -> Mapping[str, Value]: ...
 
+    @abc.abstractmethod
     def column(self, name: str, table: str | None, span: Span | None) -> Expr: ...
 
+    @abc.abstractmethod
     def aggregate(self, node: exp.Expr) -> Expr: ...
 
+    @abc.abstractmethod
     def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
         """subject IN (query)"""
-        ...
 
+    @abc.abstractmethod
     def exists(self, query: exp.Expr, span: Span | None) -> Expr: ...
 
+    @abc.abstractmethod
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
         """(query) as a value"""
-        ...
 
+    @abc.abstractmethod
     def window(self, node: exp.Expr) -> Expr:
         """A function with OVER"""
-        ...
 
+    @abc.abstractmethod
     def level(self, node: exp.Expr) -> Expr:
         """GROUPING(keys)"""
-        ...
 
+    @abc.abstractmethod
     def bins(self, node: exp.Expr) -> Expr:
         """bin_floor(column)"""
-        ...
 
+    @abc.abstractmethod
     def compiles(self, pattern: str) -> bool:
         """Whether the engine accepts a regular expression."""
-        ...
-
-
-class Binder:
-    """Binds expressions for one host."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._depth = 0
 
     def condition(self, node: exp.Expr, what: str) -> Expr:
         """An expression that must be a truth value."""
@@ -103,7 +102,7 @@ class Binder:
         if parameter is not None:
             return self._parameter(parameter, span)
         if is_aggregate(node):
-            return self._host.aggregate(node)
+            return self.aggregate(node)
         clause = _CLAUSES.get(type(node))
         if clause is not None:
             return clause(self, node, span)
@@ -116,7 +115,7 @@ class Binder:
         return self._apply(name, [self.bind(node) for node in nodes], span)
 
     def _apply(self, name: str, args: list[Expr], span: Span | None) -> Expr:
-        return typing.call(name, args, self._host.env, span)
+        return typing.call(name, args, self.env, span)
 
     def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
         """Conditions joined by AND or OR, as a tree that is not deep."""
@@ -127,11 +126,11 @@ class Binder:
         return self._apply(name, [left, right], left.span.join(right.span) if left.span is not None else right.span)
 
     def _parameter(self, name: str, span: Span | None) -> Expr:
-        if name not in self._host.parameters:
+        if name not in self.parameters:
             shown = "?" if name.startswith("?") else f"${name}"
             raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=shown,
                            try_="values beside the statement: a list for ?, a dict for names")
-        return constant(self._host.parameters[name], span)
+        return constant(self.parameters[name], span)
 
     # -- constants and names
 
@@ -140,10 +139,10 @@ class Binder:
             raise Unsupported("rows are never shown", code="star", span=span, try_="COUNT(*), or the names of columns")
         table = node.args.get("table")
         if table is not None:
-            return self._host.column(str(node.this.this), str(table.this), span)
+            return self.column(str(node.this.this), str(table.this), span)
         name = str(node.this.this)
         try:
-            return self._host.column(name, None, span)
+            return self.column(name, None, span)
         except SqlError as fault:
             if fault.code == "unknown-column" and (node.this.args.get("quoted") or name[:1] in CURLY):
                 text = name.strip(CURLY).replace("'", "''")
@@ -206,16 +205,16 @@ class Binder:
         subject = self.bind(node.this)
         query = node.args.get("query")
         if query is not None:
-            return self._host.listed(subject, query, span)
+            return self.listed(subject, query, span)
         values = [self.bind(value) for value in node.expressions]
         for value in values:
             if not isinstance(value, Literal):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
-        return typing.membership(subject, values, self._host.env, span)
+        return typing.membership(subject, values, self.env, span)
 
     def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._host.exists(node.this, span)
+        return self.exists(node.this, span)
 
     def _like(self, node: exp.Expr, span: Span | None) -> Expr:
         name = "ilike" if isinstance(node, exp.ILike) else "like"
@@ -225,7 +224,7 @@ class Binder:
     def _regexp(self, node: exp.Expr, span: Span | None) -> Expr:
         name = "regexp_full_match" if isinstance(node, exp.RegexpFullMatch) else "regexp_matches"
         pattern = self.bind(node.expression)
-        if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self._host.compiles(pattern.value):
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self.compiles(pattern.value):
             raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
         return self._apply(name, [self.bind(node.this), pattern], span)
 
@@ -344,7 +343,7 @@ class Binder:
             reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.66) or OTHERS))
             raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
-            return self._host.bins(node)
+            return self.bins(node)
         if known == "date_part":
             return self._date_part(node, span)
         return self._call(known, node.expressions, span)
@@ -357,17 +356,17 @@ class Binder:
         return self._part(part.value, self.bind(node.expressions[1]), span)
 
     def _window(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._host.window(node)
+        return self.window(node)
 
     def _level(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._host.level(node)
+        return self.level(node)
 
     def _without_over(self, node: exp.Expr, span: Span | None) -> Expr:
         raise SqlError("this function needs OVER", code="window-function", span=span,
                        try_="ROW_NUMBER() OVER (PARTITION BY k ORDER BY x)")
 
     def _subquery(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._host.scalar(node, span)
+        return self.scalar(node, span)
 
     def _array(self, node: exp.Expr, span: Span | None) -> Expr:
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")

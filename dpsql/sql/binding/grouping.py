@@ -20,7 +20,7 @@ from dpsql.sql.binding.grouping_sets import sets_of
 from dpsql.sql.binding.running_totals import inner_of_over, read_over
 from dpsql.sql.binding.scope import FreshIdentifiers
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, not_here, position_of
+from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 MOST_GROUPING = 50  # so that their bits stay a whole number
@@ -36,8 +36,8 @@ class GroupKey:
     expr: Expr
 
 
-class Grouping:
-    """The host of expressions over groups: it knows keys, collects aggregates, and passes everything else on to the rows below.
+class Grouping(Binder):
+    """Binds expressions over groups: it knows keys, collects aggregates, and passes everything else on to the rows below.
 
     Aliases of the SELECT list are names too, where no column has the name (in the list itself), where no key has it (in
     HAVING), or before all columns (in ORDER BY).
@@ -46,8 +46,8 @@ class Grouping:
     def __init__(self, host: SelectHost, fresh: FreshIdentifiers, *, exact: bool = False, around: Collection[str] = ()) -> None:
         """`exact` aggregates are computed for each entity, inside a query; the others are released with noise. `around` are
         columns of the query around, which are the same for all rows here."""
+        super().__init__()
         self._host, self._fresh, self._exact, self._around = host, fresh, exact, frozenset(around)
-        self._rows = Binder(host)
         self._aliases: dict[str, Expr] = {}
         self._known: dict[str, Facts] = {}
         self._clause = "SELECT"
@@ -55,7 +55,6 @@ class Grouping:
         self.sets: list[tuple[int, ...]] | None = None
         self.levels: list[GroupingLevel] = []
         self.aggregates: list[Aggregated] = []
-        self.binder = Binder(self)
 
     # -- host
 
@@ -96,10 +95,10 @@ class Grouping:
         if self.sets is not None:
             raise Unsupported("an aggregate over groups of several grouping sets is not answered", code="window-here",
                               span=span_of(node), try_="one statement for each grouping set")
-        read = AggregateReader(self._rows, self._fresh.column(), exact=False).read(inner_of_over(node))
+        read = AggregateReader(self._host, self._fresh.column(), exact=False).read(inner_of_over(node))
         if read.function not in ("count", "sum"):
             raise not_here(node)
-        over = read_over(node, self._key_of, self._rows.bind, len(self.keys))
+        over = read_over(node, self._key_of, self._host.bind, len(self.keys))
         return self._known_as(replace(read, over=over, span=span_of(node), type=Type.DOUBLE if over.mean else read.type))
 
     def level(self, node: exp.Expr) -> Expr:
@@ -117,7 +116,7 @@ class Grouping:
 
     def _key_of(self, node: exp.Expr) -> tuple[str, Type]:
         """The column and type of the key that an expression is. Raises SqlError where it is none."""
-        expr = self._rows.bind(node)
+        expr = self._host.bind(node)
         found = next((key for key in self.keys if key.expr == expr), None)
         if found is None:
             raise SqlError("this is not a key of GROUP BY", code="group-by", span=span_of(node), try_="one of " + ", ".join(
@@ -132,7 +131,7 @@ class Grouping:
 
     def aggregate(self, node: exp.Expr) -> Expr:
         """Read an aggregate."""
-        return self._known_as(AggregateReader(self._rows, self._fresh.column(), exact=self._exact).read(node))
+        return self._known_as(AggregateReader(self._host, self._fresh.column(), exact=self._exact).read(node))
 
     def _known_as(self, read: Aggregated) -> Expr:
         """The column of an aggregate; an equal one that was read before is used again."""
@@ -152,17 +151,17 @@ class Grouping:
         if all_items or (group is not None and group.args.get("all")):
             for item in select.expressions:
                 if not has_aggregate(item):
-                    self.add_key(item_name(item), self._rows.bind(inner_of(item)))
+                    self.add_key(item_name(item), self._host.bind(inner_of(item)))
             return
         parts = group.expressions if group is not None else []
-        sets = sets_of(parts)
-        if sets is not None and self._exact:
-            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
-                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
-        if sets is None:
+        if not any(map(is_grouping_set, parts)):
             for part in parts:
                 self._read_key(part, select)
             return
+        sets = sets_of(parts)
+        if self._exact:
+            raise Unsupported("grouping sets inside a query are not answered", code="group-by", span=span_of(group),
+                              try_="GROUP BY CUBE in the outermost SELECT, or one subquery for each set, joined by UNION ALL")
         self.sets = []
         for keys in sets:
             found = [self._read_key(part, select) for part in keys]
@@ -173,7 +172,7 @@ class Grouping:
             raise Unsupported("GROUP BY takes a list of keys without brackets", code="group-by", span=span_of(part),
                               try_="GROUP BY a, b")
         item = self._item(part, select.expressions)
-        return self.add_key(item_name(item), self._rows.bind(inner_of(item)))
+        return self.add_key(item_name(item), self._host.bind(inner_of(item)))
 
     def read_items(self, select: exp.Expr) -> list[Expr]:
         """The SELECT list. Its aliases may be used by the clauses that follow."""
@@ -183,7 +182,7 @@ class Grouping:
             if is_star(inner):
                 raise SqlError("* cannot stand beside GROUP BY", code="group-by", span=span_of(inner),
                                try_="the names of the keys")
-            expr = self.output(self.binder.bind(inner), span_of(inner))
+            expr = self.output(self.bind(inner), span_of(inner))
             if isinstance(item, exp.Alias):
                 self._aliases.setdefault(item_name(item).lower(), expr)
             found.append(expr)
@@ -194,12 +193,12 @@ class Grouping:
         if clause is None:
             return None
         self._clause = "HAVING"
-        return self.output(self.binder.condition(clause.this, "HAVING"), span_of(clause))
+        return self.output(self.condition(clause.this, "HAVING"), span_of(clause))
 
     def read_term(self, node: exp.Expr) -> Expr:
         """A term of ORDER BY."""
         self._clause = "ORDER BY"
-        return self.output(self.binder.bind(node), span_of(node))
+        return self.output(self.bind(node), span_of(node))
 
     def _item(self, part: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
         """What a term of GROUP BY means: a position in the SELECT list, or itself."""
@@ -229,12 +228,8 @@ class Grouping:
         """An expression with its keys replaced by their columns. Raises SqlError where a column is neither key nor aggregated."""
         known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | {
             level.id for level in self.levels} | self._around
-
-        def change(part: Expr) -> Expr | None:
-            found = next((key for key in self.keys if key.expr == part and not isinstance(part, Literal)), None)
-            return Ref(column=found.id, type=part.type, span=part.span) if found is not None else None
-
-        result = rewrite(expr, change)
+        ids = {key.expr: key.id for key in self.keys if not isinstance(key.expr, Literal)}
+        result = rewrite(expr, lambda part: Ref(column=ids[part], type=part.type, span=part.span) if part in ids else None)
         for part in walk(result):
             if isinstance(part, Ref) and part.column not in known:
                 raise self._ungrouped(part, span)

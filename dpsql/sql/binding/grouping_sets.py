@@ -15,20 +15,14 @@ Sets: TypeAlias = list[list[exp.Expr]]
 MOST_SETS = 4096
 
 
-def sets_of(parts: Sequence[exp.Expr]) -> Sets | None:
-    """The grouping sets of GROUP BY, in DuckDB's order: every way to take one set of each of its parts; None for plain keys."""
-    if not any(isinstance(part, exp.Cube | exp.Rollup | exp.GroupingSets) or _nothing(part) for part in parts):
-        return None
+def sets_of(parts: Sequence[exp.Expr]) -> Sets:
+    """The grouping sets of GROUP BY, in DuckDB's order: every way to take one set of each of its parts."""
     each = [_sets(part, inside=False) for part in parts]
     count = 1
     for part, own in zip(parts, each, strict=True):
         count *= len(own)
         _check_count(count, part)
     return [[key for own in chosen for key in own] for chosen in product(*each)]
-
-
-def _nothing(part: exp.Expr) -> bool:
-    return isinstance(part, exp.Tuple) and not part.expressions
 
 
 def _sets(part: exp.Expr, *, inside: bool) -> Sets:

@@ -92,7 +92,7 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
     """
     for item in select.expressions:
         if not is_star(item):
-            inner.binder.bind(item.this if isinstance(item, exp.Alias) else item)  # only to see that its names are known
+            inner.bind(item.this if isinstance(item, exp.Alias) else item)  # only to see that its names are known
     links = [part for whole in inner.where(select.args.get("where")) for part in conjuncts(whole)]
     if not links and host.context.stability(inner.node).public:
         rows, _ = _counts(host.context, inner.node, None)

@@ -75,7 +75,7 @@ class Outermost:
         if not self._one_row and all(select.args.get(key) is None for key in ("group", "distinct", "having")) and not any(
                 has_aggregate(item) for item in select.expressions):
             for item in select.expressions:
-                self._host.binder.bind(inner_of(item))  # a mistyped name or function is told first
+                self._host.bind(inner_of(item))  # a mistyped name or function is told first
             raise self._rows_asked(select.expressions[0])
 
     @staticmethod
@@ -112,7 +112,7 @@ class Outermost:
             return None
         value: object = None
         if parameter_of(node) is not None or isinstance(node, exp.Literal):
-            bound = self._host.binder.bind(node)
+            bound = self._host.bind(node)
             value = bound.value if isinstance(bound, Literal) else None
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise SqlError(f"{key.upper()} takes a number of rows", code="limit", span=span_of(node), try_=f"{key.upper()} 10")

@@ -16,7 +16,7 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.sql.binding.binding_context import BindingContext
-from dpsql.sql.binding.scope import Origin
+from dpsql.sql.binding.scope import Origin, owner_column
 from dpsql.types import Type
 
 
@@ -99,12 +99,6 @@ def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[H
                 key = frozenset((there, linked[here]) for here, there in zip(step.columns, step.references, strict=True))
                 names.add((step.table, key, replace(way, steps=way.steps[1:])))
     return found
-
-
-def owner_column(table: Table, place: int) -> str:
-    """The name of an owner's column in origins: a column of the table, or a name that none has."""
-    way = table.owners[place]
-    return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
 def same_owner(pairs: Sequence[tuple[Origin, Origin]], context: BindingContext) -> bool:

@@ -88,7 +88,7 @@ def _rows(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
     items: list[tuple[str, Expr]] = []
     for item in select.expressions:
         starred = _star(inner_of(item), host)
-        items += starred if starred is not None else [(item_name(item), host.binder.bind(inner_of(item)))]
+        items += starred if starred is not None else [(item_name(item), host.bind(inner_of(item)))]
     return items
 
 
@@ -190,7 +190,7 @@ def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[lis
 def _bind_values(tree: exp.Expr, context: BindingContext) -> BoundRelation:
     span = span_of(tree)
     host = SelectBinder(context, Scope(node=one_row(context), sources=()), Names())
-    rows = [[host.binder.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+    rows = [[host.bind(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])]
             for row in tree.expressions]
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise SqlError("the rows of VALUES differ in length", code="values", span=span, try_="VALUES (1, 'a'), (2, 'b')")

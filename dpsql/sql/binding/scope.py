@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dpsql.catalog.model import Table
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
@@ -27,6 +28,12 @@ class Origin:
     scan: int
     table: str
     column: str
+
+
+def owner_column(table: Table, place: int) -> str:
+    """The name of an owner's column in origins: a column of the table, or a name that none has."""
+    way = table.owners[place]
+    return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +77,12 @@ class Scope:
 
     def find(self, name: str, table: str | None) -> list[Field]:
         """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        wanted = name.lower()
         if table is None:
-            return [found for _, column, found in self.columns() if column.lower() == name.lower()]
+            return [self.node.field(shown) for source in self.sources for column, found in source.columns
+                    if column.lower() == wanted and (shown := self.merged.get(found.id, found.id)) is not None]
         return [found for source in self.sources if source.alias.lower() == table.lower()
-                for column, found in source.columns if column.lower() == name.lower()]
+                for column, found in source.columns if column.lower() == wanted]
 
     def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
         """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""

@@ -17,8 +17,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
-from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, WindowFunctions
-from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost, WindowFunctions
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import LooksOutside, Scope
 from dpsql.sql.text.places import span_of
@@ -26,8 +25,8 @@ from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here
 from dpsql.types import Span, Type
 
 
-class SelectBinder:
-    """The host of the expressions of one SELECT.
+class SelectBinder(SelectHost):
+    """Binds the expressions of one SELECT.
 
     Looking something up in a list, or a value of a subquery, adds a column to the relation, so `node` grows while expressions
     are bound.
@@ -37,11 +36,11 @@ class SelectBinder:
                  alone: bool = False) -> None:
         """`aliases` are the named items of the SELECT list: names too, where no column has the name. With `alone`,
         `scope.LooksOutside` is raised for the columns of the query around."""
+        super().__init__()
         self.context, self.scope, self.names, self._aliases, self._alone = context, scope, names, dict(aliases or {}), alone
         self.node = scope.node
         self._windows: WindowFunctions | None = None
         self.joined: set[str] = set()  # columns that a linked subquery brought
-        self.binder = Binder(self)
         self._bound: dict[str, Expr] = {}
         self._marks: dict[tuple[Expr | None, exp.Expr, bool], Expr] = {}
         self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
@@ -86,7 +85,7 @@ class SelectBinder:
                            subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
         del self._aliases[name.lower()]  # so that an alias cannot be made of itself
         try:
-            self._bound[name.lower()] = self.binder.bind(item)
+            self._bound[name.lower()] = self.bind(item)
             return replace(self._bound[name.lower()], span=span)
         finally:
             self._aliases[name.lower()] = item
@@ -126,12 +125,12 @@ class SelectBinder:
         parts = operands(clause.this, exp.And) if clause is not None else []
         self._kept |= {id(query) for part in parts for query in kept_lists(part)}
         for subqueries in (False, True):
-            chosen = [self.binder.condition(part, "WHERE") for part in parts
+            chosen = [self.condition(part, "WHERE") for part in parts
                       if (part.find(exp.Query) is not None) is subqueries]
             own = [part for part in chosen if columns(part) <= set(self.node.env)]
             links += [part for part in chosen if part not in own]
             if own:
-                self.node = self._linked(Filter(input=self.node, condition=self.binder.all_of("and", own)))
+                self.node = self._linked(Filter(input=self.node, condition=self.all_of("and", own)))
         return links
 
     def _linked(self, node: Node) -> Node:
@@ -200,7 +199,7 @@ class SelectBinder:
         form = "bin_floor(income), with bins declared for the column in the policy"
         if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
             raise SqlError("bin_floor takes one column", code="bins", span=span, try_=form)
-        column = self.binder.bind(node.expressions[0])
+        column = self.bind(node.expressions[0])
         origin = self.scope.origins.get(column.column) if isinstance(column, Ref) else None
         table = self.context.catalog.table(origin.table) if origin is not None else None
         cuts = table.columns[origin.column].bins if table is not None and origin is not None else None

@@ -18,8 +18,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.membership import half_join
-from dpsql.sql.binding.owners import owner_column, say_owners
-from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names
+from dpsql.sql.binding.owners import say_owners
+from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
@@ -205,7 +205,7 @@ def _on(left: Scope, right: Scope, clause: exp.Expr, context: BindingContext, na
     side_by_side = Join(left=left.node, right=right.node, condition=TRUE)
     host = SelectBinder(context, Scope(node=side_by_side, sources=(*left.sources, *right.sources),
                              merged={**left.merged, **right.merged}), names)
-    condition = host.binder.condition(clause, "ON")
+    condition = host.condition(clause, "ON")
     if host.node is not side_by_side:
         raise Unsupported("a subquery in ON is not answered", code="join-condition", span=span_of(clause), try_="it in WHERE")
     return condition

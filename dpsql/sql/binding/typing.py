@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpsql.errors import SqlError
@@ -27,7 +27,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     if name in COMPARISONS:
         agreed = _of_one_precision(agreed, env)
     problem = ""
-    for attempt in (agreed, _held(agreed, env), _as_doubles(agreed[:1]) + agreed[1:], _as_doubles(agreed)):
+    for attempt in _attempts(agreed, env):
         row = overload(name, [arg.type for arg in attempt])
         if row is None:
             continue
@@ -48,6 +48,14 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
         raise SqlError(f"{shown} takes {wanted}, and {len(agreed)} are given", code="type", span=span, subject=shown)
     types = " and ".join(arg.type.value for arg in agreed)
     raise SqlError(f"{shown} cannot be applied to {types}", code="type", span=span, subject=shown, try_=_cast_hint(rows, agreed))
+
+
+def _attempts(agreed: list[Expr], env: Env) -> Iterator[list[Expr]]:
+    """What the arguments may be converted to, the nearest first."""
+    yield agreed
+    yield _held(agreed, env)
+    yield _as_doubles(agreed[:1]) + agreed[1:]
+    yield _as_doubles(agreed)
 
 
 def _held(parts: Sequence[Expr], env: Env) -> list[Expr]:

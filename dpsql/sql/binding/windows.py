@@ -82,7 +82,7 @@ class Windows:
         group = self._group(clauses, span)
         called, host = node.this, self._host
         if is_aggregate(called):
-            found = AggregateReader(host.binder, host.context.fresh.column(), exact=True).read(called)
+            found = AggregateReader(host, host.context.fresh.column(), exact=True).read(called)
             argument, grid = exact_argument(found, host.env)
             part = WindowFunction(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses,
                                                                                                                      host),
@@ -104,14 +104,14 @@ class Windows:
         if type(called) not in VALUES:
             raise Unsupported("this is not answered as a window function", code="window-function", span=span_of(called),
                               try_="ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX")
-        name, value = VALUES[type(called)], self._host.binder.bind(called.this)
+        name, value = VALUES[type(called)], self._host.bind(called.this)
         if name not in ("lag", "lead"):
             return WindowFunction(id=new, name=name, function=name, column=self._column(value), frame=frame)
         distance, otherwise = called.args.get("offset"), None
         number = 1 if distance is None else _count(distance, f"{name.upper()} takes a number of rows", f"{name.upper()}(x, 2)",
                                                    self._host)
         if called.args.get("default") is not None:
-            value, shown = typing.common([value, self._host.binder.bind(called.args["default"])], span_of(called))
+            value, shown = typing.common([value, self._host.bind(called.args["default"])], span_of(called))
             otherwise = self._column(shown)
         return WindowFunction(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
@@ -162,7 +162,7 @@ class Windows:
     def _group(self, clauses: Clauses, span: Span | None) -> WindowGroup:
         """The functions over this partition and order. Where the partition names the entity, its owner is a part of it."""
         host = self._host
-        split = [self._column(host.binder.bind(part)) for part in clauses.partition]
+        split = [self._column(host.bind(part)) for part in clauses.partition]
         order = tuple(self._term(part) for part in clauses.order)
         owners, origins = host.context.owners(host.node), host.scope.origins
         if len(owners) == 1:
@@ -182,7 +182,7 @@ class Windows:
     def _term(self, node: exp.Expr) -> Term:
         if isinstance(node.this, exp.Var) and str(node.this.this).upper() == "ALL":
             raise SqlError("ORDER BY ALL has no meaning in a window", code="window-order", span=span_of(node), try_="ORDER BY x")
-        return Term(column=self._column(self._host.binder.bind(node.this)), descending=bool(node.args.get("desc")),
+        return Term(column=self._column(self._host.bind(node.this)), descending=bool(node.args.get("desc")),
                     nulls_first=bool(node.args.get("nulls_first")))
 
     # -- the rows
@@ -221,7 +221,7 @@ def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
     if not any(has_window(part) for part in (*select.expressions, clause)):
         raise SqlError("QUALIFY needs a window function, and this query has none", code="qualify", span=span_of(clause),
                        try_="WHERE ..., or QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1")
-    return host.binder.condition(clause.this, "QUALIFY")
+    return host.condition(clause.this, "QUALIFY")
 
 
 # -- frames
@@ -245,7 +245,7 @@ def _frame(clauses: Clauses, host: SelectHost) -> Frame:
 
 def _count(node: exp.Expr, reason: str, form: str, host: SelectHost, *, least: int = 0) -> int:
     """A number of rows that is written as a constant."""
-    value = host.binder.bind(node)
+    value = host.bind(node)
     number = value.value if isinstance(value, Literal) and value.type is Type.BIGINT else None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= MOST_OFFSET:
         raise SqlError(reason, code="window-number", span=span_of(node), try_=form)

@@ -58,9 +58,10 @@ def _word(tokens: Sequence[Token], at: int) -> str:
 
 
 def _begins(tokens: Sequence[Token], at: int) -> bool:
-    if at and (_word(tokens, at - 1) in ("STANDARD", "ERROR")):
-        return False  # it began before
-    word, then = _word(tokens, at), _word(tokens, at + 1)
+    word = _word(tokens, at)
+    if word not in ("ERROR", "STANDARD", "WITHIN") or (at and _word(tokens, at - 1) in ("STANDARD", "ERROR")):
+        return False  # it is none, or began before
+    then = _word(tokens, at + 1)
     number = at + 1 < len(tokens) and tokens[at + 1].token_type in (TokenType.NUMBER, TokenType.DASH, TokenType.DOT)
     return (word, then) in (("ERROR", "WITHIN"), ("STANDARD", "ERROR")) or (word == "WITHIN" and number)
 

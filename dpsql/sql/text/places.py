@@ -29,14 +29,14 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 
 def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
     """Note the place of every node of a tree that was parsed from these tokens."""
-    finder = _Finder(tokens)
-    intervals = list(tree.find_all(exp.Interval))
+    finder, nodes = _Finder(tokens), list(tree.walk(bfs=True))
+    intervals = [node for node in nodes if isinstance(node, exp.Interval)]
     words = [i for i, token in enumerate(tokens) if token.text.upper() == "INTERVAL"]
     if len(intervals) == len(words) == 1:  # its parts leave no trace, so it is only found where it is the only one
         last = tokens[min(words[0] + 2, len(tokens) - 1)]
         intervals[0].meta["start"], intervals[0].meta["end"] = tokens[words[0]].start, last.end
     below: dict[int, Span] = {}  # the hull of the nodes right below a node
-    for node in reversed(list(tree.walk(bfs=True))):  # children first
+    for node in reversed(nodes):  # children first
         start, end = node.meta.get("start"), node.meta.get("end")
         span = below.pop(id(node), None)
         if start is not None and end is not None:
@@ -83,7 +83,7 @@ class _Finder:
         first = max(0, bisect_right(self._starts, span.start) - 1)
         last = max(first, bisect_left(self._starts, span.end) - 1)
         words = _WORDS.get(type(node), ())
-        for at in range(first, max(-1, first - _REACH), -1):
+        for at in range(first, max(-1, first - _REACH), -1) if words else ():
             if self._tokens[at].text.upper() in words:
                 first = at
                 break

@@ -116,6 +116,11 @@ def item_name(item: exp.Expr) -> str:
     return ""
 
 
+def is_grouping_set(part: exp.Expr) -> bool:
+    """Whether a part of GROUP BY stands for grouping sets: CUBE, ROLLUP, GROUPING SETS, or (), the set of no keys."""
+    return isinstance(part, exp.Cube | exp.Rollup | exp.GroupingSets) or (isinstance(part, exp.Tuple) and not part.expressions)
+
+
 def kept_lists(condition: exp.Expr) -> Iterator[exp.Expr]:
     """The subqueries of tests IN (SELECT ...) under AND and OR alone, where rows are kept only if the test is true."""
     for part in operands(condition, exp.And):

@@ -71,7 +71,8 @@ def test_an_estimate_is_the_released_number_in_rows(mechanism: Any, levels: tupl
         with pytest.raises(StopIteration) as done:
             running.send(ExtensionSums(totals=tuple((1000 + i) * UNIT + 16 for i in range(cells)), levels=(levels,) * cells))
         ((estimate,),) = done.value.value
-        assert estimate.values.tolist() == [1000.25 + i for i in range(cells)] and estimate.approximate
+        assert estimate.values.tolist() == [1000.25 + i for i in range(cells)]
+        assert estimate.approximate is isinstance(mechanism, RaceToTheTop)  # which is lowered by what is not its noise
         assert (estimate.deviations > 0).all()
 
 
@@ -86,14 +87,11 @@ def test_a_higher_level_is_told_with_a_larger_error() -> None:
     assert found[1] == pytest.approx(2**7 * found[0], rel=1e-3)
 
 
-def test_levels_begin_a_little_below_one_row_and_the_lowest_tells_no_error() -> None:
+def test_levels_begin_a_little_below_one_row() -> None:
     wide = GridSum(column="v", grid=Quantizer(low=0, high=2**16, step=Fraction(1), from_low=False))
     running = Balanced().run([(task(2, wide), pure(Fraction(1)))], ALONE)
     request = next(running)
     assert request.levels[:2] == (2**8, 2**9) and request.levels[-1] == 2**20
-    with pytest.raises(StopIteration) as done:
-        running.send(ExtensionSums(totals=(0,), levels=((0,),)))
-    assert done.value.value[0][0].deviations.tolist() == [float("inf")]
 
 
 def test_levels_end_where_the_guess_ends() -> None:

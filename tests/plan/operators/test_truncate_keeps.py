@@ -60,16 +60,16 @@ def test_each_entity_keeps_its_own_choice_of_rows(name: str, seed: int) -> None:
     everyone = made(rows)
     at = [field.id for field in below.fields].index(owner)
     full = Counter(rows_of(below, everyone, 0))
+    alone = {entity: made([row for row in rows if row[1] == entity]) for entity in (0, 1, 2)}
     for limit in (1, 2, 5, 1000, 2**62):
         plan = Truncate(input=below, rows=limit, owner=owner, order=order)
         kept = Counter(rows_of(plan, everyone, seed + 2**62))
         assert kept <= full
         sizes, before = Counter(row[at] for row in kept.elements()), Counter(row[at] for row in full.elements())
         assert sizes == {entity: min(limit, size) for entity, size in before.items()}
-        for entity in (0, 1, 2):
-            alone = made([row for row in rows if row[1] == entity])
+        for entity, own in alone.items():
             mine = Counter({row: n for row, n in kept.items() if row[at] == entity})
-            assert Counter(rows_of(plan, alone, seed + 2**62)) == mine
+            assert Counter(rows_of(plan, own, seed + 2**62)) == mine
 
 
 def test_the_secret_decides_which_rows_stay() -> None:

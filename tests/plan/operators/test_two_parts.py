@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import pytest
 from hypothesis import given
@@ -39,14 +41,20 @@ def tally(summands: tuple[Summand, ...], order: int, bound: int) -> GroupedSums:
     return GroupedSums(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
 
 
+@cache
+def engine() -> duckdb.DuckDBPyConnection:
+    """One for all examples: to start one takes longer than to look at an example."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 @pytest.mark.slow
 @given(st.lists(ROW, max_size=40), st.lists(st.sampled_from(SUMMANDS), min_size=1, max_size=2, unique=True),
        st.sampled_from([1, 2]), st.sampled_from([1, 3, 7, 20, 200, 10**6]))
 def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None]], summands: list[Summand], order: int,
                            bound: int) -> None:
     plan = tally(tuple(summands), order, bound)
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        connection.execute("CREATE TABLE visits (visit INTEGER PRIMARY KEY, person INTEGER, town VARCHAR, cost DECIMAL(9,2))")
+    with engine().cursor() as connection:
+        connection.execute("CREATE OR REPLACE TABLE visits (visit INTEGER PRIMARY KEY, person INTEGER, town VARCHAR, cost DECIMAL(9,2))")
         insert(connection, "visits", [(i, *row) for i, row in enumerate(rows)])
 
         def render(node: Node) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import pytest
 from hypothesis import given
@@ -90,9 +92,15 @@ def tally(parts: list[tuple[Expr | None, Expr | None]]) -> GroupedSums:
     return GroupedSums(input=Project(input=PEOPLE, columns=kept), keys=(), summands=tuple(summands))
 
 
+@cache
+def engine() -> duckdb.DuckDBPyConnection:
+    """One for all examples: to start one takes longer than to look at an example."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 def database(rows: list[tuple[object, ...]]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("CREATE TABLE people (id INTEGER, name VARCHAR, x DOUBLE, age INTEGER, active BOOLEAN, born DATE)")
+    connection = engine()
+    connection.execute("CREATE OR REPLACE TABLE people (id INTEGER, name VARCHAR, x DOUBLE, age INTEGER, active BOOLEAN, born DATE)")
     insert(connection, "people", [(i, *row, None) for i, row in enumerate(rows)])
     return connection
 

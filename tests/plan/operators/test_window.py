@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -169,10 +170,16 @@ FUNCTIONS = [
 ]
 
 
+@cache
+def engine() -> duckdb.DuckDBPyConnection:
+    """Without a table, as the rows are in the text: to start one takes longer than to read them."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 def shown(node: Node) -> Counter[tuple[str, ...]]:
     text = fold(node, lambda part, below: part.render(below, Printing(salt=3)))
     columns = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in node.fields)
-    return Counter(duckdb.connect(":memory:", config={"threads": 1}).execute(f"SELECT {columns} FROM ({text}) AS t").fetchall())
+    return Counter(engine().execute(f"SELECT {columns} FROM ({text}) AS t").fetchall())
 
 
 @pytest.mark.parametrize("order", [(), (Term(column="x"),), (Term(column="t", descending=True, nulls_first=True),)], ids=str)

@@ -11,12 +11,13 @@ import pytest
 
 from dpsql.plan import rules
 from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Literal
-from dpsql.plan.node import Field, InvalidPlan, Node
+from dpsql.plan.expr.nodes import TRUE, Literal
+from dpsql.plan.node import Field, InvalidPlan, Node, rebuild, updated
 from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
 from dpsql.plan.rules.all_rules import RULES
-from dpsql.plan.rules.rule import rule
+from dpsql.plan.rules.rule import rule, rule_about
 from dpsql.types import Type
 
 FOLDER = Path(str(rules.__file__)).parent
@@ -39,9 +40,32 @@ def lose_a_column(plan: Node) -> Node:
     return replace(plan, columns=plan.columns[1:])
 
 
+@rule_about(Filter)
+def keep_nothing(plan: Node) -> Node:
+    raise AssertionError("a rule about filters is asked of a plan without any")
+
+
+ONE, TWO = (Literal(value=value, type=Type.BIGINT) for value in (1, 2))
+ROW = Constants(columns=(Field(id="x", name="x", facts=facts(ONE, {})),), rows=((1,),))
+PLAN = Project(input=ROW, columns=(("a", "a", ONE), ("b", "b", TWO)))
+
+
+def test_a_rule_is_asked_only_of_plans_that_it_is_about() -> None:
+    assert keep_nothing(PLAN) is PLAN
+    with pytest.raises(AssertionError):
+        keep_nothing(Project(input=Filter(input=ROW, condition=TRUE), columns=PLAN.columns))
+
+
+def test_what_does_not_change_stays_the_same_object() -> None:
+    """What was derived of it stays with it."""
+    assert rebuild(PLAN, lambda node: node) is PLAN
+    changed = rebuild(PLAN, lambda node: replace(node, rows=((2,),)) if isinstance(node, Constants) else node)
+    assert changed == replace(PLAN, input=replace(ROW, rows=((2,),)))
+    assert updated(PLAN, input=ROW, columns=tuple(PLAN.columns)) is PLAN
+    assert updated(PLAN, input=replace(ROW)) is not PLAN, "an equal input that may know other things"
+    assert updated(PLAN, columns=PLAN.columns[:1]) == replace(PLAN, columns=PLAN.columns[:1])
+
+
 def test_a_rule_that_loses_a_column_is_stopped() -> None:
-    one, two = (Literal(value=value, type=Type.BIGINT) for value in (1, 2))
-    row = Constants(columns=(Field(id="x", name="x", facts=facts(one, {})),), rows=((1,),))
-    plan = Project(input=row, columns=(("a", "a", one), ("b", "b", two)))
     with pytest.raises(InvalidPlan, match="the rule lose_a_column lost a column"):
-        lose_a_column(plan)
+        lose_a_column(PLAN)

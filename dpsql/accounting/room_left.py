@@ -1,0 +1,54 @@
+"""What a budget has room for, for reports and advice: found by asking its filter, so that what is told is what is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from dpsql.accounting.cost import NANO, Charge, concentrated, pure
+from dpsql.accounting.privacy_filter import Limit
+
+MOST = 2**60  # of what is counted: more than any budget holds
+
+
+def share_spent(limit: Limit, spent: Charge) -> Fraction:
+    """The part of a budget that is spent, by the account that is least used: one account with room is enough."""
+    shares = [Fraction(of, most) for of, most in limit.accounts(spent) if most > 0]
+    return min([*shares, Fraction(1)])
+
+
+def epsilon_left(limit: Limit, spent: Charge) -> Fraction:
+    """The largest pure epsilon that one more statement may cost."""
+    return _largest(lambda amount: limit.allows(spent + pure(amount).rounded()))
+
+
+def rho_left(limit: Limit, spent: Charge) -> Fraction:
+    """The largest rho that one more statement may cost."""
+    return _largest(lambda amount: limit.allows(spent + concentrated(amount).rounded()))
+
+
+def times_left(charge: Charge, accounts: Sequence[tuple[Limit, Charge]]) -> int:
+    """How many more statements of this cost are answered, by all of some budgets; each is given with what was spent of it."""
+    def allowed(sums: Charge) -> bool:
+        return all(limit.allows(spent + sums) for limit, spent in accounts)
+
+    powers = [charge]
+    while len(powers) < MOST.bit_length() and allowed(powers[-1]):
+        powers.append(powers[-1] + powers[-1])
+    found, sums = 0, None
+    for at in reversed(range(len(powers))):
+        more = powers[at] if sums is None else sums + powers[at]
+        if allowed(more):
+            found, sums = found + 2**at, more
+    return found
+
+
+def _largest(allowed: Callable[[Fraction], bool]) -> Fraction:
+    """The largest amount that is allowed, in what the ledger counts: none where not even nothing is."""
+    low, high = 0, 1
+    while high < MOST and allowed(Fraction(high, NANO)):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(Fraction(middle, NANO)) else (low, middle)
+    return Fraction(low, NANO)

@@ -1,0 +1,40 @@
+"""How many rows of several entities each one of them has at most, by the word of the policy.
+
+It is where levels are put, and levels are enforced, so nothing of the promise rests on it: an owner who says too little loses
+rows, as with every limit.
+"""
+
+from __future__ import annotations
+
+from dpsql.plan.node import Node
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.union import UnionAll
+
+
+def declared_rows(view: Node) -> int | None:
+    """The most rows that name one entity, from `rows_per_entity` of the table that the rows come from; None where it is not
+    declared, or where rows of several tables meet in such a way that it does not follow."""
+    match view:
+        case Scan():
+            return view.table.rows
+        case Filter() | Project():
+            return declared_rows(view.input)
+        case UnionAll():
+            parts = [declared_rows(part) for part in view.inputs]
+            return sum(part for part in parts if part is not None) if None not in parts else None
+        case Join():
+            return _of_join(view)
+    return None
+
+
+def _of_join(join: Join) -> int | None:
+    """That of the side whose rows meet at most one row of the other each."""
+    left, right = ([pair[at] for pair in join.equated] for at in (0, 1))
+    if join.right.max_frequency(right) == 1 and not join.keep_right:
+        return declared_rows(join.left)
+    if join.left.max_frequency(left) == 1 and not join.keep_left:
+        return declared_rows(join.right)
+    return None

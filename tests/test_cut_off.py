@@ -1,0 +1,77 @@
+"""What a limit cuts off is in the interval: it is open above where nobody knows how much that is, and closed under declared limits."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from support.joined_worlds import POLICY, Small
+from support.sessions import session_of
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.display import as_dict, interval_text, legend
+from dpsql.engine.answering import answer
+
+DECLARED = POLICY.replace("[tables.friends]", "[tables.friends]\nrows_per_entity = 4")
+RING = [(i, (i + 1) % 30) for i in range(30)]
+WORLD = Small({"people": [(i, i % 4, i % 7 - 2) for i in range(30)], "friends": RING, "calls": [(i % 30, i % 4) for i in range(90)]})
+DEGREES = "FROM (SELECT p, COUNT(*) AS k FROM (SELECT a AS p FROM friends UNION ALL SELECT b FROM friends) AS ends GROUP BY p) AS degrees"
+
+
+def asked(text: str, options: str, folder: Path, policy: str = POLICY) -> Answer:
+    head = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 8{', ' + options if options else ''}) "
+    found = answer(head + text, session_of(folder, reader=WORLD.reader(), policy=policy))
+    assert isinstance(found, Answer)
+    return found
+
+
+def open_ends(found: Answer) -> list[tuple[bool, bool]]:
+    return [(ends is None or math.isinf(ends[0]), ends is None or math.isinf(ends[1])) for ends in found.intervals[0]]
+
+
+CLOSED, ABOVE, BOTH = (False, False), (False, True), (True, True)
+CASES = [
+    ("COUNT(*) FROM calls", "max_rows = 5", POLICY, [ABOVE]),
+    ("COUNT(*), SUM(town) FROM people", "", POLICY, [CLOSED, CLOSED]),
+    ("SUM(size), AVG(size) FROM people JOIN calls USING (person)", "max_rows = 5", POLICY, [BOTH, CLOSED]),
+    ("COUNT(*) FROM likes", "", POLICY, [CLOSED]),
+    ("COUNT(*) FROM likes", "max_rows = 9", POLICY, [CLOSED]),  # two are declared
+    ("COUNT(*) FROM likes", "max_rows = 1", POLICY, [ABOVE]),
+    ("COUNT(*) FROM likes", "bound = 'clip', clip = 3", POLICY, [ABOVE]),
+    ("COUNT(*) FROM likes", "bound = 'bands'", POLICY, [CLOSED]),
+    ("COUNT(*) FROM calls", "", POLICY, [ABOVE]),
+    ("COUNT(*) FROM friends", "", POLICY, [ABOVE]),
+    ("COUNT(*) FROM friends", "", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM friends JOIN people ON a = person WHERE town > 1", "", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM friends", "bound = 'extension', clip = 3", DECLARED, [ABOVE]),
+    ("COUNT(*) FROM friends", "bound = 'extension'", DECLARED, [CLOSED]),
+    ("COUNT(*) FROM friends", "bound = 'balance'", DECLARED, [ABOVE]),
+    (f"COUNT(*), SUM(k), AVG(k) {DEGREES}", "", DECLARED, [CLOSED, CLOSED, CLOSED]),
+    (f"COUNT(*), SUM(k), AVG(k) {DEGREES}", "", POLICY, [ABOVE, ABOVE, CLOSED]),  # a mean is at most the largest degree
+    (f"COUNT(*) {DEGREES} WHERE k < 3", "max_rows = 2", DECLARED, [ABOVE]),  # of degrees that are brought down some are counted
+]
+
+
+@pytest.mark.parametrize(("text", "options", "policy", "ends"), CASES, ids=lambda value: value if isinstance(value, str) and len(value) < 60 else "")
+def test_an_interval_is_open_where_it_is_not_known_what_is_cut_off(text: str, options: str, policy: str, ends: list[tuple[bool, bool]],
+                                                                  tmp_path: Path) -> None:
+    found = asked(text, options, tmp_path, policy)
+    if text.startswith("COUNT(*) FROM (SELECT p") and "WHERE" in text:
+        assert found.intervals[0][0] == (0.0, math.inf)
+    assert open_ends(found) == ends, found.intervals
+
+
+def test_an_open_interval_is_told_as_at_least(tmp_path: Path) -> None:
+    found = asked("COUNT(*) FROM calls", "max_rows = 5", tmp_path)
+    (low, _), = found.intervals[0]
+    assert interval_text(found.intervals[0][0], found.rows[0][0]) == f"≥ {round(low):,}" and "≥ is at least so much" in legend(found)
+    assert as_dict(found)["intervals"] == [[[low, None]]]
+
+
+def test_a_level_that_is_declared_is_held_to_whatever_the_rows_are(tmp_path: Path) -> None:
+    """Nothing rests on the owner's word: person 0 is in all of thirty rows, and four of them are kept."""
+    star = Small({"people": WORLD.of("people"), "friends": [(0, i) for i in range(1, 30)]})
+    session = session_of(tmp_path, reader=star.reader(), policy=DECLARED, at={"epsilon": 900})
+    found = answer("SELECT COUNT(*) FROM friends", session)
+    assert isinstance(found, Answer) and found.rows[0][0] == 4
