@@ -43,6 +43,12 @@ foreign_keys = [{ columns = "number", references = "orders(number)" }]
 rows_per_entity = 9
 [tables.items.columns]
 number = {}
+[tables.friends]
+foreign_keys = [{ columns = "a", references = "people(id)" }, { columns = "b", references = "people(id)" }]
+rows_per_entity = 3
+[tables.friends.columns]
+a = { nullable = false }
+b = {}
 [budgets.main]
 entity = "person"
 epsilon = 1000
@@ -62,6 +68,7 @@ def built(folder: Path, rows: int) -> Path:
         connection.execute("CREATE TABLE visits (person BIGINT, cost DOUBLE)")
         connection.execute("CREATE TABLE orders (person BIGINT, number BIGINT PRIMARY KEY, paid DOUBLE)")
         connection.execute("CREATE TABLE items (number BIGINT)")
+        connection.execute(f"CREATE TABLE friends AS SELECT i AS a, (i + 1) % {rows or 1} AS b FROM range({rows}) t(i)")
         connection.execute(f"INSERT INTO people SELECT i, 'good', true, DATE '1990-01-01', i, 1 FROM range({rows}) t(i)")
         connection.execute(f"INSERT INTO visits SELECT i % 10, i FROM range({rows}) t(i)")
         connection.execute(f"INSERT INTO orders SELECT i % 10, i, i FROM range({rows}) t(i)")
@@ -96,6 +103,9 @@ CASES = [
     ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id)", [LIMIT, NOBODY]),
     ("SELECT SUM(cost), AVG(cost), SUM(2 * cost) FROM visits", [LIMIT, NOBODY, f"{COST}, 2 * cost in [-20, 21]"]),
     ("SELECT COUNT(*) FROM items", ["at most 9 rows of items (declared) are kept of each person, chosen by a keyed hash", "rows of items that belong to no person are not read"]),
+    ("SELECT COUNT(*) FROM friends", ["rows of friends that lack one of their 2 owners are not read"]),
+    ("SELECT COUNT(*) FROM friends f JOIN visits v ON f.a = v.person", [LIMIT, "rows of visits that belong to no person are not read",
+                                                                        "rows of friends that lack one of their 2 owners are not read"]),
     ("SELECT health, COUNT(*) FROM people GROUP BY health", [HEALTH]),
     ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows with other values of upper(health) are in no group"]),
     ("SELECT CASE WHEN health = 'good' THEN 'a' WHEN health = 'poor' THEN 'b' ELSE 'c' END AS x, COUNT(*) FROM people GROUP BY 1",
@@ -111,7 +121,7 @@ CASES = [
     ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows with other values of health are not counted"]),
     ("SELECT COUNT(*) FROM visits ERROR WITHIN 50", [LIMIT, NOBODY]),
 ]
-HOW = ("numbers over", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
+HOW = ("numbers over", "what each entity adds", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
 
 
 def standing(notes: tuple[str, ...]) -> list[str]:

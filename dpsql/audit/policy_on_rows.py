@@ -220,7 +220,7 @@ class _Count:
         read, = self._one(f"SELECT COUNT(*) FROM ({scan}) AS t")
         each = ", ".join(map(quote, owners))
         named = f"SELECT unnest(list_distinct([{each}])) AS o FROM ({scan}) AS t"
-        limit = table.rows if table.owner is not None and self._policy.tables[table.name].rows_per_entity else None
+        limit = table.rows if self._policy.tables[table.name].rows_per_entity else None
         entities, half, most90, most99, most, beyond = self._one(
             "SELECT COUNT(*), " + ", ".join(f"COALESCE(quantile_disc(n, {part}), 0)" for part in (0.5, 0.9, 0.99))
             + f", COALESCE(MAX(n), 0), CAST(COALESCE(SUM(GREATEST(n - {limit if limit is not None else 'n'}, 0)), 0) AS BIGINT) "
@@ -232,7 +232,7 @@ class _Count:
 
     def _suspect_owned(self, found: EntitiesOnRows) -> None:
         if _much(found.nobodys, found.rows):
-            self._suspect(f"{_told(found.nobodys, found.rows)} of {found.table} belong to no {found.entity}, and are not read")
+            self._suspect(f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are not read")
         limit = f"rows_per_entity = {found.limit} of {found.table}"
         if _much(found.beyond, found.rows):
             self._suspect(f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have {found.most99} at most")

@@ -122,11 +122,14 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """What a batch asks, and the answers that are made of it."""
+    """What a batch asks, and the answers that are made of it. What they leave out is known before anything is charged."""
+    return _steps(made, options, session, left_out_of(made, session.catalog))
+
+
+def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes,
-             *left_out_of(made, session.catalog))
+    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
                             price=options.price)

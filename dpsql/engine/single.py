@@ -72,7 +72,11 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """What a program asks, and the answer that is made of it."""
+    """What a program asks, and the answer that is made of it. What it leaves out is known before anything is charged."""
+    return _steps(program, session, left_out(program, session.catalog, session.kernel))
+
+
+def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
     released = yield from script(program, session.kernel, session.scratch)
-    notes = (*released.notes, *left_out(program, session.catalog, session.kernel))
-    return finished(program.question, program.options, replace(released, notes=notes), session, price=program.options.price)
+    released = replace(released, notes=(*released.notes, *notes))
+    return finished(program.question, program.options, released, session, price=program.options.price)

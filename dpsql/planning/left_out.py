@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, rewrite
-from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
+from dpsql.plan.node import Node, PublicFacts, bottom_up
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
@@ -35,7 +35,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
         found += [*rows_kept(program.view, catalog.entity.name, learned), *ownerless([program.view], catalog),
                   *held([program.question])]
         if program.degrees is None:
-            found += undeclared([key.name for key in program.question.keys if _may_lack(key, program.question.view)])
+            view, origins = program.question.view, _Origins(program.question.view)
+            found += undeclared([key.name for key in program.question.keys if _may_lack(key, view, origins)])
     return tuple(dict.fromkeys(found))
 
 
@@ -77,9 +78,11 @@ def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bo
 def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
     """That rows which name no entity are not read, of tables where there may be some."""
     read = {node.table.name: node.table for view in views for node in bottom_up(view) if isinstance(node, Scan)}
-    names = [name for name, table in read.items() if any(_may_end(table, way, catalog) for way in table.owners)]
-    if names:
-        yield f"rows of {' and '.join(names)} that belong to no {catalog.entity.name} are not read"
+    lacking = [table for table in read.values() if any(_may_end(table, way, catalog) for way in table.owners)]
+    if one := [table.name for table in lacking if table.owner is not None]:
+        yield f"rows of {' and '.join(one)} that belong to no {catalog.entity.name} are not read"
+    for table in (table for table in lacking if table.owner is None):
+        yield f"rows of {table.name} that lack one of their {len(table.owners)} owners are not read"
 
 
 def _may_end(table: Table, way: OwnerPath, catalog: Catalog) -> bool:
@@ -119,9 +122,9 @@ def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str
     for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
         for fold in node.folds:
             if fold.grid is not None and fold.column is not None:
-                below = origins.of(node.input.field(fold.column).ref)
-                yield node.input, fold.column, (origins.fields[below.column].name if isinstance(below, Ref) else
-                                                f"the argument of {fold.name}")
+                below = origins.of(fold.column)
+                name = origins.names[below.column] if isinstance(below, Ref) else f"the argument of {fold.name}"
+                yield node.input, fold.column, name
 
 
 def _written(ends: Interval, kind: Type) -> str:
@@ -141,11 +144,11 @@ def undeclared(names: Sequence[str], where: str = "are in no group") -> Iterator
         yield f"rows with other values of {' or '.join(dict.fromkeys(names))} {where}"
 
 
-def _may_lack(key: Key, view: Node) -> bool:
+def _may_lack(key: Key, view: Node, origins: _Origins) -> bool:
     """Whether a key may have values that are none of its groups."""
     if key.domain is None or key.type is Type.BOOLEAN:
         return False
-    made = _Origins(view).of(view.field(key.column).ref)
+    made = origins.of(key.column)
     if isinstance(made, Case):  # such as bin_floor
         outcomes = (*(then for _, then in made.branches), made.otherwise)
         return not all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
@@ -163,21 +166,27 @@ class _Origins:
     """What the columns of a view are made of."""
 
     def __init__(self, view: Node) -> None:
-        nodes = bottom_up(view)
-        self.fields: Mapping[str, Field] = {field.id: field for node in nodes for field in node.fields}
-        self._made = {column: expr for node in nodes if isinstance(node, Project) for column, _, expr in node.columns
-                      if not (isinstance(expr, Ref) and expr.column == column)}
-        bounded = {column for node in nodes if isinstance(node, Scan) for column, _ in node.columns}
-        bounded |= {fold.id for node in nodes if isinstance(node, GroupBy) for fold in node.folds
-                    if fold.function in ("sum", "avg", "min", "max")}
-        self._unbounded = {column: replace(field.facts, declared=ANY_NUMBER) if column in bounded else field.facts
-                           for column, field in self.fields.items()}
+        self.names: dict[str, str] = {}
+        self._made: dict[str, Expr] = {}
+        self._unbounded: dict[str, Facts] = {}  # as if the policy declared no bounds
+        for node in bottom_up(view):
+            folds = node.folds if isinstance(node, GroupBy) else ()
+            bounded = {fold.id for fold in folds if fold.function in ("sum", "avg", "min", "max")}
+            new = {field.id: field for field in node.fields if field.id not in self.names}
+            made = {column: expr for column, _, expr in node.columns if column in new} if isinstance(node, Project) else {}
+            for column, field in new.items():
+                self._unbounded[column] = facts(made[column], self._unbounded) if column in made else replace(
+                    field.facts, declared=ANY_NUMBER) if column in bounded or isinstance(node, Scan) else field.facts
+            self.names |= {column: field.name for column, field in new.items()}
+            self._made |= made
 
-    def of(self, expr: Expr) -> Expr:
-        """An expression over what tables hold and groups add up."""
-        return rewrite(expr, lambda part: self.of(self._made[part.column]) if isinstance(part, Ref) and (
-            part.column in self._made) else None)
+    def of(self, column: str) -> Expr | None:
+        """The expression that a column is, under whatever names; None for one of a table or of groups."""
+        found = self._made.get(column)
+        while isinstance(found, Ref) and found.column in self._made:
+            found = self._made[found.column]
+        return found
 
     def written(self, column: str, known: Facts) -> bool:
         """Whether the statement itself holds a column in its range, as LEAST(GREATEST(x, 0), 10) does."""
-        return facts(self.of(self.fields[column].ref), self._unbounded).declared.inside(known.declared)
+        return self._unbounded[column].declared.inside(known.declared)

@@ -122,11 +122,11 @@ def test_rows_that_suit_the_policy_are_counted_and_nothing_is_suspected(files: s
 PLANTED: list[tuple[str, str, list[str]]] = [
     # of the rows
     ("", "UPDATE visits SET person = NULL WHERE visit < 50", [
-        "visits(person) is NULL in 50 rows (10 %), which belong to nobody by it", "50 rows (10 %) of visits belong to no person, and are not read",
-        "50 rows (10 %) of bills belong to no person, and are not read"]),
+        "visits(person) is NULL in 50 rows (10 %), which belong to nobody by it", "50 rows (10 %) of visits have no owner, and are not read",
+        "50 rows (10 %) of bills have no owner, and are not read"]),
     ("", "UPDATE visits SET person = 1000 WHERE visit = 7", ["visits(person) references no row of people in 1 row (0.2 %)"]),
     ("", "UPDATE bills SET visit = 1000 WHERE visit < 10", [
-        "bills(visit) references no row of visits in 10 rows (2 %)", "10 rows (2 %) of bills belong to no person, and are not read"]),
+        "bills(visit) references no row of visits in 10 rows (2 %)", "10 rows (2 %) of bills have no owner, and are not read"]),
     ("", "UPDATE visits SET person = 3 WHERE visit < 50", [
         "rows_per_entity = 4 of visits leaves out 48 rows (9.6 %); 99 % of entities have 3 at most",
         "rows_per_entity = 8 of bills leaves out 44 rows (8.8 %); 99 % of entities have 3 at most"]),
