@@ -28,16 +28,17 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 
 def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[str, ...]:
-    """The notes of a program, and of its scalar subqueries, which come first. What is learned is told when it is known."""
-    found = [note for _, below in program.first for note in left_out(below, catalog, public)]
-    if not program.known.public and not program.idle:
-        learned = with_limits(program.question, program.options, public)[1] if program.unknown else []
-        found += [*rows_kept(program.view, catalog.entity.name, learned), *ownerless([program.view], catalog),
-                  *held([program.question])]
-        if program.degrees is None:
-            view, origins = program.question.view, _Origins(program.question.view)
-            found += undeclared([key.name for key in program.question.keys if _may_lack(key, view, origins)])
-    return tuple(dict.fromkeys(found))
+    """The notes of a program and its scalar subqueries, which come first. What is learned is told when it is known."""
+    asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
+    kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
+    lacking = [key.name for one in asked if one.degrees is None for key in _lacking(one.question)]
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
+                                *undeclared(lacking)]))
+
+
+def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
+    """The limits of rows that are not given."""
+    return with_limits(program.question, program.options, public)[1] if program.unknown else ()
 
 
 # -- rows beyond a limit
@@ -103,15 +104,15 @@ def _may_be_null(table: Table, name: str) -> bool:
 
 def held(questions: Sequence[Question]) -> Iterator[str]:
     """The bounds that values are held in before they are added up, where some may lie beyond."""
-    found: dict[str, str] = {}
+    found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
         for node, column, name in _added_up(question, origins):
             known = node.env[column]
             if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
-                found[name] = _written(known.declared, known.type)
+                found[f"{name} in {_written(known.declared, known.type)}"] = None
     if found:
-        yield "values are held in bounds: " + ", ".join(f"{name} in {ends}" for name, ends in found.items())
+        yield "values are held in bounds: " + ", ".join(found)
 
 
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
@@ -144,15 +145,18 @@ def undeclared(names: Sequence[str], where: str = "are in no group") -> Iterator
         yield f"rows with other values of {' or '.join(dict.fromkeys(names))} {where}"
 
 
-def _may_lack(key: Key, view: Node, origins: _Origins) -> bool:
-    """Whether a key may have values that are none of its groups."""
-    if key.domain is None or key.type is Type.BOOLEAN:
-        return False
-    made = origins.of(key.column)
-    if isinstance(made, Case):  # such as bin_floor
-        outcomes = (*(then for _, then in made.branches), made.otherwise)
-        return not all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
-    return not isinstance(made, Literal) and not _all_in(view.env[key.column], key.domain)
+def _lacking(question: Question) -> Iterator[Key]:
+    """The keys that may have values which are none of their groups."""
+    origins = _Origins(question.view)
+    for key in question.keys:
+        made = origins.of(key.column)
+        if isinstance(made, Case):  # such as bin_floor
+            outcomes = (*(then for _, then in made.branches), made.otherwise)
+            whole = all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
+        else:
+            whole = isinstance(made, Literal) or key.domain is None or _all_in(question.view.env[key.column], key.domain)
+        if key.domain is not None and key.type is not Type.BOOLEAN and not whole:
+            yield key
 
 
 def _all_in(known: Facts, domain: Domain) -> bool:
