@@ -175,6 +175,11 @@ DECLARED = [
         "rows_per_entity = 8 of bills leaves out 452 rows (90.4 %); 99 % of entities have 85 at most",
         "people.site, the key of person, is not one row per entity: 200 rows have 6 values, and all rows of one are one person",
         "people.site, the key of person, has 6 values: nobody is hidden among so few"]),
+    ([('[entities.person]\ntable = "people"\nkey = "id"', '[entities.person]\ntable = "people"\nkey = "health"')], [
+        "rows_per_entity = 4 of visits leaves out 488 rows (97.6 %); 99 % of entities have 168 at most",
+        "rows_per_entity = 8 of bills leaves out 476 rows (95.2 %); 99 % of entities have 168 at most",
+        "people.health, the key of person, is not one row per entity: 200 rows have 3 values, and all rows of one are one person",
+        "people.health, the key of person, has 3 values: nobody is hidden among so few"]),
     ([("rows_per_entity = 4", "rows_per_entity = 1")], [
         "rows_per_entity = 1 of visits leaves out 300 rows (60 %); 99 % of entities have 3 at most"]),
     ([("rows_per_entity = 4", "rows_per_entity = 40")], [
@@ -267,8 +272,9 @@ def test_a_file_that_a_connection_refuses_is_counted(tmp_path: Path, state: Path
     assert code == 1 and "3 rows (1.48 %) repeat it" in out
 
 
-def test_nothing_of_it_is_kept(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    policy = built(tmp_path / "study", files="parquet", spoil="UPDATE people SET health = 'canary' WHERE id < 30")
+@pytest.mark.parametrize("files", ["", "parquet"])
+def test_nothing_of_it_is_kept(files: str, tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = built(tmp_path / "study", files=files, spoil="UPDATE people SET health = 'canary' WHERE id < 30")
     Ledger.create(policy.with_suffix(".ledger")).close()
     before = kept(tmp_path)
     assert run(capsys, "check", "--rows", "--policy", policy)[0] == 1
