@@ -1,7 +1,7 @@
 """The shell: dpsql demo | init | check | query | explain | workload | validate | budget | releases | help.
 
-Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql; 2 something in what was given is wrong, and
-nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
+Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
+2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from dpsql.answers.answer import Answer
     from dpsql.answers.listings import Listing
-    from dpsql.catalog.model import Policy
+    from dpsql.audit.policy_on_rows import PolicyOnRows
+    from dpsql.catalog.model import Budget, Policy
     from dpsql.dbapi import Connection
 
 EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except Error as fault:
         _say_fault(fault, as_json=getattr(options, "json", False))
         return exit_code(fault)
@@ -49,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say_fault(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
                    as_json=getattr(options, "json", False))
         return EXIT["failed"]
-    return 0
 
 
 def exit_code(fault: Error) -> int:
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
 
-    def command(name: str, run: Callable[[Any], None], help_: str) -> argparse.ArgumentParser:
+    def command(name: str, run: Callable[[Any], int | None], help_: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help_, description=help_)
         made.set_defaults(run=run)
         return made
@@ -97,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
                       help="the policy to write (default: %(default)s); - prints it")
     check = command("check", _check, "check a policy against its database, and list what may be asked about")
     _add_place(check)
+    check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and tell what the policy cuts off of "
+                       "them: for the owner; it shows private facts on this screen and keeps none; exit code 0 where nothing is "
+                       "suspicious, 1 otherwise")
     check.add_argument("--json", action="store_true", help="print JSON")
     for name, run, help_ in (("query", _query, "answer SQL"),
                              ("explain", _explain, "tell what SQL would do and cost; spends nothing")):
@@ -249,13 +252,15 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace) -> int:
     from dpsql.answers.listings import listed_tables
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
 
     policy = read_policy(find_policy(options.database, options.policy))
-    chosen = policy.budgets.values() if options.budget is None else [choose_budget(policy, options.budget)]
+    chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
+    if options.rows:
+        return _check_rows(policy, chosen, options)
     reader = open_reader(policy, options.database)
     _tell_slips(policy, options, [budget.name for budget in chosen])
     for budget in chosen:
@@ -272,6 +277,59 @@ def _check(options: argparse.Namespace) -> None:
         for table, reason in catalog.outside.items():
             print(f"table {table} cannot be used: {reason}")
     reader.close()
+    if not options.json:
+        print("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, exactly; "
+              "that shows private facts on this screen, and keeps none.")
+    return 0
+
+
+def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Namespace) -> int:
+    """Private facts, for the owner's screen. No ledger is opened, and nothing is noted anywhere."""
+    from dpsql.audit.policy_on_rows import policy_on_rows
+
+    for name in ("ledger", "analyst"):
+        if getattr(options, name) is not None:
+            raise OperationalError(f"--rows is for the owner, and has no {name}", code="argument", try_=f"leaving --{name} out")
+    with _waiting("counting ..."):
+        found = policy_on_rows(policy, budgets, options.database)
+    if options.json:
+        print(json.dumps(found.as_dict()))
+    else:
+        _print_found(found)
+    return int(bool(found.suspicions))
+
+
+def _print_found(found: PolicyOnRows) -> None:
+    """Tables of what was found, and what is suspicious of it."""
+    from dpsql.answers.display import printable
+    from dpsql.audit.policy_on_rows import share
+
+    def part(some: int, whole: int) -> str:
+        return f"{some:,} ({share(some, whole)})" if some else "0"
+
+    def drawn(titles: str, rows: Iterable[Sequence[object]]) -> None:
+        table = _table()
+        for i, title in enumerate(titles.split(", ")):
+            table.add_column(title, justify="left" if i < 2 else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*(f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row))
+        if table.rows:
+            _console().print(table)
+
+    print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
+    drawn("table, key, rows, NULL, repeated or dangling", (
+        (key.table, key.key, key.rows, part(key.nulls, key.rows), part(key.broken, key.rows)) for key in found.keys))
+    drawn("table, entity, rows, of nobody, entities, rows of each: 50 %, 90 %, 99 %, most, limit, beyond it", (
+        (one.table, one.entity, one.rows, part(one.nobodys, one.rows), one.entities, one.half, one.most90, one.most99, one.most,
+         *(("none", "") if one.limit is None else (one.limit, part(one.beyond, one.rows)))) for one in found.entities))
+    drawn("column, declared, NULL, outside, unused, 98 % lie in", (
+        (f"{one.table}.{one.column}", one.declared, part(one.nulls, one.rows), part(one.outside, one.rows - one.nulls),
+         f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
+         "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in found.columns))
+    for text in found.suspicions:
+        print(f"suspicious: {printable(text)}")
+    print("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits round."
+          if found.suspicions else "nothing is suspicious")
 
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
@@ -509,13 +567,13 @@ def _check_statement(text: str, connection: Connection, parameters: Any) -> None
 
 
 @contextlib.contextmanager
-def _waiting() -> Iterator[None]:
+def _waiting(what: str = "asking ...") -> Iterator[None]:
     """A sign of life on long work, where a person is watching."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
-    with Console(stderr=True).status("asking ..."):
+    with Console(stderr=True).status(what):
         yield
 
 

@@ -46,7 +46,7 @@ class Answer:
     """Rows, the standard error of every cell, and the ends of its interval; None where a cell has no error.
 
     intervals   cover the true values with the answer's confidence, of dates as ordinals of days; an end may be infinite
-    notes       what was done that a reader should know: limits learned, groups left out
+    notes       what was done that a reader should know: limits learned, groups left out, rows and values that do not count
     cost        what the statement was charged, as a price; None for a free one
     stored      it was answered before, and cost nothing this time
     """

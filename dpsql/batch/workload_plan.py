@@ -20,6 +20,7 @@ from dpsql.batch.consistency import made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
+from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request
@@ -27,9 +28,10 @@ from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import OverGroups, Question
 from dpsql.planning.groups import cells_over, kept_keys
+from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.sql.binding.domains import Scratch
-from dpsql.types import Span
+from dpsql.types import Span, Type
 from dpsql.workload.factors import Array
 
 MOST_ANSWERS = 2_000_000
@@ -184,6 +186,16 @@ def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
 def notes_of(made: Batch) -> tuple[str, ...]:
     """How the workloads are measured, for people."""
     return tuple(plan.note for plan in made.plans)
+
+
+def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
+    """What its answers do not count. Rows with values that are not declared are in no cell, so no total has them either."""
+    sources = different([one.source for one in made.asked])[0]
+    kept = [note for source in sources for note in rows_kept(source, catalog.entity.name)]
+    lacking = [column.name for group in made.groups for column in group.columns
+               if column.code == column.ref and column.ref.type is not Type.BOOLEAN]
+    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *held([one.question for one in made.asked]),
+                                *undeclared(lacking, "are not counted")]))
 
 
 # -- from statements to groups

@@ -14,7 +14,7 @@ from dpsql.batch.goals import Goals, goals_of
 from dpsql.batch.linear_queries import LinearStatement
 from dpsql.batch.records import MARK, decoded, without_requests
 from dpsql.batch.workload_answers import Answers
-from dpsql.batch.workload_plan import batch, check_fitting, identity_of
+from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_out_of
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
@@ -51,7 +51,7 @@ class Accurate(Charged[Answers]):
             made = self._cheapest()
             told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
                                    price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
-            return replace(told, first_line=made.told)
+            return replace(told, first_line=made.told, notes=left_out_of(made, self.session.catalog))
 
     def answer(self) -> Answer:
         return self.answers()[0]

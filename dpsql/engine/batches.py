@@ -14,7 +14,7 @@ from dpsql.batch.linear_queries import LinearStatement, linear
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
-from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, notes_of
+from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, located
 from dpsql.engine.parameters import Parameters, shared_out
@@ -99,7 +99,7 @@ class WorkloadStatement(Charged[Answers]):
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
                                price=str(self.options.price), left=left_in_budget(self.session))
-        return replace(told, stored=self.is_stored)
+        return replace(told, stored=self.is_stored, notes=left_out_of(self.made, self.session.catalog))
 
     def answer(self) -> Answer:
         return self.answers()[0]
@@ -122,10 +122,14 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """What a batch asks, and the answers that are made of it."""
+    """What a batch asks, and the answers that are made of it. What they leave out is known before anything is charged."""
+    return _steps(made, options, session, left_out_of(made, session.catalog))
+
+
+def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
-    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes)
+    notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
     answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
                             price=options.price)

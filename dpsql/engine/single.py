@@ -20,6 +20,7 @@ from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained
+from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program, compile_question
 from dpsql.planning.script import script
@@ -54,7 +55,8 @@ class SingleStatement(Charged[Answer]):
     def explain(self) -> Explanation:
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
-        return replace(told, stored=self.is_stored)
+        notes = left_out(self.program, self.session.catalog, self.session.kernel)
+        return replace(told, stored=self.is_stored, notes=notes)
 
     def answer(self) -> Answer:
         with located(self.text):
@@ -70,6 +72,11 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """What a program asks, and the answer that is made of it."""
+    """What a program asks, and the answer that is made of it. What it leaves out is known before anything is charged."""
+    return _steps(program, session, left_out(program, session.catalog, session.kernel))
+
+
+def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
     released = yield from script(program, session.kernel, session.scratch)
+    released = replace(released, notes=(*released.notes, *notes))
     return finished(program.question, program.options, released, session, price=program.options.price)

@@ -18,7 +18,6 @@ from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
@@ -26,6 +25,7 @@ from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import for_subquery
 from dpsql.planning.choose import Choice
 from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.left_out import kept_by
 from dpsql.planning.program import Program, cells_declared, expected
 
 
@@ -63,8 +63,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy, and `stored`
-    that the same was answered before, so that it costs nothing this time."""
+    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy, `stored` that
+    the same was answered before, so that it costs nothing this time, and `notes` what the answer will not count."""
 
     entity: str
     steps: tuple[Step, ...]
@@ -79,6 +79,7 @@ class Explanation:
     first: tuple[First, ...] = ()
     first_line: str = ""
     stored: bool = False
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,7 +88,9 @@ class Explanation:
         lines = [f"price   {self.first_line}"] if self.first_line else []
         lines += [line for found in self.first for line in found.lines()]
         cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored else self.cost
-        return "\n".join([*lines, *self._lines(), f"cost    {cost}", *(f"left    {line}" for line in self.left)])
+        notes = [note for note in self.notes if not any(note in rewrite for rewrite in self.rewrites)]
+        lines += [*self._lines(), *(f"note    {note}" for note in notes), f"cost    {cost}"]
+        return "\n".join([*lines, *(f"left    {line}" for line in self.left)])
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -173,28 +176,16 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
     found: list[str] = []
     unknown = with_limits(program.question, program.options, public)[1] if program.unknown else []
 
-    tables = {place.relation.table.name for place in unknown if isinstance(place.relation, Scan) and not place.keys}
-
-    def most(node: Truncate | TruncateKeys) -> str:
-        if isinstance(node, Truncate):
-            learned = isinstance(node.input, Scan) and node.input.table.name in tables
-        else:
-            learned = any(place.relation == node.input and place.keys == node.keys for place in unknown)
-        return "a number of rows that is learned first" if learned else f"{node.rows} row{'s' if node.rows > 1 else ''}"
-
     def visit(node: Node, above: str) -> None:
         if isinstance(node, Truncate):
-            what = f"of {node.input.table.name} (declared)" if isinstance(node.input, Scan) else "of the view (max_rows)"
-            if isinstance(node.input, Scan) and node.input.table.rows != node.rows:
-                what = f"of {node.input.table.name}"
-            found.append(f"truncate: at most {most(node)} {what} are kept of each {entity}, chosen by a keyed hash")
+            found.append(f"truncate: {kept_by(node, entity, unknown)}")
         if isinstance(node, TruncateKeys) and node.first:
             kept = node.label().removeprefix("Keep ")
             found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
         elif isinstance(node, TruncateKeys):
             key = " and ".join(node.input.names[key] for key in node.keys)
-            found.append(f"truncate: at most {most(node)} are kept of each {key}, chosen by a keyed hash, because any number of "
-                         f"rows may have one {key} and meet by it in: {above}")
+            found.append(f"truncate: {kept_by(node, entity, unknown)}, because any number of rows may have one {key} and meet by "
+                         f"it in: {above}")
         if isinstance(node, Join) and for_subquery(node):
             keys = " and ".join(dict.fromkeys(node.right.names[theirs] for _, theirs in node.equated)) or "nothing"
             found.append(f"decorrelate: a subquery that is linked to the row around it is a left join with groups by {keys}")

@@ -1,0 +1,362 @@
+"""`dpsql check --rows`: what a policy does to the private rows, counted exactly, for the owner alone.
+
+Everything here is private: exact counts and values of confidential tables, without noise, charge or record. It is told on the
+screen of whoever may read the files anyway, and kept nowhere. So it has a door of its own. It opens the files itself, has
+neither kernel nor ledger, and notes nothing in the folder of state. And no statement can come here: `dbapi` and `audit` are
+strangers, and `engine`, which answers statements, imports nothing of this room (by the contracts in `pyproject.toml`).
+
+Keys are not enforced while it reads, so that rows that break them are counted, where a connection refuses the file.
+
+A policy is public. What is changed in it because of these counts tells of the rows, and no budget covers that: slips can be
+corrected, and limits be coarse and round; a bound at the largest value would publish it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.catalog.model import (
+    Budget,
+    Catalog,
+    Column,
+    ColumnPolicy,
+    Entity,
+    ForeignKey,
+    Policy,
+    Scalar,
+    Table,
+    TablePolicy,
+    TableSchema,
+)
+from dpsql.catalog.schema import fit
+from dpsql.engine.opening import open_reader
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import literal, quote
+from dpsql.plan.operators.scan import Scan
+from dpsql.types import Type
+
+MUCH = 0.01  # of the rows: a bias that is told
+FEW = 20  # values of an entity's key, fewer than which hide nobody well
+WIDE, FAR = 100, 10  # times what 99 % of the values, and of the entities, have
+SHOWN, COMPARED = 5, 1000  # values that are named, and that are compared with others in spelling
+ALIKE = 0.8  # of two words that may be one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOnRows:
+    """A key, or a foreign key: `broken` rows share their key with one before them, or reference no row."""
+
+    table: str
+    key: str
+    rows: int
+    nulls: int
+    broken: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesOnRows:
+    """Whose rows those of a table are. `nobodys` belong to nobody; `half`, `most90`, `most99` and `most` are the rows that so
+    many in a hundred entities have at most; `beyond` are those that a declared limit leaves out."""
+
+    table: str
+    entity: str
+    rows: int
+    nobodys: int
+    entities: int
+    half: int
+    most90: int
+    most99: int
+    most: int
+    limit: int | None
+    beyond: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOnRows:
+    """A column against its declaration: `outside` of `values` rows (those without NULL) have another value; `others` names some,
+    and `unused` the declared ones that no row has. `middle` is where 98 % of numbers lie."""
+
+    table: str
+    column: str
+    declared: str
+    rows: int
+    nulls: int
+    outside: int
+    unused: tuple[str, ...] = ()
+    others: tuple[tuple[str, int], ...] = ()
+    middle: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOnRows:
+    """All that was found. `suspicions` are what the owner may not have meant; none where the policy suits the rows."""
+
+    keys: tuple[KeyOnRows, ...]
+    entities: tuple[EntitiesOnRows, ...]
+    columns: tuple[ColumnOnRows, ...]
+    suspicions: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Path | None) -> PolicyOnRows:
+    """Count everything, for the entities of these budgets. Raises PolicyError and OperationalError as a connection would."""
+    without = {name: replace(table, key=()) for name, table in policy.tables.items()}
+    reader = open_reader(replace(policy, tables=without), database)
+    try:
+        return _Count(policy, budgets, reader).all()
+    except ReaderFault:
+        raise OperationalError("the rows could not be read", code="no-database") from None
+    finally:
+        reader.close()
+
+
+class _Count:
+    """One pass over all private tables."""
+
+    def __init__(self, policy: Policy, budgets: Sequence[Budget], reader: Reader) -> None:
+        self._policy, self._reader = policy, reader
+        schema = _trusting(policy, reader.schema())
+        by_entity = {budget.entity: budget.name for budget in budgets}
+        self._catalogs: list[Catalog] = [fit(policy, name, schema, self._values) for name in by_entity.values()]
+        self._private = {name: table for name, table in policy.tables.items() if not table.public}
+        self._suspicions: list[str] = []
+
+    def all(self) -> PolicyOnRows:
+        rows = {name: self._one(f"SELECT COUNT(*) FROM {quote(name)}")[0] for name in self._private}
+        for name, number in rows.items():
+            if not number:
+                self._suspect(f"{name} has no rows")
+        keys = [found for name, table in self._private.items() for found in self._keys(table, rows[name])]
+        entities = [self._owned(table, catalog.entity, rows[name]) for catalog in self._catalogs
+                    for name, table in catalog.tables.items() if not table.public]
+        for table, reason in self._catalogs[0].outside.items():
+            if all(table in catalog.outside for catalog in self._catalogs):
+                self._suspect(f"{table} cannot be asked about: {reason}")
+        for entity in dict.fromkeys(kind for catalog in self._catalogs for kind in self._kinds(catalog.entity)):
+            self._entity(entity)
+        fitted = {name: table for catalog in self._catalogs for name, table in catalog.tables.items() if not table.public}
+        columns = [found for table in fitted.values() for column in table.columns.values()
+                   if (found := self._column(table, column)) is not None]
+        return PolicyOnRows(keys=tuple(keys), entities=tuple(entities), columns=tuple(columns),
+                            suspicions=tuple(dict.fromkeys(self._suspicions)))
+
+    def _suspect(self, what: str) -> None:
+        self._suspicions.append(what)
+
+    def _one(self, sql: str) -> tuple[Any, ...]:
+        return self._reader.rows(sql)[0]
+
+    def _values(self, table: str, column: str) -> list[Scalar | None]:
+        return [row[0] for row in self._reader.rows(f"SELECT DISTINCT {quote(column)} FROM {quote(table)}")]
+
+    # -- keys
+
+    def _keys(self, table: TablePolicy, rows: int) -> Iterator[KeyOnRows]:
+        referenced = [key.references for other in self._policy.tables.values() for key in other.foreign_keys
+                      if key.table == table.name]
+        for key in dict.fromkeys([*([table.key] if table.key else []), *referenced]):
+            yield self._unique(table, key, rows)
+        for foreign in table.foreign_keys:
+            try:
+                yield self._foreign(table, foreign, rows)
+            except ReaderFault:
+                self._suspect(f"{table.name}({', '.join(foreign.columns)}) cannot be compared with what it references in "
+                              f"{foreign.table}")
+
+    def _unique(self, table: TablePolicy, key: Sequence[str], rows: int) -> KeyOnRows:
+        names = ", ".join(map(quote, key))
+        nulls, = self._one(f"SELECT COUNT(*) FROM {quote(table.name)} WHERE {_any_null(key)}")
+        repeated, = self._one("SELECT CAST(COALESCE(SUM(n - 1), 0) AS BIGINT) FROM (SELECT COUNT(*) AS n "
+                              f"FROM {quote(table.name)} WHERE NOT ({_any_null(key)}) GROUP BY {names}) AS t")
+        told = f"{table.name}({', '.join(key)})"
+        if repeated:
+            self._suspect(f"{told} is declared as a key, and {_told(repeated, rows)} repeat it: a connection refuses such a file")
+        if nulls:
+            self._suspect(f"{told} is declared as a key, and is NULL in {_told(nulls, rows)}: they are not read")
+        return KeyOnRows(table=table.name, key=f"key {', '.join(key)}", rows=rows, nulls=nulls, broken=repeated)
+
+    def _foreign(self, table: TablePolicy, key: ForeignKey, rows: int) -> KeyOnRows:
+        meets = " AND ".join(f"p.{quote(parent)} = c.{quote(child)}" for child, parent in zip(
+            key.columns, key.references, strict=True))
+        nulls, = self._one(f"SELECT COUNT(*) FROM {quote(table.name)} WHERE {_any_null(key.columns)}")
+        dangling, = self._one(f"SELECT COUNT(*) FROM {quote(table.name)} AS c WHERE NOT ({_any_null(key.columns, 'c.')}) AND NOT "
+                              f"EXISTS (SELECT 1 FROM {quote(key.table)} AS p WHERE {meets})")
+        told = f"{table.name}({', '.join(key.columns)})"
+        if dangling:
+            self._suspect(f"{told} references no row of {key.table} in {_told(dangling, rows)}")
+        if _much(nulls, rows):
+            self._suspect(f"{told} is NULL in {_told(nulls, rows)}, which belong to nobody by it")
+        return KeyOnRows(table=table.name, key=f"{', '.join(key.columns)} -> {key.table}", rows=rows, nulls=nulls,
+                         broken=dangling)
+
+    # -- entities
+
+    def _kinds(self, entity: Entity) -> list[Entity]:
+        return [self._policy.entities[kind] for kind in entity.any_of] or [entity]
+
+    def _entity(self, entity: Entity) -> None:
+        """Whether the key of an entity names one: a column that many rows share, or that has few values, does not."""
+        key, table = quote(entity.key), quote(entity.table)
+        rows, values = self._one(f"SELECT COUNT({key}), COUNT(DISTINCT {key}) FROM {table}")
+        told = f"{entity.table}.{entity.key}, the key of {entity.name},"
+        if values < rows:
+            self._suspect(f"{told} is not one row per entity: {rows:,} rows have {values:,} values, and all rows of one are one "
+                          f"{entity.name}")
+        if 0 < values < FEW:
+            self._suspect(f"{told} has {values} values: nobody is hidden among so few")
+
+    def _owned(self, table: Table, entity: Entity, rows: int) -> EntitiesOnRows:
+        owners = tuple(f"o{i}" for i in range(len(table.owners)))
+        scan = Scan(table=table, columns=(), owners=owners).rows_where(None)
+        read, = self._one(f"SELECT COUNT(*) FROM ({scan}) AS t")
+        each = ", ".join(map(quote, owners))
+        named = f"SELECT unnest(list_distinct([{each}])) AS o FROM ({scan}) AS t"
+        limit = table.rows if self._policy.tables[table.name].rows_per_entity else None
+        entities, half, most90, most99, most, beyond = self._one(
+            "SELECT COUNT(*), " + ", ".join(f"COALESCE(quantile_disc(n, {part}), 0)" for part in (0.5, 0.9, 0.99))
+            + f", COALESCE(MAX(n), 0), CAST(COALESCE(SUM(GREATEST(n - {limit if limit is not None else 'n'}, 0)), 0) AS BIGINT) "
+            f"FROM (SELECT COUNT(*) AS n FROM ({named}) AS named GROUP BY o) AS t")
+        found = EntitiesOnRows(table=table.name, entity=entity.name, rows=rows, nobodys=max(0, rows - read), entities=entities,
+                               half=half, most90=most90, most99=most99, most=most, limit=limit, beyond=beyond)
+        self._suspect_owned(found)
+        return found
+
+    def _suspect_owned(self, found: EntitiesOnRows) -> None:
+        if _much(found.nobodys, found.rows):
+            self._suspect(f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are not read")
+        limit = f"rows_per_entity = {found.limit} of {found.table}"
+        if _much(found.beyond, found.rows):
+            self._suspect(f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have {found.most99} at most")
+        if found.limit is not None and found.entities and found.limit > FAR * found.most:
+            self._suspect(f"{limit} is more than {FAR} times what any {found.entity} has, {found.most} at most: noise grows with "
+                          "the limit")
+
+    # -- columns
+
+    def _column(self, table: Table, column: Column) -> ColumnOnRows | None:
+        """A column of which something is declared."""
+        declared = self._policy.tables[table.name].columns[column.name]
+        everybodys = replace(table, public=True, owners=())
+        source = f"({Scan(table=everybodys, columns=(('v', column.name),)).rows_where(None)}) AS t"
+        there = 't."v" IS NOT NULL' + (' AND NOT isnan(t."v")' if column.type is Type.DOUBLE else "")
+        inside = _inside(declared, column)
+        if inside is None and declared.nullable:
+            return None
+        rows, values, good = self._one(f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {there}), COUNT(*) FILTER (WHERE {there} AND "
+                                       f"{inside or 'TRUE'}) FROM {source}")
+        found = ColumnOnRows(table=table.name, column=column.name, declared=_declared(declared), rows=rows, nulls=rows - values,
+                             outside=values - good)
+        if inside is not None:
+            found = self._compared(found, declared, column, f"{source} WHERE {there} AND", inside)
+        self._suspect_column(found, declared)
+        return found
+
+    def _compared(self, found: ColumnOnRows, declared: ColumnPolicy, column: Column, source: str, inside: str) -> ColumnOnRows:
+        """With the values that are not declared or not used, and where most numbers lie."""
+        unused: list[str] = []
+        others: list[tuple[str, int]] = []
+        if column.domain is not None:
+            used = {row[0] for row in self._reader.rows(f'SELECT DISTINCT t."v" FROM {source} {inside}')}
+            unused = [str(value) for value in column.domain.values if value not in used]
+            others = [(str(value), number) for value, number in self._reader.rows(
+                f'SELECT CAST(t."v" AS VARCHAR), COUNT(*) FROM {source} NOT ({inside}) GROUP BY t."v" '
+                f'ORDER BY COUNT(*) DESC, t."v" LIMIT {COMPARED}')]
+            if column.type is Type.VARCHAR:
+                self._suspect_spelling(found, unused, dict(others))
+        middle = None
+        if column.type.numeric and found.rows > found.nulls:
+            low, high, size = self._one('SELECT quantile_disc(x, 0.01), quantile_disc(x, 0.99), quantile_disc(ABS(x), 0.99) FROM '
+                                        f'(SELECT CAST(t."v" AS DOUBLE) AS x FROM {source} TRUE) AS n')
+            middle = (low, high) if math.isfinite(high - low) else None
+            if declared.bounds is not None and 0 < WIDE * size < column.declared.largest:
+                self._suspect(f"{found.table}.{found.column}: {found.declared} is more than {WIDE} times as wide as 99 % of the "
+                              f"values need, {size:g} at most: noise grows with it")
+        return replace(found, unused=tuple(unused), others=tuple(others[:SHOWN]), middle=middle)
+
+    def _suspect_column(self, found: ColumnOnRows, declared: ColumnPolicy) -> None:
+        told, values = f"{found.table}.{found.column}", found.rows - found.nulls
+        if not declared.nullable and found.nulls:
+            self._suspect(f"{told} is declared free of NULL, and is NULL in {_told(found.nulls, found.rows)}")
+        if _much(found.outside, values):
+            some = ", ".join(f"{value!r} ({number:,})" for value, number in found.others)
+            self._suspect(f"{told}: {_told(found.outside, values)} lie outside {found.declared}" + (f": {some}" if some else ""))
+
+    def _suspect_spelling(self, found: ColumnOnRows, unused: Sequence[str], others: Mapping[str, int]) -> None:
+        """A declared value that no row has, beside one that rows have and that is spelled nearly so."""
+        plain: dict[str, str] = {}
+        for value in others:
+            plain.setdefault(value.strip().casefold(), value)
+        for value in unused[:COMPARED]:
+            for near in difflib.get_close_matches(value.strip().casefold(), plain, n=1, cutoff=ALIKE):
+                other = plain[near]
+                self._suspect(f"{found.table}.{found.column}: no row has the declared value {value!r}, and "
+                              f"{_told(others[other], found.rows)} have {other!r}: a slip of spelling?")
+
+
+def _trusting(policy: Policy, schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
+    """The schema as if keys were unique that the policy declares or references; whether they are is counted."""
+    wanted: dict[str, list[frozenset[str]]] = {}
+    for table in policy.tables.values():
+        wanted.setdefault(table.name.lower(), []).extend([frozenset(table.key)] if table.key else [])
+        for key in table.foreign_keys:
+            wanted.setdefault(key.table.lower(), []).append(frozenset(key.references))
+    return {name: replace(found, unique=(*found.unique, *wanted.get(name.lower(), ()))) for name, found in schema.items()}
+
+
+def _any_null(columns: Sequence[str], of: str = "") -> str:
+    return " OR ".join(f"{of}{quote(column)} IS NULL" for column in columns)
+
+
+def _inside(declared: ColumnPolicy, column: Column) -> str | None:
+    """The test of a value that is declared; None where nothing is declared of values."""
+    if declared.bounds is not None:
+        low, high = (literal(_held(end, column.type), column.type) for end in declared.bounds)
+        return f'(t."v" >= {low} AND t."v" <= {high})'
+    if (declared.values is None and declared.values_from is None) or column.domain is None:
+        return None
+    listed = ", ".join(literal(value, column.type) for value in column.domain.values)
+    return f'(t."v" IN ({listed}))' if listed else "FALSE"
+
+
+def _held(end: Scalar, kind: Type) -> Scalar:
+    """A declared end as a value of its column."""
+    if kind is Type.TIMESTAMP and isinstance(end, dt.date) and not isinstance(end, dt.datetime):
+        return dt.datetime(end.year, end.month, end.day)
+    if kind in (Type.BIGINT, Type.DOUBLE) and isinstance(end, int | float):
+        return int(end) if kind is Type.BIGINT else float(end)
+    return end
+
+
+def _declared(column: ColumnPolicy) -> str:
+    """What is declared of the values of a column, in short."""
+    if column.values_from is not None:
+        return f"values_from {'.'.join(column.values_from)}"
+    if column.values is not None:
+        return f"values ({len(column.values)})"
+    if column.bounds is not None:
+        low, high = column.bounds
+        return f"{'range' if column.complete else 'bounds'} [{low}, {high}]"
+    return "nullable = false"
+
+
+def _much(part: int, whole: int) -> bool:
+    return part > MUCH * whole
+
+
+def _told(part: int, whole: int) -> str:
+    """A number of rows, and which share of them that is."""
+    return f"{part:,} row{'s' if part != 1 else ''} ({share(part, whole)})"
+
+
+def share(part: int, whole: int) -> str:
+    """A share in percent, for people."""
+    return f"{100 * part / whole:.3g} %" if whole else "0 %"

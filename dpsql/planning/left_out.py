@@ -1,0 +1,196 @@
+"""What an answer does not count, however wide its intervals: what a reader should know of it, and EXPLAIN says beforehand.
+
+Rows beyond a limit, rows that name no entity, what values have beyond their bounds, and values that no group is declared for. The
+text, the policy and public facts tell that these may exist; whether they do, and how many they are, nobody is told but the owner
+(`dpsql check --rows`). One line for each kind.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
+from dpsql.plan.expr.facts import Facts, facts
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
+from dpsql.plan.node import Node, PublicFacts, bottom_up
+from dpsql.plan.operators.groupby import GroupBy
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.question import Key, Question
+from dpsql.planning.frequency_limits import Unknown, with_limits
+from dpsql.planning.program import Program
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+
+def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[str, ...]:
+    """The notes of a program and its scalar subqueries, which come first. What is learned is told when it is known."""
+    asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
+    kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
+    lacking = [key.name for one in asked if one.degrees is None for key in _lacking(one.question)]
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
+                                *undeclared(lacking)]))
+
+
+def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
+    """The limits of rows that are not given."""
+    return with_limits(program.question, program.options, public)[1] if program.unknown else ()
+
+
+# -- rows beyond a limit
+
+
+def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Iterator[str]:
+    """The limits of rows that are given, by the policy or the statement."""
+    for node in bottom_up(view):
+        first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
+        if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
+            yield kept_by(node, entity, learned)
+
+
+def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknown]) -> str:
+    """How many rows a limit keeps, and of whom."""
+    most = "a number of rows that is learned first" if _is_learned(node, learned) else (
+        f"{node.rows} row{'s' if node.rows > 1 else ''}")
+    if isinstance(node, TruncateKeys):
+        of, what = " and ".join(node.input.names[key] for key in node.keys), ""
+    elif isinstance(node.input, Scan):
+        of, declared = entity, node.input.table.rows == node.rows
+        what = f" of {node.input.table.name}{' (declared)' * declared}"
+    else:
+        of, what = entity, " of the view (max_rows)"
+    return f"at most {most}{what} are kept of each {of}, chosen by a keyed hash"
+
+
+def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bool:
+    if isinstance(node, TruncateKeys):
+        return any(place.relation == node.input and place.keys == node.keys for place in learned)
+    tables = {place.relation.table.name for place in learned if isinstance(place.relation, Scan) and not place.keys}
+    return isinstance(node.input, Scan) and node.input.table.name in tables
+
+
+# -- rows of nobody
+
+
+def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
+    """That rows which name no entity are not read, of tables where there may be some."""
+    read = {node.table.name: node.table for view in views for node in bottom_up(view) if isinstance(node, Scan)}
+    lacking = [table for table in read.values() if any(_may_end(table, way, catalog) for way in table.owners)]
+    if one := [table.name for table in lacking if table.owner is not None]:
+        yield f"rows of {' and '.join(one)} that belong to no {catalog.entity.name} are not read"
+    for table in (table for table in lacking if table.owner is None):
+        yield f"rows of {table.name} that lack one of their {len(table.owners)} owners are not read"
+
+
+def _may_end(table: Table, way: OwnerPath, catalog: Catalog) -> bool:
+    """Whether a NULL may stand on the way from a row to the name of its entity."""
+    for step in way.steps:
+        if any(_may_be_null(table, column) for column in step.columns):
+            return True
+        table = catalog.tables[step.table]
+    return (not way.not_null and _may_be_null(table, way.column)) or any(_may_be_null(table, column) for column in way.beside)
+
+
+def _may_be_null(table: Table, name: str) -> bool:
+    return name not in table.columns or table.columns[name].nullable
+
+
+# -- values beyond their bounds
+
+
+def held(questions: Sequence[Question]) -> Iterator[str]:
+    """The bounds that values are held in before they are added up, where some may lie beyond."""
+    found: dict[str, None] = {}
+    for question in questions:
+        origins = _Origins(question.view)
+        for node, column, name in _added_up(question, origins):
+            known = node.env[column]
+            if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
+                found[f"{name} in {_written(known.declared, known.type)}"] = None
+    if found:
+        yield "values are held in bounds: " + ", ".join(found)
+
+
+def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
+    """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
+    for call in question.aggregates:
+        if call.columns and call.function not in ("count", "count_distinct"):
+            yield question.view, call.columns[0], question.view.names[call.columns[0]]
+    for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
+        for fold in node.folds:
+            if fold.grid is not None and fold.column is not None:
+                below = origins.of(fold.column)
+                name = origins.names[below.column] if isinstance(below, Ref) else f"the argument of {fold.name}"
+                yield node.input, fold.column, name
+
+
+def _written(ends: Interval, kind: Type) -> str:
+    """The ends of a range as the policy writes them."""
+    if kind.temporal:
+        low, high = (dt.date.fromordinal(int(min(max(end, 1), dt.date.max.toordinal()))) for end in (ends.low, ends.high))
+        return f"[{low}, {high}]"
+    return f"[{ends.low:.15g}, {ends.high:.15g}]"
+
+
+# -- values that no group is declared for
+
+
+def undeclared(names: Sequence[str], where: str = "are in no group") -> Iterator[str]:
+    """That rows with other values of some keys than the declared ones count in no group."""
+    if names:
+        yield f"rows with other values of {' or '.join(dict.fromkeys(names))} {where}"
+
+
+def _lacking(question: Question) -> Iterator[Key]:
+    """The keys that may have values which are none of their groups."""
+    origins = _Origins(question.view)
+    for key in question.keys:
+        made = origins.of(key.column)
+        if isinstance(made, Case):  # such as bin_floor
+            outcomes = (*(then for _, then in made.branches), made.otherwise)
+            whole = all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
+        else:
+            whole = isinstance(made, Literal) or key.domain is None or _all_in(question.view.env[key.column], key.domain)
+        if key.domain is not None and key.type is not Type.BOOLEAN and not whole:
+            yield key
+
+
+def _all_in(known: Facts, domain: Domain) -> bool:
+    """Whether conditions, or how a value is made, leave only whole numbers that are all declared."""
+    ends = known.returned
+    return known.whole and ends.finite and ends.high - ends.low < len(domain) and (
+        set(range(math.ceil(ends.low), math.floor(ends.high) + 1)) <= set(domain.values))
+
+
+class _Origins:
+    """What the columns of a view are made of."""
+
+    def __init__(self, view: Node) -> None:
+        self.names: dict[str, str] = {}
+        self._made: dict[str, Expr] = {}
+        self._unbounded: dict[str, Facts] = {}  # as if the policy declared no bounds
+        for node in bottom_up(view):
+            folds = node.folds if isinstance(node, GroupBy) else ()
+            bounded = {fold.id for fold in folds if fold.function in ("sum", "avg", "min", "max")}
+            new = {field.id: field for field in node.fields if field.id not in self.names}
+            made = {column: expr for column, _, expr in node.columns if column in new} if isinstance(node, Project) else {}
+            for column, field in new.items():
+                self._unbounded[column] = facts(made[column], self._unbounded) if column in made else replace(
+                    field.facts, declared=ANY_NUMBER) if column in bounded or isinstance(node, Scan) else field.facts
+            self.names |= {column: field.name for column, field in new.items()}
+            self._made |= made
+
+    def of(self, column: str) -> Expr | None:
+        """The expression that a column is, under whatever names; None for one of a table or of groups."""
+        found = self._made.get(column)
+        while isinstance(found, Ref) and found.column in self._made:
+            found = self._made[found.column]
+        return found
+
+    def written(self, column: str, known: Facts) -> bool:
+        """Whether the statement itself holds a column in its range, as LEAST(GREATEST(x, 0), 10) does."""
+        return self._unbounded[column].declared.inside(known.declared)

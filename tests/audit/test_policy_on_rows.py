@@ -1,0 +1,309 @@
+"""`dpsql check --rows`: each defect that is planted is told, exactly, to the owner; and nothing of it is kept or reached otherwise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql import cli
+from dpsql.audit.policy_on_rows import PolicyOnRows, policy_on_rows
+from dpsql.catalog.policy import read_policy
+from dpsql.demo import folder as demo
+from dpsql.kernel.ledger import Ledger
+
+POLICY = """
+version = 1
+database = "shop.duckdb"
+[entities.person]
+table = "people"
+key = "id"
+[tables.towns]
+public = true
+[tables.towns.columns]
+town = {}
+[tables.people]
+key = "id"
+[tables.people.columns]
+id = {}
+health = { values = ["excellent", "good", "poor"], nullable = false }
+town = { values_from = "towns.town" }
+site = { range = [1, 6], nullable = false }
+born = { range = [1900-01-01, 2020-12-31] }
+seen = { bounds = [2000-01-01, 2030-12-31] }
+active = { nullable = false }
+income = { bounds = [0, 200], nullable = false }
+[tables.visits]
+key = "visit"
+foreign_keys = [{ columns = "person", references = "people(id)" }]
+rows_per_entity = 4
+[tables.visits.columns]
+visit = {}
+person = {}
+cost = { bounds = [0, 100] }
+[tables.bills]
+foreign_keys = [{ columns = "visit", references = "visits(visit)" }]
+rows_per_entity = 8
+[tables.bills.columns]
+visit = {}
+[tables.friends]
+foreign_keys = [{ columns = "a", references = "people(id)" }, { columns = "b", references = "people(id)" }]
+[tables.friends.columns]
+a = {}
+b = {}
+[budgets.main]
+entity = "person"
+epsilon = 1
+"""
+PEOPLE = """SELECT i AS id, ['excellent', 'good', 'poor'][1 + i % 3] AS health, ['x', 'y'][1 + i % 2] AS town, 1 + i % 6 AS site,
+    DATE '1980-01-01' + CAST(i AS INTEGER) AS born, TIMESTAMP '2010-01-01 10:00:00' AS seen, i % 2 = 0 AS active, i / 1.0 AS income
+    FROM range(200) t(i)"""
+TABLES = {
+    "towns": "SELECT unnest(['x', 'y']) AS town",
+    "people": PEOPLE,
+    "visits": "SELECT i AS visit, i % 200 AS person, i % 100 / 1.0 AS cost FROM range(500) t(i)",
+    "bills": "SELECT i AS visit FROM range(500) t(i)",
+    "friends": "SELECT i AS a, (i + 1) % 200 AS b FROM range(200) t(i)",
+}
+
+
+def built(folder: Path, policy: str = POLICY, files: str = "", spoil: str = "") -> Path:
+    """A project: a database with keys, or files without. `spoil` changes its rows first."""
+    folder.mkdir(exist_ok=True)
+    with duckdb.connect(str(folder / ("made.duckdb" if files else "shop.duckdb"))) as connection:
+        for name, rows in TABLES.items():
+            connection.execute(f"CREATE TABLE {name} AS {rows}")
+        connection.execute(spoil)
+        for name in TABLES if files else ():
+            policy = policy.replace(f"[tables.{name}]\n", f'[tables.{name}]\nsource = "{name}.{files}"\n')
+            connection.execute(f"COPY {name} TO '{folder / name}.{files}'")
+        for name, key in () if files else (("people", "id"), ("visits", "visit")):
+            if not connection.execute(f"SELECT 1 FROM {name} GROUP BY {key} HAVING COUNT(*) > 1 OR {key} IS NULL").fetchall():
+                connection.execute(f"ALTER TABLE {name} ADD PRIMARY KEY ({key})")
+    path = folder / "dpsql.toml"
+    path.write_text(policy.replace('database = "shop.duckdb"\n', "") if files else policy, encoding="utf-8")
+    return path
+
+
+def found(path: Path) -> PolicyOnRows:
+    policy = read_policy(path)
+    return policy_on_rows(policy, [*policy.budgets.values()], None)
+
+
+def replaced(*pairs: tuple[str, str]) -> str:
+    text = POLICY
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("files", ["", "parquet"])
+def test_rows_that_suit_the_policy_are_counted_and_nothing_is_suspected(files: str, tmp_path: Path) -> None:
+    made = found(built(tmp_path, files=files))
+    assert made.suspicions == ()
+    visits = next(one for one in made.entities if one.table == "visits")
+    assert (visits.rows, visits.nobodys, visits.entities, visits.half, visits.most99, visits.most, visits.limit, visits.beyond) == (
+        500, 0, 200, 2, 3, 3, 4, 0)
+    bills, friends = (next(one for one in made.entities if one.table == name) for name in ("bills", "friends"))
+    assert (bills.entities, bills.most) == (200, 3), "along two foreign keys"
+    assert (friends.entities, friends.most, friends.limit) == (200, 2, None), "a row of two belongs to both"
+    assert {key.key: (key.nulls, key.broken) for key in made.keys if key.table == "visits"} == {
+        "key visit": (0, 0), "person -> people": (0, 0)}
+    income = next(one for one in made.columns if one.column == "income")
+    assert income.middle == (1.0, 197.0) and income.declared == "bounds [0, 200]"
+
+
+PLANTED: list[tuple[str, str, list[str]]] = [
+    # of the rows
+    ("", "UPDATE visits SET person = NULL WHERE visit < 50", [
+        "visits(person) is NULL in 50 rows (10 %), which belong to nobody by it", "50 rows (10 %) of visits have no owner, and are not read",
+        "50 rows (10 %) of bills have no owner, and are not read"]),
+    ("", "UPDATE visits SET person = 1000 WHERE visit = 7", ["visits(person) references no row of people in 1 row (0.2 %)"]),
+    ("", "UPDATE bills SET visit = 1000 WHERE visit < 10", [
+        "bills(visit) references no row of visits in 10 rows (2 %)", "10 rows (2 %) of bills have no owner, and are not read"]),
+    ("", "UPDATE visits SET person = 3 WHERE visit < 50", [
+        "rows_per_entity = 4 of visits leaves out 48 rows (9.6 %); 99 % of entities have 3 at most",
+        "rows_per_entity = 8 of bills leaves out 44 rows (8.8 %); 99 % of entities have 3 at most"]),
+    ("", "UPDATE people SET health = 'odd' WHERE id < 30", ["people.health: 30 rows (15 %) lie outside values (3): 'odd' (30)"]),
+    ("", "UPDATE people SET health = 'excelent' WHERE health = 'excellent'", [
+        "people.health: no row has the declared value 'excellent', and 67 rows (33.5 %) have 'excelent': a slip of spelling?",
+        "people.health: 67 rows (33.5 %) lie outside values (3): 'excelent' (67)"]),
+    ("", "UPDATE people SET health = 'Good ' WHERE health = 'good'", [
+        "people.health: no row has the declared value 'good', and 67 rows (33.5 %) have 'Good ': a slip of spelling?",
+        "people.health: 67 rows (33.5 %) lie outside values (3): 'Good ' (67)"]),
+    ("", "UPDATE people SET town = 'z' WHERE id < 50", ["people.town: 50 rows (25 %) lie outside values_from towns.town: 'z' (50)"]),
+    ("", "UPDATE people SET site = NULL WHERE id = 1", ["people.site is declared free of NULL, and is NULL in 1 row (0.5 %)"]),
+    ("", "UPDATE people SET income = 'nan' WHERE id = 1", ["people.income is declared free of NULL, and is NULL in 1 row (0.5 %)"]),
+    ("", "UPDATE people SET active = NULL WHERE id < 3", ["people.active is declared free of NULL, and is NULL in 3 rows (1.5 %)"]),
+    ("", "UPDATE people SET site = 7 WHERE id < 20", ["people.site: 20 rows (10 %) lie outside range [1, 6]: '7' (20)"]),
+    ("", "UPDATE people SET income = 1e300 WHERE id < 20", ["people.income: 20 rows (10 %) lie outside bounds [0, 200]"]),
+    ("", "UPDATE people SET born = '1800-01-01' WHERE id < 20", [
+        "people.born: 20 rows (10 %) lie outside range [1900-01-01, 2020-12-31]: '1800-01-01' (20)"]),
+    ("", "UPDATE people SET seen = '2030-12-31 00:00:01' WHERE id < 20", ["people.seen: 20 rows (10 %) lie outside bounds [2000-01-01, 2030-12-31]"]),
+    ("", "UPDATE people SET income = income / 1000", [
+        "people.income: bounds [0, 200] is more than 100 times as wide as 99 % of the values need, 0.197 at most: noise grows with it"]),
+    ("", "DELETE FROM friends", ["friends has no rows"]),
+    # of keys, which a connection refuses
+    ("parquet", "INSERT INTO people SELECT * FROM people WHERE id < 3", [
+        "people(id) is declared as a key, and 3 rows (1.48 %) repeat it: a connection refuses such a file",
+        "people.id, the key of person, is not one row per entity: 203 rows have 200 values, and all rows of one are one person"]),
+    ("csv", "INSERT INTO visits SELECT * FROM visits WHERE visit < 3", [
+        "visits(visit) is declared as a key, and 3 rows (0.596 %) repeat it: a connection refuses such a file"]),
+    ("", "INSERT INTO people SELECT * FROM people WHERE id < 3", [
+        "people(id) is declared as a key, and 3 rows (1.48 %) repeat it: a connection refuses such a file",
+        "people.id, the key of person, is not one row per entity: 203 rows have 200 values, and all rows of one are one person"]),
+    ("parquet", "UPDATE visits SET visit = NULL WHERE visit = 7", [
+        "visits(visit) is declared as a key, and is NULL in 1 row (0.2 %): they are not read",
+        "bills(visit) references no row of visits in 1 row (0.2 %)"]),
+]
+
+
+@pytest.mark.parametrize(("files", "spoil", "told"), PLANTED, ids=[f"{case[0]} {case[1]}"[:60] for case in PLANTED])
+def test_a_defect_of_the_rows_is_told(files: str, spoil: str, told: list[str], tmp_path: Path) -> None:
+    assert list(found(built(tmp_path, files=files, spoil=spoil)).suspicions) == told
+
+
+DECLARED = [
+    ([('[entities.person]\ntable = "people"\nkey = "id"', '[entities.person]\ntable = "people"\nkey = "site"')], [
+        "rows_per_entity = 4 of visits leaves out 476 rows (95.2 %); 99 % of entities have 85 at most",
+        "rows_per_entity = 8 of bills leaves out 452 rows (90.4 %); 99 % of entities have 85 at most",
+        "people.site, the key of person, is not one row per entity: 200 rows have 6 values, and all rows of one are one person",
+        "people.site, the key of person, has 6 values: nobody is hidden among so few"]),
+    ([('[entities.person]\ntable = "people"\nkey = "id"', '[entities.person]\ntable = "people"\nkey = "health"')], [
+        "rows_per_entity = 4 of visits leaves out 488 rows (97.6 %); 99 % of entities have 168 at most",
+        "rows_per_entity = 8 of bills leaves out 476 rows (95.2 %); 99 % of entities have 168 at most",
+        "people.health, the key of person, is not one row per entity: 200 rows have 3 values, and all rows of one are one person",
+        "people.health, the key of person, has 3 values: nobody is hidden among so few"]),
+    ([("rows_per_entity = 4", "rows_per_entity = 1")], [
+        "rows_per_entity = 1 of visits leaves out 300 rows (60 %); 99 % of entities have 3 at most"]),
+    ([("rows_per_entity = 4", "rows_per_entity = 40")], [
+        "rows_per_entity = 40 of visits is more than 10 times what any person has, 3 at most: noise grows with the limit"]),
+    ([('"excellent", "good"', '"exellent", "good"')], [
+        "people.health: no row has the declared value 'exellent', and 67 rows (33.5 %) have 'excellent': a slip of spelling?",
+        "people.health: 67 rows (33.5 %) lie outside values (3): 'excellent' (67)"]),
+    ([("bounds = [0, 100]", "bounds = [10, 20]")], ["visits.cost: 445 rows (89 %) lie outside bounds [10, 20]"]),
+    ([("bounds = [0, 100]", "bounds = [-1e6, 100]")], [
+        "visits.cost: bounds [-1000000.0, 100] is more than 100 times as wide as 99 % of the values need, 98 at most: noise grows with it"]),
+]
+
+
+@pytest.mark.parametrize(("pairs", "told"), DECLARED, ids=[case[0][0][1][-40:] for case in DECLARED])
+def test_a_defect_of_the_policy_is_told(pairs: list[tuple[str, str]], told: list[str], tmp_path: Path) -> None:
+    policy = replaced(*pairs)
+    assert list(found(built(tmp_path, policy)).suspicions) == told
+
+
+def test_a_table_that_leads_to_no_entity_is_told(tmp_path: Path) -> None:
+    policy = replaced(('foreign_keys = [{ columns = "visit", references = "visits(visit)" }]\nrows_per_entity = 8\n', ""))
+    made = found(built(tmp_path, policy))
+    assert [text.partition(":")[0] for text in made.suspicions] == ["bills cannot be asked about"]
+
+
+def test_a_foreign_key_that_cannot_be_compared_is_told(tmp_path: Path) -> None:
+    policy = replaced(("[tables.friends]\nforeign_keys = [", '[tables.friends]\nforeign_keys = [{ columns = "a", references = "towns(town)" }, '))
+    made = found(built(tmp_path, policy))
+    assert made.suspicions == ("friends(a) cannot be compared with what it references in towns",)
+
+
+def test_declared_values_that_no_row_has_are_listed_without_suspicion(tmp_path: Path) -> None:
+    made = found(built(tmp_path, replaced(('"poor"]', '"poor", "unheard of"]'), ("range = [1, 6]", "range = [1, 8]"))))
+    assert made.suspicions == ()
+    assert {one.column: one.unused for one in made.columns if one.unused and one.column != "born"} == {
+        "health": ("unheard of",), "site": ("7", "8")}
+
+
+def test_entities_of_several_kinds_are_counted_together(tmp_path: Path) -> None:
+    policy = replaced(("[tables.towns]", '[entities.visit]\ntable = "visits"\nkey = "visit"\n[entities.any]\nany_of = ["person", "visit"]\n[tables.towns]'),
+                      ('entity = "person"', 'entity = "any"'), ("rows_per_entity = 4\n", ""), ("rows_per_entity = 8\n", ""))
+    made = found(built(tmp_path, policy))
+    assert made.suspicions == () and {one.table: one.entities for one in made.entities} == {
+        "people": 200, "visits": 700, "bills": 700, "friends": 200}
+
+
+# -- the command
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = cli.main([str(part) for part in arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def kept(folder: Path) -> dict[str, str]:
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DPSQL_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_the_owner_sees_it_and_the_exit_code_says_whether_all_is_well(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    well, broken = built(tmp_path / "well"), built(tmp_path / "broken", spoil="UPDATE people SET health = 'odd\x1b[2J' WHERE id < 30")
+    code, out, err = run(capsys, "check", "--rows", "--policy", well)
+    assert (code, err) == (0, "") and "PRIVATE" in out and out.endswith("nothing is suspicious\n") and "people.income" in out
+    code, out, err = run(capsys, "check", "--rows", "--policy", broken)
+    assert (code, err) == (1, "") and "suspicious: people.health: 30 rows (15 %) lie outside" in out and "\x1b" not in out
+    code, out, _ = run(capsys, "check", "--rows", "--json", "--policy", broken)
+    told = json.loads(out)
+    assert code == 1 and len(told["suspicions"]) == 1 and {"keys", "entities", "columns"} < set(told)
+    endless = built(tmp_path / "endless", spoil="UPDATE people SET income = 'inf'")
+    code, out, _ = run(capsys, "check", "--rows", "--json", "--policy", endless)
+    assert code == 1 and "Infinity" not in out and "200 rows (100 %) lie outside" in out
+    for policy in (well, broken):
+        code, out, _ = run(capsys, "check", "--policy", policy)
+        assert code == 0 and "--rows" in out and "suspicious" not in out and "30" not in out
+        code, out, _ = run(capsys, "check", "--json", "--policy", policy)
+        assert code == 0 and list(json.loads(out)) == ["budget", "total", "entity", "tables", "unusable"]
+
+
+def test_a_file_that_a_connection_refuses_is_counted(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = built(tmp_path / "twice", files="csv", spoil="INSERT INTO people SELECT * FROM people WHERE id < 3")
+    code, _, err = run(capsys, "check", "--policy", policy)
+    assert code == 2 and "share the declared key" in err
+    code, out, _ = run(capsys, "check", "--rows", "--policy", policy)
+    assert code == 1 and "3 rows (1.48 %) repeat it" in out
+
+
+@pytest.mark.parametrize("files", ["", "parquet"])
+def test_nothing_of_it_is_kept(files: str, tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = built(tmp_path / "study", files=files, spoil="UPDATE people SET health = 'canary' WHERE id < 30")
+    Ledger.create(policy.with_suffix(".ledger")).close()
+    before = kept(tmp_path)
+    assert run(capsys, "check", "--rows", "--policy", policy)[0] == 1
+    assert kept(tmp_path) == before and not state.exists()
+
+
+def test_the_demo_is_well(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = demo.export(tmp_path / "study")
+    before = kept(tmp_path)
+    code, out, err = run(capsys, "check", "--rows", "--policy", policy)
+    assert (code, err) == (0, "") and "nothing is suspicious" in out and "7 (0.118 %)" in out
+    assert kept(tmp_path) == before
+
+
+@pytest.mark.parametrize(("more", "reason"), [
+    (["--ledger", "dpsql.ledger"], "--rows is for the owner, and has no ledger"), (["--analyst", "ada"], "has no analyst"),
+    (["--budget", "other"], "there is no budget other"), (["--database", "nowhere.duckdb"], "nowhere.duckdb")])
+def test_wrong_options_are_refused(more: list[str], reason: str, tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "check", "--rows", "--policy", built(tmp_path / "study"), *more)
+    assert (code, out) == (2, "") and reason in err
+
+
+def test_no_statement_reaches_it(tmp_path: Path, state: Path) -> None:
+    """`lint-imports` holds `dbapi`, `engine` and `audit` apart; and there is no word of SQL for it."""
+    policy = built(tmp_path / "study")
+    Ledger.create(policy.with_suffix(".ledger")).close()
+    with dpsql.connect(policy=policy, epsilon=0.1, analyst="ada") as connection:
+        for text in ("SHOW ROWS", "CHECK ROWS", "CHECK people", "DESCRIBE ROWS people", "SHOW CHECK", "EXPLAIN CHECK ROWS"):
+            with pytest.raises(dpsql.Error):
+                connection.execute(text)
+        faces: list[Any] = [connection, connection.cursor(), connection.session, connection.session.kernel]
+        assert not [name for face in faces for name in dir(face) if "on_rows" in name or "check_rows" in name]
