@@ -244,6 +244,10 @@ def _trunc_range(days: Interval) -> Interval:
     return Interval(days.low - 366, days.high)
 
 
+def _last_day_range(days: Interval) -> Interval:
+    return Interval(days.low, days.high + 30)
+
+
 def _diff_range(unit: str) -> iv.Rule:
     shortest, longest = {"year": (365, 366), "quarter": (90, 92), "month": (28, 31), "week": (7, 7)}.get(unit, (1, 1))
     per_day = {"hour": 24, "minute": 1440, "second": 86400}.get(unit, 1)
@@ -296,7 +300,8 @@ TABLE: dict[str, Function] = {
     "trunc": _row(_whole_number(iv.rounded(math.trunc), "trunc({0})"), "trunc(cost)"),
     "round": _row((*_whole_number(iv.outward, "round({0})"),
                    Overload(args=(DOUBLE, BIGINT), result=DOUBLE, sql="round({0}, CAST({1} AS INTEGER))", range=iv.round_to,
-                            constants=(1,), accepts=_bounded_integer(0, 15))), "round(cost)", "round(cost, 1)"),
+                            constants=(1,), accepts=_bounded_integer(-15, 15))), "round(cost)", "round(cost, 1)",
+                  "round(cost, -1)"),
     "sqrt": _row(_where("{0} >= CAST(0 AS DOUBLE)", "sqrt", iv.monotone(math.sqrt, 0)), "sqrt(cost)"),
     "ln": _row(_where("{0} > CAST(0 AS DOUBLE)", "ln", iv.monotone(lambda x: math.log(x), 0)), "ln(cost)", "log(3, cost)"),
     "log10": _row(_where("{0} > CAST(0 AS DOUBLE)", "log10", iv.monotone(math.log10, 0)),
@@ -337,6 +342,12 @@ TABLE: dict[str, Function] = {
     "day": _row(_part("day", 1, 31), "day(born)", "dayofmonth(born)"),
     "dayofyear": _row(_part("dayofyear", 1, 366), "dayofyear(born)", "extract(doy FROM born)"),
     "dayofweek": _row(_part("dayofweek", 0, 6), "dayofweek(born)", "weekday(born)", "extract(dow FROM born)"),
+    **{name: _row(tuple(Overload(args=(kind,), result=VARCHAR, undefined=True,
+                                 sql="(" + _guard_time(kind, name + "({0})", 0) + ")") for kind in (DATE, TIMESTAMP)),
+                  f"{name}(born)", f"{name}(seen)") for name in ("dayname", "monthname")},
+    "last_day": _row(tuple(Overload(args=(kind,), result=DATE, undefined=True, range=_last_day_range,
+                                    sql="(" + _guard_time(kind, "last_day({0})", 0) + ")") for kind in (DATE, TIMESTAMP)),
+                     "last_day(born)", "last_day(seen)"),
     **{name: _row(_part(name, 0, to, TIMESTAMP), f"{name}(seen)") for name, to in (("hour", 23), ("minute", 59), ("second", 59))},
     "days_between": _row((Overload(args=(DATE, DATE), result=BIGINT, undefined=True, range=iv.subtract,
                                    sql="(" + _guard_time(DATE, "({0} - {1})", 0, 1) + ")"),), "born - DATE '2000-01-01'"),
