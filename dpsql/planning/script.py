@@ -135,11 +135,14 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if program.learn != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
-    rows = yield from learned(sizes, 1, program.stages["limits"], deviation)
+    rows, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    if declared is not None and (rows is None or rows >= declared):
+        return program, program.view
     if rows is None and program.decomposition.parts:
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
     rows = min(rows or 1, MOST_ROWS)
-    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{uncovered(program)}")
+    kept = f"{rows} rows of each entity" if declared is None else f"{rows} of the {declared} rows that an entity may have"
+    notes.append(f"at most {kept} were kept, a limit that was learned privately{uncovered(program)}")
     return program, keep_rows(program.view, rows, program.owner)
 
 
