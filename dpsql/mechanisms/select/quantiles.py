@@ -91,7 +91,7 @@ def flip_scale(rows: int) -> ScaleOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class QuantileStep:
     """The choice of one quantile between what was chosen for two others; where there is none, up to the end of the range."""
 
     at: int
@@ -99,14 +99,14 @@ class Step:
     above: int | None = None
 
 
-def order(quantiles: int) -> tuple[tuple[Step, ...], ...]:
+def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
     """The choices that find so many quantiles, level by level."""
     if quantiles <= APART:
-        return tuple((Step(at=i),) for i in range(quantiles))
-    levels: list[tuple[Step, ...]] = []
+        return tuple((QuantileStep(at=i),) for i in range(quantiles))
+    levels: list[tuple[QuantileStep, ...]] = []
     parts: list[tuple[int, int]] = [(-1, quantiles)]
     while parts:
-        levels.append(tuple(Step(at=(a + b) // 2, below=a if a >= 0 else None, above=b if b < quantiles else None)
+        levels.append(tuple(QuantileStep(at=(a + b) // 2, below=a if a >= 0 else None, above=b if b < quantiles else None)
                             for a, b in parts))
         parts = [inner for a, b in parts for inner in ((a, (a + b) // 2), ((a + b) // 2, b)) if inner[1] - inner[0] > 1]
     return tuple(levels)
@@ -135,16 +135,16 @@ class QuantileSearch:
         return self.task.part.grid.most
 
     @cached_property
-    def levels(self) -> tuple[tuple[Step, ...], ...]:
+    def levels(self) -> tuple[tuple[QuantileStep, ...], ...]:
         return order(len(self.fractions))
 
-    def fraction(self, step: Step) -> Fraction:
+    def fraction(self, step: QuantileStep) -> Fraction:
         """The quantile among the rows between its neighbours."""
         low = self.fractions[step.below] if step.below is not None else Fraction(0)
         high = self.fractions[step.above] if step.above is not None else Fraction(1)
         return (self.fractions[step.at] - low) / (high - low)
 
-    def target(self, step: Step) -> Target:
+    def target(self, step: QuantileStep) -> Target:
         """What is looked for there. MIN and MAX aim inside, and of quantiles beside them that is taken off again."""
         fraction = self.fraction(step)
         rows = Fraction(self.aims[step.at])
@@ -262,7 +262,7 @@ def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any
     if not setting.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
     chosen = np.sort((yield from _chosen(search, setting)), axis=1)
-    sides = [Side(search=search, sign=sign, confidence=setting.confidence) for sign in (-1, 1)]
+    sides = [EndSide(search=search, sign=sign, confidence=setting.confidence) for sign in (-1, 1)]
     found: dict[int, list[dict[int, int]]] = {-1: [], 1: []}
     for together in [sides] if len(search.fractions) == 1 else [[side] for side in sides]:
         asked = [[side.segments(row) for side in together] for row in chosen.tolist()]
@@ -304,7 +304,7 @@ def _ranks(search: QuantileSearch, setting: Setting, *, ties: int) -> Ranks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class EndSide:
     """The lower ends of intervals (sign -1), or the upper ones (sign 1)."""
 
     search: QuantileSearch
