@@ -20,6 +20,7 @@ from support.worlds import World
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.mechanisms.select import quantiles
 from dpsql.mechanisms.select.quantiles import QuantileSearch
 
 pytestmark = pytest.mark.stat
@@ -231,6 +232,28 @@ def test_intervals_of_quantiles_stay_in_the_declared_range(text: str, price: str
     for column, value, ends in zip(made.columns, made.rows[0], made.intervals[0], strict=True):
         low, high = next(range_ for name, range_ in ranges.items() if name in column.name)
         assert ends is not None and low <= ends[0] <= value <= ends[1] <= high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("error", "rows", "scale"), [(1.1, 30, 20), (4, 10, 4), (5, 0, 3), (0.5, 2.2, 2.2), (2, 40, 5)])
+def test_how_often_an_end_is_nearer_than_the_error(error: float, rows: float, scale: float) -> None:
+    """The mean of exp(-x / error) over places x > 0 with weights exp(-|x - rows| / scale), by the midpoints of small steps."""
+    x = np.arange(0.0005, 400, 0.001)
+    weights = np.exp(-np.abs(x - rows) / scale)
+    assert quantiles._missed(error, rows, scale) == pytest.approx(float((weights * np.exp(-x / error)).sum() / weights.sum()), rel=1e-3)
+    assert quantiles._usual(rows, scale) == pytest.approx(float((weights * x).sum() / weights.sum()), rel=1e-3)
+
+
+def test_an_order_of_quantiles_finds_each_of_them_once_between_its_neighbours() -> None:
+    for count in range(1, 40):
+        levels = quantiles.order(count)
+        assert sorted(step.at for level in levels for step in level) == list(range(count))
+        assert len(levels) == (count if count <= 2 else count.bit_length())
+        known: set[int | None] = {None}
+        for level in levels:
+            for step in level:
+                assert {step.below, step.above} <= known
+                assert (-1 if step.below is None else step.below) < step.at < (count if step.above is None else step.above)
+            known |= {step.at for step in level}
 
 
 def nearer(patch: pytest.MonkeyPatch) -> None:

@@ -317,6 +317,17 @@ class EndSide:
         return 0 if self.sign < 0 else self.search.most
 
     @cached_property
+    def outermost(self) -> int:
+        """The last place beyond the range."""
+        return self.last + self.sign * self.search.beyond(self.confidence)
+
+    @cached_property
+    def targets(self) -> tuple[Target, ...]:
+        """Where the end of each quantile is looked for, among the rows beside it."""
+        rows = [math.ceil(self.search.far(i, self.confidence)) + 1 for i in range(len(self.search.fractions))]
+        return tuple(Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * far) for far in rows)
+
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """The quantiles whose end is chosen, the outermost first. An extreme is bounded by the range."""
         extreme = 0 if self.sign < 0 else 1
@@ -329,11 +340,9 @@ class EndSide:
             if at and self.search.fractions[i] in (0, 1):
                 continue  # the next quantile's end will do
             beside = chosen[i] + self.sign
-            edge = chosen[self.order[at - 1]] - self.sign if at else self.last + self.sign * self.search.beyond(self.confidence)
-            rows = math.ceil(self.search.far(i, self.confidence)) + 1
+            edge = chosen[self.order[at - 1]] - self.sign if at else self.outermost
             if (edge - beside) * self.sign >= 0:
-                found[i] = Segment(low=min(edge, beside), high=max(edge, beside),
-                                   target=Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * rows))
+                found[i] = Segment(low=min(edge, beside), high=max(edge, beside), target=self.targets[i])
         return found
 
     def places(self, found: Sequence[dict[int, int]], rows: NDArray[np.float64]) -> Integers:
