@@ -170,8 +170,8 @@ QUARTILES = "quantile_cont({x}, 0.25), MEDIAN({x}), quantile_cont({x}, 0.75) FRO
 MANY_KINDS = {
     "incomes": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, smooth=True),
     "incomes, rho": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, price="rho = 0.1", smooth=True),
-    "incomes, surer": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, price="rho = 0.1, confidence = 0.99", smooth=True,
-                                  least=0.99),
+    "incomes, surer": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, price="rho = 0.1, confidence = 0.999", smooth=True,
+                                  least=0.999),
     "nine tenths": OfQuantiles(text="quantile_cont(income, 0.9) FROM people", people=3000, smooth=True),
     "quartiles": OfQuantiles(text=QUARTILES.format(x="income"), people=2500, smooth=True),
     "quartiles, rho": OfQuantiles(text=QUARTILES.format(x="income"), people=2500, price="rho = 0.1", smooth=True),
@@ -272,7 +272,7 @@ def every_end_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "name", "times"), [(nearer, "incomes, surer", 1000), (nothing_beyond, "5 rows", 400),
+@pytest.mark.parametrize(("fault", "name", "times"), [(nearer, "incomes, surer", 3000), (nothing_beyond, "5 rows", 400),
                                                       (every_end_believed, "20 rows, quartiles", 600)],
                          ids=lambda given: getattr(given, "__name__", None))
 def test_intervals_of_quantiles_that_are_too_narrow_would_be_found(fault: Callable[[pytest.MonkeyPatch], None], name: str, times: int,
