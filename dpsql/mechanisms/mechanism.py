@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
@@ -85,10 +86,11 @@ Task: TypeAlias = Linear | Ordered | Shared | DegreeSums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The cells that all tasks of a statement are answered for."""
+    """The cells that all tasks of a statement are answered for, and the confidence of the intervals that they are told with."""
 
     keys: tuple[str, ...]
     cells: Cells
+    confidence: Fraction = Fraction(19, 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,7 +218,7 @@ def _stages(program: Program) -> list[str]:
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
     drawn = f", or where that shows none, of rows, drawn at {amount(program.reserve)} more" if (
-        program.learn in ("rows", "totals") and program.decomposition.parts) else ""
+        program.learn in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
     return [f"{words[name]} at {amount(cost)}{drawn if name == 'limits' else ''}" for name, cost in program.stages.items()]
 
 

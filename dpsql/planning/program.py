@@ -42,6 +42,7 @@ from dpsql.types import Interval, Span, Type
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
+MANY_ROWS = 16  # of one entity that the policy allows, from which on quantiles learn how many there are
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
 USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
@@ -240,12 +241,20 @@ def _searched(question: Question) -> tuple[str, ...]:
 
 
 def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: ContributionBound) -> str | None:
-    """Whether a limit must be learned: of rows where none is known, of totals where they are clipped without a number."""
+    """Whether a limit is learned: of rows where none is known, of totals where they are clipped without a number.
+
+    The ranks of quantiles are as unsure as one entity may have rows, so where the policy allows very many, a limit is learned for
+    them too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
+    """
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
     limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
-    return "rows" if limits_rows and known.rows is None and not counted else None
+    if known.rows is not None:
+        ranked = bool(parts.parts) and all(isinstance(part, Quantiles) for part in parts.parts)
+        free = options.bound == "auto" and options.max_rows is None and known.owner is not None
+        return "rows" if limits_rows and ranked and free and known.rows >= MANY_ROWS else None
+    return "rows" if limits_rows and not counted else None
 
 
 def _check_clip(program: Program) -> None:

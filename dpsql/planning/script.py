@@ -40,7 +40,7 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Interval
 
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
-MANY_PLACES = 2**12  # of the grid of a quantile, whose logarithm is less than ten
+MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
-    estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells))
+    estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells, confidence=program.options.confidence))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
@@ -107,8 +107,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
     """Of quantiles that are looked for among far more places than values need.
 
-    What lies between two values that many rows have is as likely to be chosen as there are places, so that the choice is off by
-    up to the logarithm of their number, in units of its scale; and how rows spread around it does not show that.
+    What lies between two values that many rows have is as likely to be chosen as there are places. So where the quantile is one
+    of the last rows with its value, by as many scales as the logarithm of their number, both it and an end may be chosen there.
     """
     fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
     for column in fine:
@@ -135,11 +135,14 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if program.learn != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
-    rows = yield from learned(sizes, 1, program.stages["limits"], deviation)
+    rows, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    if declared is not None and (rows is None or rows >= declared):
+        return program, program.view
     if rows is None and program.decomposition.parts:
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
     rows = min(rows or 1, MOST_ROWS)
-    notes.append(f"at most {rows} rows of each entity were kept, a limit that was learned privately{uncovered(program)}")
+    kept = f"{rows} rows of each entity" if declared is None else f"{rows} of the {declared} rows that an entity may have"
+    notes.append(f"at most {kept} were kept, a limit that was learned privately{uncovered(program)}")
     return program, keep_rows(program.view, rows, program.owner)
 
 

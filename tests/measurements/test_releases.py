@@ -206,7 +206,7 @@ def definition(rows: Sequence[int], segment: Segment) -> dict[int, Fraction]:
 
 
 def random_segment(draw: random.Random, most: int = 12) -> Segment:
-    low = draw.randint(0, most)
+    low = draw.randint(-4, most)  # also where no value can be
     fraction = draw.choice([Fraction(0), Fraction(1, 2), Fraction(1), Fraction(1, 3), Fraction(9, 10), Fraction(37, 100)])
     return Segment(low=low, high=draw.randint(low, most), target=Target(fraction=fraction, offset=draw.choice([0, 0, 1, -2, 40])))
 

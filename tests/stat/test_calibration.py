@@ -1,11 +1,14 @@
 """Answers know their own errors: standard errors are those of many releases, and intervals cover the truth as often as they say.
 
-Those of quantiles may be too wide, as they add up the worst of every choice; they must not be too narrow.
+Those of quantiles may be too wide, as they hold whatever the ties are, and with few rows; they must not be too narrow.
 """
 
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +16,12 @@ import pytest
 from support.chances import too_few, too_many
 from support.golden.dense import dense
 from support.sessions import reader_of, session_of
+from support.worlds import World
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.mechanisms.select import quantiles
+from dpsql.mechanisms.select.quantiles import QuantileSearch
 
 pytestmark = pytest.mark.stat
 
@@ -25,9 +31,11 @@ MEAN = 6  # standard deviations: what chance alone does once in 10^9
 SQUARES = 6.5
 
 
-def releases(text: str, times: int, folder: Path, *, people: int = 300) -> tuple[np.ndarray, ...]:
-    """For each release, of each column: its value, its standard error, whether its interval holds the truth; and the truth."""
-    reader = reader_of(dense(people=people))
+def releases(text: str, times: int, folder: Path, *, people: int = 300, world: World | None = None) -> tuple[np.ndarray, ...]:
+    """For each release, of each column: its value, its standard error, whether its interval holds the truth; and the truth.
+
+    Of several groups it is the first."""
+    reader = reader_of(dense(people=people) if world is None else world)
     (folder / "true").mkdir()
     true = PreparedStatement(text, session_of(folder / "true", reader=reader, noise=Exact(), at={"epsilon": 900, "delta": 1e-6})).release()
     statement = PreparedStatement(text, session_of(folder, reader=reader, around=Remembering, noise=Batched()))
@@ -113,6 +121,175 @@ def test_intervals_of_quantiles_are_not_too_narrow(text: str, people: int, times
         covers(covered[:, i], 0.95)
         told = float(np.median(errors[:, i]))
         halfway(np.abs(values[:, i] - true[i]), 0.05 * told - 1, 1.2 * told + 1)
+
+
+# -- quantiles of many kinds of values
+
+
+def with_people(people: int, sex: Callable[[random.Random], str], age: Callable[[random.Random], int],
+                income: Callable[[random.Random], float]) -> World:
+    """The dense world with other people, none of whom lacks a value."""
+    draw, made = random.Random(people), dense(people=people)
+    persons = [(person, home, sex(draw), age(draw), income(draw), *rest) for person, home, _, _, _, *rest in made.rows["people"]]
+    return World({**made.rows, "people": persons})
+
+
+def either(draw: random.Random) -> str:
+    return draw.choice("fm")
+
+
+def incomes(draw: random.Random) -> float:
+    return min(100_000.0, draw.lognormvariate(10.0, 0.8))
+
+
+def months(draw: random.Random) -> int:
+    """Months of a year in work: most people all of them or none."""
+    return draw.choice([0, 0, 0, 0, 12, 12, 12, *range(1, 12)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfQuantiles:
+    """Quantiles of people; `smooth` says that there are many different values and rows enough to see an interval's end."""
+
+    text: str
+    people: int
+    price: str = "epsilon = 1"
+    times: int = 200
+    smooth: bool = False
+    least: float = 0.95
+    sex: Callable[[random.Random], str] = either
+    age: Callable[[random.Random], int] = months
+    income: Callable[[random.Random], float] = incomes
+
+    @property
+    def world(self) -> World:
+        return with_people(self.people, self.sex, self.age, self.income)
+
+
+QUARTILES = "quantile_cont({x}, 0.25), MEDIAN({x}), quantile_cont({x}, 0.75) FROM people"
+MANY_KINDS = {
+    "incomes": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, smooth=True),
+    "incomes, rho": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, price="rho = 0.1", smooth=True),
+    "incomes, surer": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, price="rho = 0.1, confidence = 0.999", smooth=True,
+                                  least=0.999),
+    "nine tenths": OfQuantiles(text="quantile_cont(income, 0.9) FROM people", people=3000, smooth=True),
+    "quartiles": OfQuantiles(text=QUARTILES.format(x="income"), people=2500, smooth=True),
+    "quartiles, rho": OfQuantiles(text=QUARTILES.format(x="income"), people=2500, price="rho = 0.1", smooth=True),
+    "months": OfQuantiles(text="MEDIAN(age) FROM people", people=1000),
+    "months, quartiles": OfQuantiles(text=QUARTILES.format(x="age"), people=2000),
+    "months, by permute-and-flip": OfQuantiles(text="MEDIAN(age) FROM people", people=1000,
+                                               price="epsilon = 1, mechanism = 'permute_and_flip'"),
+    "half of them zero": OfQuantiles(text="MEDIAN(age) FROM people", people=999, age=lambda draw: draw.choice([0, draw.randint(1, 100)])),
+    "two values": OfQuantiles(text="MEDIAN(age) FROM people", people=801, age=lambda draw: draw.choice([5, 6])),
+    "one value": OfQuantiles(text="MEDIAN(income) FROM people", people=600, income=lambda draw: 33_333.3),
+    "round incomes": OfQuantiles(text="MEDIAN(income) FROM people", people=1500, income=lambda draw: round(incomes(draw), -2)),
+    "5 rows": OfQuantiles(text="MEDIAN(income) FROM people WHERE person_id < 5", people=6),
+    "20 rows": OfQuantiles(text="MEDIAN(income) FROM people", people=20),
+    "20 rows, quartiles": OfQuantiles(text=QUARTILES.format(x="income"), people=20),
+    "20 rows, extremes": OfQuantiles(text="MIN(income), MAX(income) FROM people", people=20),
+    "200 rows": OfQuantiles(text="MEDIAN(income) FROM people", people=200),
+    "MIN": OfQuantiles(text="MIN(income) FROM people", people=1500),
+    "MAX, far below the bound": OfQuantiles(text="MAX(income) FROM people", people=1500, income=lambda draw: draw.uniform(0, 2500)),
+    "MIN, MEDIAN, MAX": OfQuantiles(text="MIN(income), MEDIAN(income), MAX(income) FROM people", people=1500),
+    "a small group": OfQuantiles(text="MEDIAN(income) FROM people GROUP BY sex", people=1500,
+                                 sex=lambda draw: "f" if draw.random() < 0.005 else "m"),
+    "a large group": OfQuantiles(text="MEDIAN(income) FROM people GROUP BY sex", people=1500, smooth=True,
+                                 sex=lambda draw: "m" if draw.random() < 0.005 else "f"),
+    "several rows of each": OfQuantiles(text="MEDIAN(cost) FROM visits", people=1500, smooth=True),
+    "several rows of each, few": OfQuantiles(text="MEDIAN(cost) FROM visits", people=30),
+    "few values of several rows": OfQuantiles(text="MEDIAN(year) FROM visits", people=600),
+}
+
+
+@pytest.mark.parametrize("name", MANY_KINDS)
+def test_intervals_of_quantiles_hold_for_all_kinds_of_values(name: str, tmp_path: Path, effort: float) -> None:
+    """And the standard error is that of many releases, where rows are spread so that it can be seen."""
+    case = MANY_KINDS[name]
+    holds(case, int(case.times * effort), tmp_path)
+
+
+def holds(case: OfQuantiles, times: int, folder: Path) -> None:
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({case.price}) {case.text}"
+    values, errors, covered, true = releases(text, times, folder, world=case.world)
+    for i in range(values.shape[1]):
+        covers(covered[:, i], case.least)
+        if case.smooth:
+            off, told = values[:, i] - true[i], float(np.median(errors[:, i]))
+            halfway(np.abs(off), 0.2 * told, 1.1 * told)
+            assert 0.5 * told < math.sqrt((off**2).mean()) < 2 * told
+
+
+@pytest.mark.parametrize("text", ["MEDIAN(income) FROM people", "MIN(income), MAX(income) FROM people", "MEDIAN(year), MAX(cost) FROM visits",
+                                  QUARTILES.format(x="age")])
+@pytest.mark.parametrize("price", ["epsilon = 0.01", "rho = 0.0001", "epsilon = 1, delta = 1e-6, mechanism = 'smooth_sensitivity'"])
+def test_intervals_of_quantiles_stay_in_the_declared_range(text: str, price: str, tmp_path: Path) -> None:
+    """Also with hardly any price."""
+    if "MIN" in text and "smooth" in price:
+        pytest.skip("the extremes have no smooth bound")
+    session = session_of(tmp_path, reader=reader_of(dense(people=60)))
+    ranges = {"income": (0, 100_000), "year": (2018, 2021), "cost": (0, 500), "age": (0, 100)}
+    made = PreparedStatement(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) {text}", session).release()
+    for column, value, ends in zip(made.columns, made.rows[0], made.intervals[0], strict=True):
+        low, high = next(range_ for name, range_ in ranges.items() if name in column.name)
+        assert ends is not None and low <= ends[0] <= value <= ends[1] <= high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("error", "rows", "scale"), [(1.1, 30, 20), (4, 10, 4), (5, 0, 3), (0.5, 2.2, 2.2), (2, 40, 5)])
+def test_how_often_an_end_is_nearer_than_the_error(error: float, rows: float, scale: float) -> None:
+    """The mean of exp(-x / error) over places x > 0 with weights exp(-|x - rows| / scale), by the midpoints of small steps."""
+    x = np.arange(0.0005, 400, 0.001)
+    weights = np.exp(-np.abs(x - rows) / scale)
+    assert quantiles._missed(error, rows, scale) == pytest.approx(float((weights * np.exp(-x / error)).sum() / weights.sum()), rel=1e-3)
+    assert quantiles._usual(rows, scale) == pytest.approx(float((weights * x).sum() / weights.sum()), rel=1e-3)
+
+
+def test_an_order_of_quantiles_finds_each_of_them_once_between_its_neighbours() -> None:
+    for count in range(1, 40):
+        levels = quantiles.order(count)
+        assert sorted(step.at for level in levels for step in level) == list(range(count))
+        assert len(levels) == (count if count <= 2 else count.bit_length())
+        known: set[int | None] = {None}
+        for level in levels:
+            for step in level:
+                assert {step.below, step.above} <= known
+                assert (-1 if step.below is None else step.below) < step.at < (count if step.above is None else step.above)
+            known |= {step.at for step in level}
+
+
+def nearer(patch: pytest.MonkeyPatch) -> None:
+    """Ends at half their distance."""
+    far = QuantileSearch.far
+    patch.setattr(QuantileSearch, "far", lambda self, i, confidence: far(self, i, confidence) / 2)
+
+
+def nothing_beyond(patch: pytest.MonkeyPatch) -> None:
+    """No room for an end that says nothing."""
+    patch.setattr(QuantileSearch, "beyond", lambda self, confidence: 1)
+
+
+def every_end_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("dpsql.mechanisms.select.quantiles.ENOUGH", -math.inf)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "name", "times"), [(nearer, "incomes, surer", 3000), (nothing_beyond, "5 rows", 400),
+                                                      (every_end_believed, "20 rows, quartiles", 600)],
+                         ids=lambda given: getattr(given, "__name__", None))
+def test_intervals_of_quantiles_that_are_too_narrow_would_be_found(fault: Callable[[pytest.MonkeyPatch], None], name: str, times: int,
+                                                                   tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError, match="cover"):
+        holds(MANY_KINDS[name], times, tmp_path)
+
+
+def test_ends_are_told_for_the_confidence_that_they_were_chosen_for(tmp_path: Path) -> None:
+    """And for lower ones; for higher ones nothing is known but the range."""
+    session = session_of(tmp_path, reader=reader_of(dense(people=1000)))
+    made = PreparedStatement("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, confidence = 0.9) MEDIAN(age) FROM people", session)
+    estimate, = made.measure().aggregates.values()
+    for confidence in (0.5, 0.9):
+        assert [end.tolist() for end in estimate.ends(confidence)] == [end.tolist() for end in estimate.ends(0.9)]
+    assert [end.tolist() for end in estimate.ends(0.95)] == [[0.0], [100.0]]
 
 
 @pytest.mark.slow

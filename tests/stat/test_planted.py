@@ -68,8 +68,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
     for module in ("dpsql.measurements.select", "dpsql.mechanisms.select.quantiles"):
         patch.setattr(f"{module}.reach", lambda target: Fraction(reach(target), 2))
-    for share, part in {"ERROR_SHARE": 50, "COUNT_SHARE": 100, "AROUND_SHARE": 100}.items():  # nearly all is for the choice itself
-        patch.setattr(f"dpsql.mechanisms.select.quantiles.{share}", Fraction(1, part))
+    patch.setattr("dpsql.mechanisms.select.quantiles.ENDS", Fraction(1, 50))  # nearly all is for the choice itself
 
 
 def priced(text: str, price: str = "epsilon = 2") -> str:

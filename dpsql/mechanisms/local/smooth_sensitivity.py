@@ -57,4 +57,4 @@ def _one(task: Ordered, setting: Setting, at: int, fraction: Fraction, allotted:
     sizes = np.minimum(np.exp(np.minimum((np.array(released.sizes) + 1) * request.beta, 700)), top)
     deviation = math.sqrt(2) * 2 * sizes / float(request.epsilon) if task.rows else np.zeros(len(values))
     return Estimate(values=values, linear=False,
-                    slopes={(task.at, at): (NoiseTerm(kind="approximate", scale=1.0), deviation)})
+                    slopes={(task.at, at): (NoiseTerm(kind="approximate", scale=1.0), deviation)}).known(0.0, top)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import ROUNDING
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
-from dpsql.mechanisms.select.quantiles import AROUND_SHARE, ERROR_SHARE, TIES, QuantileSearch, exponential_scale, levels, searched
-from dpsql.plan.operators.ranks import Ranks
+from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 
 
 class Exponential:
@@ -19,19 +17,14 @@ class Exponential:
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Ordered):
             return No(because="it chooses values by their rank")
-        depth = levels(len(task.part.fractions))
-        if allotted.part(min((1 - ERROR_SHARE) / depth, AROUND_SHARE)).as_epsilon <= 2 * task.rows * ROUNDING:
+        search = QuantileSearch(task=task, price=allotted)
+        if not search.affordable:
             return No(because="the price is as small as the rounding of its draws")
-        scale = exponential_scale(task.rows)(allotted.part((1 - ERROR_SHARE) / depth), 1)
-        return Yes(error=scale * depth, noise=f"ranks off by {scale * depth:.4g} rows or so")
+        return Yes(error=search.error, noise=f"ranks off by {search.error:.4g} rows or so")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
-            ties = TIES if len(task.part.fractions) > 1 and task.rows else 0
-            plan = Ranks(input=task.input, keys=setting.keys, column=task.part.column, grid=task.part.grid, when=task.part.when,
-                         ties=ties)
-            found.append((yield from searched(QuantileSearch(
-                task=task, setting=setting, plan=plan, price=allotted, scale=exponential_scale(task.rows), flip=False))))
+            found.append((yield from searched(QuantileSearch(task=task, price=allotted), setting)))
         return found

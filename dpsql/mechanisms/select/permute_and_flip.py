@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
-from dpsql.mechanisms.select.quantiles import ERROR_SHARE, QuantileSearch, flip_scale, searched
-from dpsql.plan.operators.ranks import Ranks
+from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.plan.parts import Quantiles
 
 MOST_VALUES = 2**16  # every value of the grid is a candidate, one by one
@@ -25,22 +24,21 @@ class PermuteAndFlip:
             return No(because="it chooses values by their rank")
         if len(task.part.fractions) > 1:
             return No(because="it chooses one quantile of a column")
-        scale = flip_scale(task.rows)(allotted.part(1 - ERROR_SHARE), 1)
+        search = QuantileSearch(task=task, price=allotted, flip=True)
+        if not search.affordable:
+            return No(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
         fits = coarse == task.part.grid  # a coarser grid is taken only where the mechanism is asked for by its name
-        return Yes(error=scale if fits else math.inf,
-                   noise=f"ranks off by {scale:.4g} rows or so, values in steps of {float(coarse.step):g}")
+        return Yes(error=search.error if fits else math.inf,
+                   noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found = []
         for task, allotted in tasks:
             assert isinstance(task, Ordered)
-            part = coarser(task.part)
-            plan = Ranks(input=task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when)
-            estimates = yield from searched(QuantileSearch(task=replace(task, part=part), setting=setting, plan=plan,
-                                                           price=allotted,
-                                                           scale=flip_scale(task.rows), flip=True))
-            factor = float(part.grid.step / task.part.grid.step)
+            held = replace(task, part=coarser(task.part))
+            estimates = yield from searched(QuantileSearch(task=held, price=allotted, flip=True), setting)
+            factor = float(held.part.grid.step / task.part.grid.step)
             found.append(tuple(estimate * factor for estimate in estimates))
         return found
 

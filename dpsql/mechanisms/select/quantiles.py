@@ -1,90 +1,71 @@
-"""Quantiles by selection: which segments are searched, in which order, and what the choices tell of their own error.
+"""Quantiles by selection: in which order they are chosen, and intervals whose ends are chosen as they are.
 
-Several quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer, Differentially Private Approximate Quantiles,
-ICML 2022): first the middle one over the whole range, then those below and above it inside their parts, so that m quantiles
-cost as much as log2(m + 1) choices, rounded up, made one after another; segments of one level are disjoint and share its
-price. A last level chooses, around each quantile, the values whose ranks are a known number of rows away: how far these lie
-off turns the error in ranks, which is known, into one in values, which is told as approximate. Where there are fewer rows than
-that, as a noisy count tells, the values chosen lie beyond all rows, and as many rows share the distance as there are. MIN and
-MAX aim inside, so that the truth may lie anywhere between what is chosen and the bound.
+*Order.* Three and more quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer, Differentially Private
+Approximate Quantiles, ICML 2022): first the middle one over the whole range, then those below and above it inside their parts,
+so that m quantiles cost as much as log2(m + 1) choices, rounded up, made one after another; segments of one level are disjoint
+and share its price. One or two cost as much apart.
+
+*Ends.* Let v be chosen for the quantile q. The lower end of its interval is chosen among the places below v, with a target t rows
+further down; the upper end among those above, and as these are disjoint, both have one price. The end misses q only if v > q and
+the end falls between them: if E rows lie there, it is chosen t - E rows or more off its target, *and* in one of these places.
+
+- Rows that are spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
+  proportional to exp(-|x - t| / s), so that q is missed with the probability of `_missed`, on both sides together. As s is much
+  larger than r, few rows are enough.
+- Rows that share values next to each other: v is one value off at most, unless that has hardly any rows, and then there is no
+  place between v and q. So the end is right, whatever the ties are.
+- Rows that share values far apart on the grid: where q is the last row of such a value but for a few r, v may fall between it
+  and the next one, and so may the end: g places between them have g exp(-(t - E) / s) times the weight of the value. This is the
+  one case in which q is missed more often; `planning.script` tells of it where grids are that fine.
+
+*Few rows.* With fewer than about t rows below v no place is much better than others. So the range of the lowest ends begins
+`beyond` places below the range of values, where no value is; a place there is told as the end of the range. If there is no row at
+all, v is anywhere, and for q at a part u of the range an end misses it with less than ((1 - u)^2 + u^2) / 2 * places / beyond,
+which is 1 - confidence at most. An end between two quantiles is believed if there are enough rows between them, as a noisy count
+tells; it is that of the next quantile otherwise.
+
+*Extremes.* MIN and MAX aim inside, and the truth lies anywhere between what is chosen and the bound, which is one end of the
+interval. The other end is up against all places beyond the last row at once: with t = s ln(places / (1 - confidence)) these weigh
+less than 1 - confidence together, whatever the values are.
+
+The standard error takes the rows between the ends to be spread evenly.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.estimates import Estimate, NoiseTerm, constant
-from dpsql.measurements import (
-    ROUNDING,
-    MeasuredSums,
-    NoisySums,
-    Request,
-    Segment,
-    Select,
-    Selected,
-    Target,
-    reach,
-)
+from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
+from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, reach
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
+from dpsql.types import Type
 
 Integers = NDArray[np.int64]
-ERROR_SHARE = Fraction(1, 5)  # of the price, for measuring the error:
-COUNT_SHARE = Fraction(3, 50)  # for counting the rows,
-AROUND_SHARE = ERROR_SHARE - COUNT_SHARE  # and for the level that looks around what was chosen
-AROUND = 12  # how far off that level looks, in units of its own scale of rank errors
-EXTREME = 6  # MIN and MAX aim so many units inside, as all values beyond the data look equally extreme
-TIES = 20  # bits that tell rows of one value apart where several quantiles split them
+ScaleOf = Callable[[Cost, int], float]
+ONE_ENDS, ENDS = Fraction(1, 10), Fraction(1, 5)  # of the price, for the ends: of one quantile for a pure epsilon, and of others
+COUNTED = Fraction(1, 5)  # of that, for counting rows, where there are ends between quantiles
+AWAY = 1.5  # the least distance of an end, in scales of its choice
+ENOUGH = 3.0  # so many scales of rows more than that distance are needed between two quantiles
+OPEN = 5.0  # with so many an end hardly ever falls beyond the range
+EXTREME = 6  # MIN and MAX aim so many scales inside, as all values beyond the data look equally extreme
+MOST_TIES, MOST_BITS = 20, 60  # bits that tell rows of one value apart where several quantiles split them; of all places
+APART = 2  # so many quantiles are chosen one by one
 
 
-def levels(quantiles: int) -> int:
-    """How many choices one after another find so many quantiles."""
-    return quantiles.bit_length()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantileSearch:
-    """How one task is searched: `select` makes the request of a level from its segments and its share of the price."""
-
-    task: Ordered
-    setting: Setting
-    plan: Ranks
-    price: Cost
-    scale: Callable[[Cost, int], float]
-    flip: bool
-
-    @property
-    def bits(self) -> int:
-        return self.plan.ties
-
-    @property
-    def top(self) -> int:
-        """The last place on the grid, with ties told apart."""
-        return ((self.plan.grid.most + 1) << self.bits) - 1
-
-    def level(self, segments: Sequence[Sequence[Segment]], share: Fraction) -> Generator[Request, Any, Selected]:
-        worst = max(reach(segment.target) for listed in segments for segment in listed)
-        released: Selected = yield Select(plan=self.plan, cells=self.setting.cells, segments=tuple(map(tuple, segments)),
-                                          scale=self.scale(self.price.part(share), worst), flip=self.flip)
-        return released
-
-    def ranks(self, share: Fraction) -> float:
-        """The scale of rank errors of a choice at this share: P(error > r) falls as exp(-r / scale)."""
-        return self.scale(self.price.part(share), 1)
-
-
-def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
+def exponential_scale(rows: int) -> ScaleOf:
     """The scale of the exponential mechanism on scores that a row moves by `worst`; see `measurements.Select` for the cost."""
 
     def scale(allotted: Cost, worst: int) -> float:
@@ -97,7 +78,7 @@ def exponential_scale(rows: int) -> Callable[[Cost, int], float]:
     return scale
 
 
-def flip_scale(rows: int) -> Callable[[Cost, int], float]:
+def flip_scale(rows: int) -> ScaleOf:
     """The same for permute-and-flip, whose bounded range is not proved: it pays its epsilon in full."""
 
     def scale(allotted: Cost, worst: int) -> float:
@@ -106,147 +87,321 @@ def flip_scale(rows: int) -> Callable[[Cost, int], float]:
     return scale
 
 
-def searched(search: QuantileSearch) -> Generator[Request, Any, Estimates]:
-    """Choose all quantiles of a task, and measure how sure they are."""
-    fractions = search.task.part.fractions
-    depth = levels(len(fractions))
-    share = (1 - ERROR_SHARE) / depth
-    cells = len(search.setting.cells)
-    if not cells:  # no group was selected
-        return tuple(constant(np.zeros(0)) for _ in fractions)
-    chosen = np.zeros((cells, len(fractions)), dtype=np.int64)
-    parts = [_QuantileRange(first=0, last=len(fractions), low=np.zeros(cells, dtype=np.int64), high=np.full(cells, search.top),
-                            below=Fraction(0), above=Fraction(1))]
+# -- what is chosen, and at which price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantileStep:
+    """The choice of one quantile between what was chosen for two others; where there is none, up to the end of the range."""
+
+    at: int
+    below: int | None = None
+    above: int | None = None
+
+
+def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
+    """The choices that find so many quantiles, level by level."""
+    if quantiles <= APART:
+        return tuple((QuantileStep(at=i),) for i in range(quantiles))
+    levels: list[tuple[QuantileStep, ...]] = []
+    parts: list[tuple[int, int]] = [(-1, quantiles)]
     while parts:
-        segments, places = _segments(search, parts, share)
-        released = yield from search.level(segments, share)
-        for cell, values in enumerate(released.values):
-            for part, value in zip(places[cell], values, strict=True):
-                chosen[cell, part.middle] = value
-            for part in parts:
-                if part not in places[cell]:  # no room was left: the quantile is where its part ends
-                    chosen[cell, part.middle] = part.high[cell]
-        parts = [inner for part in parts for inner in part.split(chosen, fractions)]
-    return (yield from _with_errors(search, chosen, share))
+        levels.append(tuple(QuantileStep(at=(a + b) // 2, below=a if a >= 0 else None, above=b if b < quantiles else None)
+                            for a, b in parts))
+        parts = [inner for a, b in parts for inner in ((a, (a + b) // 2), ((a + b) // 2, b)) if inner[1] - inner[0] > 1]
+    return tuple(levels)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _QuantileRange:
-    """Quantiles first <= i < last, looked for between `low` and `high` of each cell, where fractions `below` to `above` lie."""
+@dataclass(frozen=True, kw_only=True)
+class QuantileSearch:
+    """How the quantiles of a task are chosen, and the ends of their intervals.
 
-    first: int
-    last: int
-    low: Integers
-    high: Integers
-    below: Fraction
-    above: Fraction
+    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A tenth of a pure epsilon is for the ends of one quantile,
+    a fifth of rho: so it is off by 11 % or 12 % more than without an interval (`tests/bench/accuracy.py` prints the first). The
+    ends of several are two choices and a count; they get a fifth of either.
+    """
+
+    task: Ordered
+    price: Cost
+    flip: bool = False
+
+    @cached_property
+    def fractions(self) -> tuple[Fraction, ...]:
+        return self.task.part.fractions
 
     @property
-    def middle(self) -> int:
-        return (self.first + self.last) // 2
+    def most(self) -> int:
+        """The last place of the grid."""
+        return self.task.part.grid.most
 
-    def split(self, chosen: Integers, fractions: Sequence[Fraction]) -> list[_QuantileRange]:
-        at = chosen[:, self.middle]
-        parts = []
-        if self.first < self.middle:
-            parts.append(replace(self, last=self.middle, high=at, above=fractions[self.middle]))
-        if self.middle + 1 < self.last:
-            parts.append(replace(self, first=self.middle + 1, low=np.minimum(at + 1, self.high), below=fractions[self.middle]))
-        return parts
+    @cached_property
+    def levels(self) -> tuple[tuple[QuantileStep, ...], ...]:
+        return order(len(self.fractions))
 
-    def fraction(self, fractions: Sequence[Fraction]) -> Fraction:
-        """The middle quantile among the rows of this part."""
-        width = self.above - self.below
-        return (fractions[self.middle] - self.below) / width if width else Fraction(0)
+    def fraction(self, step: QuantileStep) -> Fraction:
+        """The quantile among the rows between its neighbours."""
+        low = self.fractions[step.below] if step.below is not None else Fraction(0)
+        high = self.fractions[step.above] if step.above is not None else Fraction(1)
+        return (self.fractions[step.at] - low) / (high - low)
+
+    def target(self, step: QuantileStep) -> Target:
+        """What is looked for there. MIN and MAX aim inside, and of quantiles beside them that is taken off again."""
+        fraction = self.fraction(step)
+        rows = Fraction(self.aims[step.at])
+        for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
+            rows -= weight * self.aims[place] if place is not None else 0
+        return Target(fraction=fraction, offset=round(rows))
+
+    @cached_property
+    def aims(self) -> tuple[int, ...]:
+        """How many rows above its rank each quantile aims."""
+        signs = {Fraction(0): 1, Fraction(1): -1}
+        return tuple(signs.get(p, 0) * math.ceil(EXTREME * errors[-1])
+                     for p, errors in zip(self.fractions, self.errors, strict=True))
+
+    @cached_property
+    def scales(self) -> tuple[float, ...]:
+        """The scale of the scores of each level."""
+        share = self.price.part((1 - self._for_ends) / len(self.levels))
+        scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
+        return tuple(scale_of(share, max(reach(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
+
+    @cached_property
+    def errors(self) -> tuple[tuple[float, ...], ...]:
+        """For each quantile the scales of independent errors of its rank, its own last.
+
+        P(error > x) falls as exp(-x / scale). What a quantile is looked for between moves with the errors of its neighbours.
+        """
+        found: dict[int, dict[int, float]] = {}
+        for level, scale in zip(self.levels, self.scales, strict=True):
+            for step in level:
+                fraction = self.fraction(step)
+                pieces: dict[int, float] = {}
+                for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
+                    for other, size in found[place].items() if place is not None else ():
+                        pieces[other] = pieces.get(other, 0.0) + float(weight) * size
+                found[step.at] = {**pieces, step.at: scale / fraction.denominator}
+        return tuple(tuple(found[i].values()) for i in range(len(self.fractions)))
+
+    def deviation(self, i: int) -> float:
+        """The standard deviation of the rank of a quantile."""
+        return math.sqrt(2) * math.hypot(*self.errors[i])
+
+    @property
+    def error(self) -> float:
+        """About how many ranks a quantile is off."""
+        return max(map(self.deviation, range(len(self.fractions)))) / math.sqrt(2)
+
+    @cached_property
+    def end_scale(self) -> float:
+        """The scale of the choices of ends, in rows. Lower and upper ones of several quantiles are two choices."""
+        share = self._for_ends * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
+        return exponential_scale(self.task.rows)(self.price.part(share), 1)
+
+    @property
+    def counts(self) -> bool:
+        """Whether there are ends between two quantiles: not those of MIN and MAX, which are told to be those of the next one."""
+        return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
+
+    @property
+    def for_count(self) -> Cost:
+        return self.price.part(self._for_ends * COUNTED)
+
+    @property
+    def _for_ends(self) -> Fraction:
+        return ONE_ENDS if self.price.epsilon is not None and len(self.fractions) == 1 else ENDS
+
+    @property
+    def affordable(self) -> bool:
+        """Whether each choice may spend more than the rounding of its draw."""
+        try:
+            return min(*self.scales, self.end_scale) > 0
+        except ArithmeticError:
+            return False
+
+    def far(self, i: int, confidence: Fraction) -> float:
+        """How many rows the ends of the interval of a quantile are chosen off it."""
+        scale, miss = self.end_scale, 1 - float(confidence)
+        if self.fractions[i] in (0, 1):
+            return scale * math.log((self.most + 1) / miss)
+        rows = AWAY * scale
+        while _missed(sum(self.errors[i]), rows, scale) > miss:
+            rows += scale / 8
+        return rows
+
+    def beyond(self, confidence: Fraction) -> int:
+        """How many places there are beyond the range, for ends of which little is known."""
+        wanted = Fraction(self.most + 1, 2) / (1 - confidence)
+        return min(math.ceil(wanted), 1 << MOST_BITS)
+
+    @property
+    def ties(self) -> int:
+        """How many bits tell rows of one value apart: quantiles that are chosen jointly may have to split them."""
+        return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
-def _segments(search: QuantileSearch, parts: Sequence[_QuantileRange], share: Fraction) -> tuple[list[list[Segment]],
-                                                                                                 list[list[_QuantileRange]]]:
-    """For each cell the segments of a level, which are disjoint, and the part that each searches."""
-    inside = math.ceil(EXTREME * search.ranks(share))
-    cells, places = [], []
-    for cell in range(len(search.setting.cells)):
-        listed: list[Segment] = []
-        whose: list[_QuantileRange] = []
-        for part in parts:
-            fraction = part.fraction(search.task.part.fractions)
-            start, end = max(int(part.low[cell]), listed[-1].high + 1 if listed else 0), int(part.high[cell])
-            if start <= end:
-                offset = inside if fraction == part.below == 0 else -inside if fraction == part.above == 1 else 0
-                listed.append(Segment(low=start, high=end, target=Target(fraction=fraction, offset=offset)))
-                whose.append(part)
-        cells.append(listed)
-        places.append(whose)
-    return cells, places
+def _missed(error: float, rows: float, scale: float) -> float:
+    """The chance that an end is chosen fewer rows from v than v is off, if it is off to that side: the mean of exp(-x / error)
+    for x > 0 with a density proportional to exp(-|x - rows| / scale)."""
+    away, gap = math.exp(-rows / scale), 1 / error - 1 / scale
+    near = away * (-math.expm1(-rows * gap) / gap if gap else rows)
+    return (near + math.exp(-rows / error) / (1 / error + 1 / scale)) / (scale * (2 - away))
 
 
-def _with_errors(search: QuantileSearch, chosen: Integers, share: Fraction) -> Generator[Request, Any, Estimates]:
-    """Estimates of the chosen values, with a standard error from how values spread around them."""
-    fractions = search.task.part.fractions
-    around = math.ceil(AROUND * search.ranks(AROUND_SHARE))
-    segments, sides = _surroundings(search, chosen, around)
-    released = yield from search.level(segments, AROUND_SHARE)
-    rows = yield from _rows(search)
-    rank_error = math.sqrt(2) * search.ranks(share) * levels(len(fractions))
-    found = []
-    for i, fraction in enumerate(fractions):
-        deviation = np.zeros(len(rows))
-        for cell, values in enumerate(released.values if search.task.rows else ()):
-            at = int(chosen[cell, i])
-            told = [min(around, max(1.0, part * rows[cell])) if part else 0 for part in _beside(fractions, i)]
-            far = max(_gap(values, sides[cell], i, at, told) * rank_error,
-                      at if fraction == 0 else search.top - at if fraction == 1 else 0)
-            deviation[cell] = max(min(far, search.top) / 2**search.bits, 0.5)
-        values_ = (chosen[:, i] >> search.bits).astype(np.float64)
-        found.append(Estimate(values=values_, linear=False,
-                              slopes={(search.task.at, i): (NoiseTerm(kind="approximate", scale=1.0), deviation)}))
-    return tuple(found)
+def _usual(rows: float, scale: float) -> float:
+    """How many rows from v an end lies on average."""
+    away = math.exp(-rows / scale)
+    return (2 * rows + scale * away) / (2 - away)
 
 
-def _rows(search: QuantileSearch) -> Generator[Request, Any, NDArray[np.float64]]:
-    """How many rows each cell has, less a standard deviation of the noise."""
-    task, allotted = search.task, search.price.part(COUNT_SHARE)
+# -- the choices
+
+
+def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Estimates]:
+    """Choose all quantiles of a task, and the ends of their intervals."""
+    if not setting.cells:  # no group was selected
+        return tuple(constant(np.zeros(0)) for _ in search.fractions)
+    chosen = np.sort((yield from _chosen(search, setting)), axis=1)
+    sides = [EndSide(search=search, sign=sign, confidence=setting.confidence) for sign in (-1, 1)]
+    found: dict[int, list[dict[int, int]]] = {-1: [], 1: []}
+    for together in [sides] if len(search.fractions) == 1 else [[side] for side in sides]:
+        asked = [[side.segments(row) for side in together] for row in chosen.tolist()]
+        released: Selected = yield Select(
+            plan=_ranks(search, setting, ties=0), cells=setting.cells, scale=search.end_scale,
+            segments=tuple(tuple(segment for listed in cell for segment in listed.values()) for cell in asked))
+        for cell, values in zip(asked, released.values, strict=True):
+            rest = iter(values)
+            for side, listed in zip(together, cell, strict=True):
+                found[side.sign].append({i: next(rest) for i in listed})
+    rows = (yield from _rows(search, setting)) if search.counts else np.zeros(len(chosen))
+    ends = [side.places(found[side.sign], rows) for side in sides]
+    return tuple(_estimate(search, setting, i, chosen[:, i], [places[:, i] for places in ends]) for i in range(chosen.shape[1]))
+
+
+def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Integers]:
+    """For each cell the places of all quantiles."""
+    last = ((search.most + 1) << search.ties) - 1
+    chosen: dict[int, list[int]] = {}
+    for level, scale in zip(search.levels, search.scales, strict=True):
+        targets = [search.target(step) for step in level]
+        ranges = [[(chosen[step.below][cell] + 1 if step.below is not None else 0,
+                    chosen[step.above][cell] if step.above is not None else last) for step in level]
+                  for cell in range(len(setting.cells))]
+        segments = tuple(tuple(Segment(low=low, high=high, target=target)
+                               for (low, high), target in zip(row, targets, strict=True) if low <= high) for row in ranges)
+        released: Selected = yield Select(plan=_ranks(search, setting, ties=search.ties), cells=setting.cells, segments=segments,
+                                          scale=scale, flip=search.flip)
+        for cell, row in enumerate(ranges):
+            rest = iter(released.values[cell])
+            for step, (low, high) in zip(level, row, strict=True):  # where no room is left, the quantile is where its part ends
+                chosen.setdefault(step.at, []).append(next(rest) if low <= high else high)
+    return np.array([chosen[i] for i in range(len(search.fractions))], dtype=np.int64).T >> search.ties
+
+
+def _ranks(search: QuantileSearch, setting: Setting, *, ties: int) -> Ranks:
+    part = search.task.part
+    return Ranks(input=search.task.input, keys=setting.keys, column=part.column, grid=part.grid, when=part.when, ties=ties)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndSide:
+    """The lower ends of intervals (sign -1), or the upper ones (sign 1)."""
+
+    search: QuantileSearch
+    sign: int
+    confidence: Fraction
+
+    @cached_property
+    def last(self) -> int:
+        """The place at which the range ends on this side."""
+        return 0 if self.sign < 0 else self.search.most
+
+    @cached_property
+    def outermost(self) -> int:
+        """The last place beyond the range."""
+        return self.last + self.sign * self.search.beyond(self.confidence)
+
+    @cached_property
+    def targets(self) -> tuple[Target, ...]:
+        """Where the end of each quantile is looked for, among the rows beside it."""
+        rows = [math.ceil(self.search.far(i, self.confidence)) + 1 for i in range(len(self.search.fractions))]
+        return tuple(Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * far) for far in rows)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The quantiles whose end is chosen, the outermost first. An extreme is bounded by the range."""
+        extreme = 0 if self.sign < 0 else 1
+        return tuple(i for i, fraction in enumerate(self.search.fractions) if fraction != extreme)[:: -self.sign]
+
+    def segments(self, chosen: Sequence[int]) -> dict[int, Segment]:
+        """The places from which ends are chosen, beside the quantiles that were chosen in a cell; none where there is no room."""
+        found = {}
+        for at, i in enumerate(self.order):
+            if at and self.search.fractions[i] in (0, 1):
+                continue  # the next quantile's end will do
+            beside = chosen[i] + self.sign
+            edge = chosen[self.order[at - 1]] - self.sign if at else self.outermost
+            if (edge - beside) * self.sign >= 0:
+                found[i] = Segment(low=min(edge, beside), high=max(edge, beside), target=self.targets[i])
+        return found
+
+    def places(self, found: Sequence[dict[int, int]], rows: NDArray[np.float64]) -> Integers:
+        """The end of each quantile in each cell, which has so many rows at least; beyond the range where little is known."""
+        places = np.full((len(found), len(self.search.fractions)), self.last, dtype=np.int64)
+        for at, i in enumerate(self.order):
+            beside = self.order[at - 1]
+            between = float(abs(self.search.fractions[i] - self.search.fractions[beside])) * rows
+            enough = between >= self.search.far(i, self.confidence) + ENOUGH * self.search.end_scale
+            places[:, i] = [cell[i] if not at or (i in cell and sure) else place
+                            for cell, sure, place in zip(found, enough.tolist(), places[:, beside].tolist(), strict=True)]
+        return places
+
+
+def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, NDArray[np.float64]]:
+    """How many rows each cell has, less two standard deviations of the noise."""
+    task = search.task
     if not task.rows:
-        return np.zeros(len(search.setting.cells))
-    noise = bought(task.rows, allotted)
-    counted: MeasuredSums = yield NoisySums(
-        plan=GroupedSums(input=task.input, keys=search.setting.keys, summands=(Count(column=task.part.column,
-                                                                                     when=task.part.when),)),
-        cells=search.setting.cells, noises=(noise,))
-    return np.array(counted.totals[0][0], dtype=np.float64) - math.sqrt(noise.variance)
+        return np.full(len(setting.cells), math.inf)
+    noise = bought(task.rows, search.for_count)
+    counted: MeasuredSums = yield NoisySums(plan=GroupedSums(input=task.input, keys=setting.keys, summands=(
+        Count(column=task.part.column, when=task.part.when),)), cells=setting.cells, noises=(noise,))
+    return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)
 
 
-def _beside(fractions: Sequence[Fraction], i: int) -> tuple[float, float]:
-    """Which parts of the rows lie below and above a quantile, up to halfway to the next one."""
-    below = fractions[i] - ((fractions[i - 1] + fractions[i]) / 2 if i > 0 else 0)
-    above = ((fractions[i] + fractions[i + 1]) / 2 if i + 1 < len(fractions) else 1) - fractions[i]
-    return float(below), float(above)
+# -- what is told of them
 
 
-def _surroundings(search: QuantileSearch, chosen: Integers, around: int) -> tuple[list[list[Segment]], list[list[tuple[int,
-                                                                                                                       int]]]]:
-    """Disjoint segments below and above each chosen value, cut halfway to the next one; which quantile and side each is for."""
-    cells, sides = [], []
-    for row in chosen.tolist():
-        listed: list[Segment] = []
-        which: list[tuple[int, int]] = []
-        for i, value in enumerate(row):
-            low = 0 if i == 0 else (row[i - 1] + value) // 2 + 1
-            high = search.top if i == len(row) - 1 else (value + row[i + 1]) // 2
-            if low <= value and (not listed or listed[-1].high < low):
-                listed.append(Segment(low=low, high=value, target=Target(fraction=Fraction(1), offset=-around)))
-                which.append((i, -1))
-            if value + 1 <= high:
-                listed.append(Segment(low=value + 1, high=high, target=Target(fraction=Fraction(0), offset=around)))
-                which.append((i, 1))
-        cells.append(listed)
-        sides.append(which)
-    return cells, sides
+def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
+    """The values, with intervals of the confidence for which the ends were chosen; they are told for lower ones too."""
+    top, off = float(search.most), search.deviation(i)
+    rounded = 0.0 if _on_grid(search.task) else 0.5
+    squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, setting.confidence)) ** 2 / 2
+                  for places, last in zip(ends, (Fraction(0), Fraction(1)), strict=True))
+    low, high = np.maximum(ends[0] - rounded, 0.0), np.minimum(ends[1] + rounded, top)
+
+    def drawn(confidence: float) -> Ends:
+        return (low, high) if confidence <= float(setting.confidence) else (np.zeros_like(low), np.full_like(high, top))
+
+    return Estimate(values=chosen.astype(np.float64), linear=False, drawn=drawn, slopes={
+        (search.task.at, i): (NoiseTerm(kind="approximate", scale=1.0), np.maximum(np.sqrt(squares), 0.5))})
 
 
-def _gap(values: Sequence[int], sides: Sequence[tuple[int, int]], quantile: int, chosen: int, rows: Sequence[float]) -> float:
-    """How far apart two rows lie around a chosen value, from the values found on both sides and how many `rows` are up to
-    them; one side stands for two where the other has no room or no rows."""
-    found = [abs(value - chosen) / rows[side > 0] for value, (which, side) in zip(values, sides, strict=True)
-             if which == quantile and rows[side > 0]]
-    return sum(found) / len(found) if found else 0.0
+def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, off: float, confidence: Fraction) -> NDArray[
+        np.float64] | float:
+    """How large a standard error is beside the distance to an end.
+
+    As many rows off as there are up to the end, for MIN and MAX up to the bound. There are fewer of them up to an end beyond the
+    range, how many fewer is not known: the middle is taken, in logarithms.
+    """
+    if search.fractions[i] == last:
+        return 1.0
+    rows, scale = search.far(i, confidence), search.end_scale
+    usual, most = _usual(rows, scale), rows + OPEN * scale
+    inside = (places >= 0) & (places <= search.most)
+    return np.where(inside, min(1.0, off / usual), min(1.0, math.sqrt(off / most)))
+
+
+def _on_grid(task: Ordered) -> bool:
+    """Whether values are places of the grid as they are, so that nothing was rounded."""
+    known, grid = task.input.field(task.part.column).facts, task.part.grid
+    return grid.step == 1 and float(grid.low).is_integer() and (known.whole or known.type is Type.DATE)

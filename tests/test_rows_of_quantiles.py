@@ -1,0 +1,76 @@
+"""Quantiles of rows of which the policy allows very many: how many are kept is learned, and told."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from support import worlds
+from support.golden.dense import dense
+from support.sessions import reader_of, session_of
+from support.worlds import World
+
+from dpsql.audit.prepared import PreparedStatement
+from dpsql.engine.session import Session
+from dpsql.planning.program import MANY_ROWS
+
+
+def with_visits(people: int, most: int) -> World:
+    """The dense world with 1 to `most` visits of each person."""
+    draw, made = random.Random(people), dense(people=people)
+    owners = [person for person in range(people) for _ in range(draw.randint(1, most))]
+    return World({**made.rows, "visits": [(i, person, 2019, "a", draw.randint(0, 500), "ill", None)
+                                          for i, person in enumerate(owners)]})
+
+
+def session(folder: Path, *, declared: int, most: int = 6, people: int = 900) -> Session:
+    policy = worlds.POLICY.replace("{ person = 3, household = 12 }", f"{{ person = {declared}, household = 1000 }}")
+    return session_of(folder, reader=reader_of(with_visits(people, most)), policy=policy)
+
+
+def statement(text: str, at: Session, options: str = "epsilon = 2") -> PreparedStatement:
+    return PreparedStatement(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {text}", at)
+
+
+LEARNED = ["MEDIAN(cost) FROM visits", "MIN(cost), MAX(cost) FROM visits", "clinic, MEDIAN(cost) FROM visits GROUP BY clinic",
+           "MEDIAN(cost), quantile_cont(year, 0.9) FROM visits WHERE note = 'ill'",
+           "MEDIAN(cost) FROM visits JOIN people USING (person_id) WHERE age >= 0"]
+
+
+@pytest.mark.parametrize("text", LEARNED)
+def test_a_limit_is_learned_and_told(text: str, tmp_path: Path) -> None:
+    made = statement(text, session(tmp_path, declared=40)).release()
+    note, = (note for note in made.notes if "were kept" in note)
+    kept = int(note.split()[2])
+    assert 3 <= kept <= 12 and "of the 40 rows that an entity may have" in note and "does not cover" in note
+
+
+@pytest.mark.parametrize(("text", "options", "declared"), [
+    ("MEDIAN(cost) FROM visits", "epsilon = 2", MANY_ROWS - 1),
+    ("MEDIAN(cost) FROM visits", "epsilon = 2, max_rows = 20", 40),
+    ("MEDIAN(cost) FROM visits", "epsilon = 2, bound = 'rows'", 40),
+    ("MEDIAN(cost), COUNT(*) FROM visits", "epsilon = 2", 40),
+    ("SUM(cost) FROM visits", "epsilon = 2", 40),
+    ("COUNT(DISTINCT cost) FROM visits", "epsilon = 2", 40),
+    ("MEDIAN(age) FROM people", "epsilon = 2", 40),
+    ("MEDIAN(n) FROM (SELECT person_id, LEAST(COUNT(*), 50) AS n FROM visits GROUP BY person_id) AS t", "epsilon = 2", 40),
+])
+def test_nothing_is_learned_where_a_limit_is_small_or_given_or_counts_are_asked(text: str, options: str, declared: int,
+                                                                                 tmp_path: Path) -> None:
+    prepared = statement(text, session(tmp_path, declared=declared, people=90), options)
+    assert prepared.program.learn is None
+    assert not any("learned" in note for note in prepared.release().notes)
+
+
+def test_the_declared_limit_stays_where_entities_have_that_many_or_nothing_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for folder, most, people in ((tmp_path, 6, 3), (tmp_path / "many", 60, 200)):
+        prepared = statement("MEDIAN(cost) FROM visits", session(folder, declared=20, most=most, people=people), "epsilon = 0.5")
+        assert prepared.program.learn == "rows"
+        assert not any("learned" in note for note in prepared.release().notes)
+
+
+def test_what_is_learned_is_a_part_of_the_price(tmp_path: Path) -> None:
+    program = statement("MEDIAN(cost) FROM visits", session(tmp_path, declared=40)).program
+    assert program.stages["limits"].epsilon + program.parts_allotted.epsilon == program.cost.epsilon == 2
