@@ -28,6 +28,7 @@ from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import OverGroups, Question
 from dpsql.planning.groups import cells_over, kept_keys
 from dpsql.planning.options import Options
+from dpsql.planning.program import check_values
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Span
 from dpsql.workload.factors import Array
@@ -218,6 +219,8 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
 
 def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
+    for one in asked:
+        check_values(one.question)
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
     if not any(one.sums and cells_count(one.question) for one in asked):
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
