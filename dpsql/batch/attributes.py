@@ -1,17 +1,19 @@
 """The columns that decide which rows count, each with the values that some query tells apart.
 
-A column with declared values has these, and NULL where it may occur; rows with other values are in no cell, so they count in no
-statement of the workload. Any other number is cut where a condition compares it with a constant: the numbers between two cuts
-count alike in every query, so one of them stands for all, and each cut for itself.
+Every row has one of these values, so totals count all rows. A column with declared values has these, NULL, and cells for values
+that are not declared (`batch.undeclared`). Any other number is cut where a condition compares it with a constant: the numbers
+between two cuts count alike in every query, so one of them stands for all, and each cut for itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dpsql.batch.linear_queries import column_of
+from dpsql.batch.undeclared import Cell, UndeclaredCells, undeclared_cells
+from dpsql.catalog.model import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate, walk, whole
@@ -31,8 +33,10 @@ class AttributeColumn:
     name    what people call it
     ref     the column
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
-    values  the values of `code`, NULL last
+    values  the values of `code`, NULL among them
     stands  for each of them a value of the column that has it
+    rest    the place of the value that stands for all values of `code` that are not among them
+    told    for expressions that have several values on what one value stands for: the place, and the value there
     """
 
     name: str
@@ -40,6 +44,8 @@ class AttributeColumn:
     code: Expr
     values: tuple[Value, ...]
     stands: tuple[Value, ...]
+    rest: int | None = None
+    told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
         """What expressions of the column are, for each of its values."""
@@ -48,34 +54,59 @@ class AttributeColumn:
             part = exprs[first : first + AT_ONCE]
             rows = scratch.evaluate(part, {self.ref.column: (self.ref.type, list(self.stands))})
             found |= {expr: [row[i] for row in rows] for i, expr in enumerate(part)}
+        for expr, values in found.items():
+            for place, value in self.told.get(expr, {}).items():
+                values[place] = value
         return found
 
 
-def attributes(source: Node, exprs: Sequence[Expr]) -> tuple[AttributeColumn, ...]:
-    """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported."""
-    read: dict[str, dict[Expr, None]] = {}
-    for expr in exprs:
+def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scratch: Scratch,
+               running: Collection[Expr] = ()) -> tuple[AttributeColumn, ...]:
+    """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported.
+
+    With each expression come those of its values that are told apart. Over the values of `running` keys, sums are added up in
+    order, from the declared values to NULL, so that no others should lie between.
+    """
+    read: dict[str, dict[Expr, dict[Value, None]]] = {}
+    for expr, values in exprs:
         ref = column_of(expr)
         if ref is not None:
-            read.setdefault(ref.column, {})[expr] = None
-    return tuple(_attribute(source.field(name).ref, source.field(name).facts, source.field(name).name, list(own))
-                 for name, own in read.items())
+            read.setdefault(ref.column, {}).setdefault(expr, {}).update(dict.fromkeys(values))
+    found = [source.field(name) for name in read]
+    return tuple(_attribute(each.ref, each.facts, each.name, {expr: tuple(values) for expr, values in own.items()}, scratch,
+                            running) for each, own in zip(found, read.values(), strict=True))
 
 
-def _attribute(ref: Ref, known: Facts, name: str, exprs: Sequence[Expr]) -> AttributeColumn:
-    missing: tuple[Value, ...] = (None,) if known.nullable else ()
-    if known.domain is not None:
-        values = (*known.domain.values, *missing)
-        return AttributeColumn(name=name, ref=ref, code=ref, values=values, stands=values)
+def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[Value]], scratch: Scratch,
+               running: Collection[Expr]) -> AttributeColumn:
     if known.type is Type.BOOLEAN:
-        return AttributeColumn(name=name, ref=ref, code=ref, values=(False, True, *missing), stands=(False, True, *missing))
+        return AttributeColumn(name=name, ref=ref, code=ref, values=(False, True, None), stands=(False, True, None))
+    if known.domain is not None:
+        other = undeclared_cells(ref, known, known.domain, exprs, scratch)
+        nulls_within = any(expr in running and None in values for expr, values in exprs.items())
+        return _declared(name, ref, known.domain, other, nulls_within=nulls_within)
     if known.type.numeric:
         cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
-            return _cut(name, ref, cuts, missing)
+            return _cut(name, ref, cuts)
     raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
-                      span=exprs[0].span, subject=name, try_=f"values = [...] or range = [...] for {name} in the policy, or "
-                      "comparisons with constants")
+                      span=next(iter(exprs)).span, subject=name, try_=f"values = [...] or range = [...] for {name} in the "
+                      "policy, or comparisons with constants")
+
+
+def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nulls_within: bool) -> AttributeColumn:
+    """The declared values between the cells below them and the others, and NULL: where the policy says that there is none, and
+    the database does not, a row may have it all the same, and then counts where queries count NULL."""
+    known, missing = [Cell(value=value, stand=value) for value in domain.values], Cell(value=None, stand=None)
+    cells = [*other.below, *known, *((missing, *other.others) if nulls_within else (*other.others, missing))]
+    told: dict[Expr, dict[int, Value]] = {}
+    for place, cell in enumerate(cells):
+        for expr, value in cell.told.items():
+            told.setdefault(expr, {})[place] = value
+    values = tuple(cell.value for cell in cells)
+    rest = values.index(other.rest) if other.rest is not None else None
+    return AttributeColumn(name=name, ref=ref, code=other.code, values=values, rest=rest, told=told,
+                           stands=tuple(cell.stand for cell in cells))
 
 
 def _cuts(expr: Expr) -> Iterable[float]:
@@ -91,7 +122,7 @@ def _cuts(expr: Expr) -> Iterable[float]:
             yield part.value
 
 
-def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...]) -> AttributeColumn:
+def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:
     """Intervals and cuts in turn: below the first, the first, between it and the second, the second, ..., above the last.
 
     The number of a value is found by halving. (NaN is above all cuts, as it is in comparisons.)
@@ -113,8 +144,7 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float], missing: tuple[Value, ...])
     for before, cut, end in zip([-math.inf, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
     stands.append(_between(cuts[-1], math.inf, ref.type))
-    return AttributeColumn(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), *missing), stands=(*stands,
-                                                                                                                *missing))
+    return AttributeColumn(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), None), stands=(*stands, None))
 
 
 def _held(cut: float, kind: Type) -> float:

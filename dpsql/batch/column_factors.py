@@ -13,9 +13,10 @@ from dpsql.errors import Unsupported
 from dpsql.plan.cells import sort_key
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import OverGroups
-from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.factors import Dense, Factor, Identity, Ranges, Total, intervals
 
 LARGEST = 2**24  # entries of a matrix that is written out
+FEW = 4  # values of no group: below all declared ones, above them, between them, and NULL
 Numbers = NDArray[np.int64]
 
 
@@ -41,10 +42,14 @@ def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
     """The queries of a column, and for each group (of `keyed.shape`, the last key changing fastest) which query is its own; -1
     where no value is in the group, and -2 where its frame holds no group.
 
-    `kept` says which of the column's values count.
+    `kept` says which of the column's values count. Where all do, those of no group are queries of their own, after the groups:
+    a row that is in none is in no other cell, so they cost nothing, and with them the cells add up to all rows.
     """
     codes = _codes(keyed, kept)
     groups = int(np.prod(keyed.shape, dtype=np.int64))
+    if keyed.running is None and groups > 1 and kept.all() and (codes < 0).any():
+        made, own = _told_apart(*_with_others(codes, groups))
+        return made, own[:groups]
     if keyed.running is None:
         return _told_apart(codes, groups)
     low, high = _frames(keyed)
@@ -65,6 +70,13 @@ def _codes(keyed: Keyed, kept: NDArray[np.bool_]) -> Numbers:
     return np.where(counted, codes, -1)
 
 
+def _with_others(codes: Numbers, groups: int) -> tuple[Numbers, int]:
+    """The same, with a group for each value that is in none; for each stretch of them, if they are many."""
+    outside = codes < 0
+    begins = outside & ~np.append(False, outside[:-1]) if outside.sum() > FEW else outside
+    return np.where(outside, groups + np.cumsum(begins) - 1, codes), groups + int(begins.sum())
+
+
 def _told_apart(codes: Numbers, groups: int) -> tuple[Factor, Numbers]:
     """A query for each group that has values: these values."""
     n, own = len(codes), np.arange(groups)
@@ -80,7 +92,9 @@ def _told_apart(codes: Numbers, groups: int) -> tuple[Factor, Numbers]:
     np.minimum.at(low, places, columns)
     np.maximum.at(high, places, columns)
     if (np.bincount(places, minlength=len(shown)) == high - low + 1).all():
-        return _ranges(n, low, high), at
+        order = np.argsort(low)
+        low, high, at[shown[order]] = low[order], high[order], np.arange(len(shown))
+        return intervals(n, low, high), at
     matrix = _zeros(len(shown), n)
     matrix[places, columns] = 1
     return Dense(matrix), at
@@ -94,14 +108,6 @@ def _row(kept: NDArray[np.bool_]) -> Factor:
     if columns[-1] - columns[0] + 1 == len(columns):
         return Ranges(len(kept), (int(columns[0]),), (int(columns[-1]),))
     return Dense(kept.astype(np.int64)[None, :])
-
-
-def _ranges(n: int, low: Numbers, high: Numbers) -> Factor:
-    if len(low) == n and (low == 0).all() and (high == np.arange(n)).all():
-        return Prefix(n)
-    if len(low) == n and (low == high).all() and (low == np.arange(n)).all():
-        return Identity(n)
-    return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
 
 
 def _zeros(rows: int, n: int) -> Numbers:
@@ -165,11 +171,12 @@ def _in_frames(keyed: Keyed, codes: Numbers, low: Numbers, high: Numbers) -> tup
     shape, groups = keyed.shape, int(np.prod(keyed.shape))
     parts = np.array(np.unravel_index(np.maximum(codes, 0), shape))
     places, counted = rank[parts[at]], codes >= 0
-    if groups == shape[at] and counted.all():
-        for line, low_, high_ in ((places, low, high), (-places, -high, -low)):
+    told = np.flatnonzero(counted)
+    if groups == shape[at] and len(told) and told[-1] - told[0] + 1 == len(told):
+        for line, low_, high_ in ((places[told], low, high), (-places[told], -high, -low)):
             if (np.diff(line) >= 0).all():
                 first, last = np.searchsorted(line, low_, side="left"), np.searchsorted(line, high_, side="right") - 1
-                return _without_empty(n, first, last)
+                return _without_empty(n, first + told[0], last + told[0])
     rest = np.delete(parts, at, axis=0)
     rows: list[NDArray[np.bool_]] = []
     shown = np.full(groups, -1, dtype=np.int64)
@@ -186,4 +193,4 @@ def _in_frames(keyed: Keyed, codes: Numbers, low: Numbers, high: Numbers) -> tup
 def _without_empty(n: int, first: Numbers, last: Numbers) -> tuple[Factor, Numbers]:
     full = last >= first
     at = np.where(full, np.cumsum(full) - 1, -1)
-    return _ranges(n, first[full], last[full]), at
+    return intervals(n, first[full], last[full]), at

@@ -4,8 +4,8 @@ All of them are linear queries over the cells of all columns together: where a m
 marginal without it. Each noisy number counts by the inverse of its variance, so the best linear unbiased answer of every query
 that is a combination of what was measured follows from one covariance matrix of cells; cells that no query tells apart are one.
 
-This rests on every row having one of the declared values of every column, as a measurement that does not look at a column counts
-all rows, and one that does those in its cells.
+A measurement that does not look at a column counts all rows, and one that does those in its cells: that is the same, as every
+row is in one cell of every column, that of the undeclared values among them (`batch.attributes`).
 """
 
 from __future__ import annotations

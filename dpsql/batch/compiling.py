@@ -46,7 +46,9 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     cell, and -2 where there is nothing to add up."""
     source, part = members[0].statement.source, members[0].sum
     exprs = [expr for member in members for expr in (*member.statement.keys, *member.sum.tests)]
-    columns = attributes(source, exprs)
+    columns = attributes(source, [told for member in members for told in (
+        *zip(member.statement.keys, (key.values for key in member.statement.question.keys), strict=True),
+        *((test, (True,)) for test in member.sum.tests))], scratch, _running(members))
     builder = _Builder(columns=columns, told=[_results(column, exprs, scratch) for column in columns])
     found = [builder.add(member) for member in members]
     parts, offsets = merged(builder.parts)
@@ -60,6 +62,12 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     group = Group(view=view, columns=columns, summand=part.summand, workload=Workload(CellDomain(tuple(sizes)), tuple(parts)),
                   moved=moved, unit=unit, pure=pure)
     return group, [np.where(own >= 0, whole[own], own) for own in found]
+
+
+def _running(members: Sequence[NumberedSum]) -> set[Expr]:
+    """The keys along which sums are added up in order."""
+    return {expr for member in members for expr, key in zip(member.statement.keys, member.statement.question.keys, strict=True)
+            if member.sum.over is not None and key.column == member.sum.over.order}
 
 
 def _results(column: AttributeColumn, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:

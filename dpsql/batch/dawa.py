@@ -69,7 +69,7 @@ class Dawa:
         """The request for buckets. A bucket is worth its part of the second noise, and what tells it from noise."""
         group, column = self.group, self.group.columns[0]
         numbers = tuple(group.smaller.classes[0].tolist())
-        axis = Numbered(column="a0", values=column.values, numbers=numbers)
+        axis = Numbered(column="a0", values=column.values, numbers=numbers, rest=column.rest)
         scale = scale_of(2 * group.moved / price.part(FIRST).as_epsilon) * SLACK
         second = float(group.moved / price.part(1 - FIRST).as_epsilon)
         log_prior = round(AGAINST_NOISE * scale + second)

@@ -89,7 +89,8 @@ class Goals:
 
     def targets(self, made: Batch, group: int, kind: Kind) -> Array:
         """The variance that each number of a group may have, infinite where no accuracy is asked."""
-        found = np.full(made.groups[group].workload.rows, math.inf)
+        workload = made.groups[group].workload
+        found, shown = np.full(workload.rows, math.inf), np.zeros(workload.rows, dtype=bool)
         for one, places, goals in zip(made.asked, made.places, self.each, strict=True):
             for recipe in one.recipes:
                 if recipe.call.id not in goals or places[recipe.sums[0]].group != group:
@@ -98,6 +99,12 @@ class Goals:
                 for each in np.unique(times).tolist():
                     most = allowed(goals[recipe.call.id], self.confidence, made.groups[group].unit * each, kind)
                     np.minimum.at(found, queries[(times == each) & (queries >= 0)], most / each**2)
+        for places in made.places:
+            for place in places:
+                if place.group == group:
+                    shown[place.queries[place.queries >= 0]] = True
+        for part in workload.slices:  # cells of undeclared values, which no statement shows, are measured as the others
+            found[part] = np.where(shown[part], found[part], found[part].min(initial=math.inf))
         return found
 
     def wider(self, factor: float) -> Goals:

@@ -40,7 +40,7 @@ class Group:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The columns of the view that tell cells apart."""
-        return tuple(Axis(column=f"a{i}", values=column.values) for i, column in enumerate(self.columns))
+        return tuple(Axis(column=f"a{i}", values=column.values, rest=column.rest) for i, column in enumerate(self.columns))
 
     @cached_property
     def smaller(self) -> ReducedWorkload:

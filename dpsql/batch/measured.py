@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -85,18 +85,22 @@ def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price:
     else:
         stretch = sigma_of(worst * group.moved**2 / (2 * unit)) * SLACK
     line = not group.columns or strategy.domain.shape != smaller.workload.domain.shape  # all cells are one attribute there
-    places = [_in_line(smaller)] if line else list(smaller.classes)
+    classes = [numbers[numbers >= 0] for numbers in smaller.classes]  # values that no query counts have no cells
+    places = [in_line(classes, smaller.workload.domain.shape)] if line else classes
     blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
         widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
         for block in strategy.blocks)
-    return Blocks(view=group.view, axes=group.axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
+    axes = tuple(axis if len(own) == len(numbers) else replace(axis, counted=tuple(np.flatnonzero(numbers >= 0).tolist()))
+                 for axis, own, numbers in zip(group.axes, classes, smaller.classes, strict=False))
+    return Blocks(view=group.view, axes=axes, summand=group.summand, blocks=blocks, noise=strategy.noise, line=line)
 
 
 def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
     """Raise Unsupported where a marginal over all values, or a matrix over them, or all answers are too large: values that a
     workload does not tell apart are merged where it is planned, and not where rows are read."""
     line = strategy.domain.shape != smaller.workload.domain.shape
-    sizes = [math.prod(map(len, smaller.classes))] if line else [len(numbers) for numbers in smaller.classes]
+    counted = [int((numbers >= 0).sum()) for numbers in smaller.classes]
+    sizes = [math.prod(counted)] if line else counted
     answers = 0
     for block in strategy.blocks:
         answers, cells = answers + block.rows, math.prod(sizes[axis] for axis in block.axes)
@@ -124,21 +128,25 @@ def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Co
     return strategy.variances(workload, amount) * (group.moved * group.unit) ** 2
 
 
-def _in_line(smaller: ReducedWorkload) -> NDArray[np.int64]:
-    """For each cell its number among the cells of the reduced domain; -1 where no query counts it."""
-    found, counted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool)
-    for numbers, size in zip(smaller.classes, smaller.workload.domain.shape, strict=True):
-        found = (found[:, None] * size + np.maximum(numbers, 0)[None, :]).reshape(-1)
-        counted = (counted[:, None] & (numbers >= 0)[None, :]).reshape(-1)
-    return np.where(counted, found, -1)
+def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Numbers of the values of several attributes as numbers of their cells in one line, the last changing fastest; -1 where
+    one is below zero."""
+    found = np.zeros(1, dtype=np.int64)
+    for own, size in zip(numbers, sizes, strict=True):
+        both = found[:, None] * size + own[None, :]
+        found = np.where((found[:, None] >= 0) & (own[None, :] >= 0), both, -1).reshape(-1)
+    return found
 
 
 def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
-    """A factor over merged values as one over all of them: values that are merged have equal columns, others zeros."""
+    """A factor over merged values as one over all of them: values that are merged have equal columns, others (numbers below
+    zero) zeros."""
     if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
         return own
-    if isinstance(own, Identity | Total | Intervals) and numbers[0] == 0 and (np.diff(numbers) >= 0).all():
-        return _widened_intervals(own, numbers)
+    if isinstance(own, Identity | Total | Intervals):
+        stretched = _widened_intervals(own, numbers)
+        if stretched is not None:
+            return stretched
     dense = own.dense()
     room("a matrix of queries over all values", dense.shape[0], len(numbers))
     wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
@@ -146,10 +154,17 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
     return Dense(wide)
 
 
-def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.int64]) -> Factor:
-    """Intervals stay intervals where neighbours are merged, and no value is left out."""
-    if isinstance(own, Total):
+def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.int64]) -> Factor | None:
+    """Intervals stay intervals where neighbours are merged, and no value within one is left out; None elsewhere."""
+    told = np.flatnonzero(numbers >= 0)
+    if isinstance(own, Total) and len(told) == len(numbers):
         return Total(len(numbers))
+    if (np.diff(numbers[told]) < 0).any():
+        return None
     first, after = own.ends
-    starts = np.searchsorted(numbers, np.arange(own.n + 1))
-    return Ranges(len(numbers), tuple(starts[first].tolist()), tuple((starts[after] - 1).tolist()))
+    starts = np.searchsorted(numbers[told], np.arange(own.n + 1))
+    begins, ends = starts[first], starts[after]
+    if (ends <= begins).any():
+        return None
+    low, high = told[begins], told[ends - 1]
+    return Ranges(len(numbers), tuple(low.tolist()), tuple(high.tolist())) if (high - low == ends - begins - 1).all() else None

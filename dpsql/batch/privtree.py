@@ -70,7 +70,7 @@ class PrivTree:
         group, growing = self.group, price.part(GROWING)
         exact = Fraction(7, 3) / growing.as_epsilon if price.epsilon is not None else Fraction(10, 3) / root(8 * growing.rho)
         scale = scale_of(group.moved * exact) * SLACK
-        axes = tuple(Numbered(column=f"a{i}", values=column.values, numbers=tuple(numbers.tolist()))
+        axes = tuple(Numbered(column=f"a{i}", values=column.values, numbers=tuple(numbers.tolist()), rest=column.rest)
                      for i, (column, numbers) in enumerate(zip(group.columns, group.smaller.classes, strict=True)))
         return Tree(view=group.view, axes=axes, scale=scale, decay=math.ceil(scale * math.log(2**WAYS)) + 1,
                     leaf=bought(group.moved, price.part(1 - GROWING)))

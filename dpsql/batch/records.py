@@ -12,11 +12,13 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpsql.batch.measured import in_line, widened
 from dpsql.measurements import Axis, Blocked, Blocks, Request
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node
@@ -28,6 +30,7 @@ from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Tota
 
 MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept
 SHORT = (Identity, Total, Prefix, Ranges)  # factors that are told by their parameters
+EVERY_ROW = "every row is in a cell"  # of records; those of other kinds are of other sums
 MARK = '"measured"'
 """What the text of an answer with records contains."""
 
@@ -57,17 +60,29 @@ def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[s
     """Identifies the rows and the summand of a measurement, and its columns: the same whatever else is asked with them."""
     names = {axis.column for axis in axes} | {"value"}
     if not (isinstance(view, Project) and {column for column, *_ in view.columns} <= names):
-        return digest(view, None, summand), ()
+        return digest(EVERY_ROW, view, None, summand), ()
     exprs = {column: expr for column, _, expr in view.columns}
-    return digest(view.input, exprs.get("value"), summand), tuple(digest(exprs[axis.column], axis.values) for axis in axes)
+    return digest(EVERY_ROW, view.input, exprs.get("value"), summand), tuple(
+        digest(exprs[axis.column], axis.values, axis.rest) for axis in axes)
 
 
 def asked_of(request: Blocks) -> MeasuredQueries:
     """A request in a form by which later ones over the same rows are recognised."""
     sums, columns = about(request.view, request.axes, request.summand)
-    return MeasuredQueries(sums=sums, columns=columns, sizes=tuple(len(axis.values) for axis in request.axes),
-                           blocks=request.blocks,
-                           noise=request.noise, line=request.line)
+    sizes = tuple(len(axis.values) for axis in request.axes)
+    numbers = [np.array(axis.numbers, dtype=np.int64) for axis in request.axes]
+    places = [in_line(numbers, [axis.size for axis in request.axes])] if request.line else numbers
+    blocks = tuple(_over_all(block, places) for block in request.blocks)
+    return MeasuredQueries(sums=sums, columns=columns, sizes=sizes, blocks=blocks, noise=request.noise, line=request.line)
+
+
+def _over_all(block: Block, places: Sequence[NDArray[np.int64]]) -> Block:
+    """A block as one over all values of its columns, given the cell of each, -1 for none: a column that it sums out is one of
+    its own where not all values are counted."""
+    factors: dict[int, Factor] = {axis: Total(int(numbers.max()) + 1) for axis, numbers in enumerate(places)
+                                  if (numbers < 0).any()}
+    factors |= dict(zip(block.axes, block.factors, strict=True))
+    return replace(block, axes=tuple(factors), factors=tuple(widened(own, places[axis]) for axis, own in factors.items()))
 
 
 def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:

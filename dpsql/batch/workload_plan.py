@@ -30,8 +30,9 @@ from dpsql.plan.question import OverGroups, Question
 from dpsql.planning.groups import cells_over, kept_keys
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
+from dpsql.planning.program import check_values
 from dpsql.sql.binding.domains import Scratch
-from dpsql.types import Span, Type
+from dpsql.types import Span
 from dpsql.workload.factors import Array
 
 MOST_ANSWERS = 2_000_000
@@ -189,13 +190,11 @@ def notes_of(made: Batch) -> tuple[str, ...]:
 
 
 def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
-    """What its answers do not count. Rows with values that are not declared are in no cell, so no total has them either."""
+    """What its answers do not count, or count in totals only."""
     sources = different([one.source for one in made.asked])[0]
     kept = [note for source in sources for note in rows_kept(source, catalog.entity.name)]
-    lacking = [column.name for group in made.groups for column in group.columns
-               if column.code == column.ref and column.ref.type is not Type.BOOLEAN]
-    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *held([one.question for one in made.asked]),
-                                *undeclared(lacking, "are not counted")]))
+    questions = [one.question for one in made.asked]
+    return tuple(dict.fromkeys([*kept, *ownerless(sources, catalog), *held(questions), *undeclared(questions)]))
 
 
 # -- from statements to groups
@@ -230,6 +229,8 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
 
 def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
+    for one in asked:
+        check_values(one.question)
     _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
     if not any(one.sums and cells_count(one.question) for one in asked):
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.measurements.listed import check_columns, check_summand, check_values
+from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, whole
 from dpsql.measurements.reading.context import Context
-from dpsql.measurements.reading.occupied_cells import WORDS, read
+from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, numbered, read
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
@@ -27,10 +28,40 @@ LARGEST = 10**8  # cells of a marginal, or answers of a block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A column of the view and its values, NULL among them where it may occur; rows with other values are in no cell."""
+    """A column of the view and its values, NULL among them where it may occur.
+
+    rest     the place of the value that rows with other values are taken for; None if they are in no cell
+    counted  the places of the values that have cells, in order; None for all of them
+    """
 
     column: str
     values: tuple[Value, ...]
+    rest: int | None = None
+    counted: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return len(self.values) if self.counted is None else len(self.counted)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The cell of each value; NOWHERE for none."""
+        counted = range(len(self.values)) if self.counted is None else self.counted
+        cells = dict(zip(counted, range(len(counted)), strict=True))
+        return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
+
+    def check(self) -> None:
+        """Raise ValueError where the cells of rows are not as told above."""
+        if type(self) is not Axis:
+            raise ValueError("cells are those of some axes")
+        check_values(self.values)
+        check_rest(self.rest, len(self.values))
+        if self.counted is not None:
+            if type(self.counted) is not tuple or not self.counted:
+                raise ValueError("an axis has cells")
+            for before, place in pairwise((-1, *self.counted)):
+                whole(place, before + 1, len(self.values) - 1, "the place of a value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +92,7 @@ class Blocks:
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many values each axis of the blocks has."""
-        sizes = tuple(len(axis.values) for axis in self.axes)
+        sizes = tuple(axis.size for axis in self.axes)
         return (math.prod(sizes),) if self.line else sizes
 
     @property
@@ -90,7 +121,7 @@ class Blocks:
         check_columns([axis.column for axis in self.axes])
         check_summand(self.summand)
         for axis in self.axes:
-            check_values(axis.values)
+            Axis.check(axis)
         parts = self.parts
         if any(not part.scale <= WIDEST for part in parts):
             raise ValueError("64 bits hold every noise")
@@ -106,7 +137,9 @@ class Blocks:
         """The cells that have rows are read once; each block adds them up over its axes. Applied are the matrices that the
         cost is computed of, `parts`."""
         parts = self.parts
-        filled = read(self.cells, [axis.values for axis in self.axes], context)
+        filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
+        if any(axis.counted is not None for axis in self.axes):
+            filled = numbered(filled, [axis.numbers for axis in self.axes])
         draw = context.noise.laplace if self.noise == "laplace" else context.noise.gaussian
         found = []
         for part in parts:

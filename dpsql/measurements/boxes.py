@@ -93,8 +93,8 @@ class Tree:
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
         """See `Tree`. Cells are put on a curve on which every box is a stretch, so that a count is a difference of two sums."""
-        filled = numbered(read(self.cells, [axis.values for axis in self.axes], context),
-                          [axis.numbers for axis in self.axes])
+        filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
+        filled = numbered(filled, [axis.numbers for axis in self.axes])
         ways, levels = len(self.axes), max(height(size) for size in filled.sizes)
         curve = Curve(filled, levels)
         boxes, leaves, counts = np.zeros(1, dtype=np.int64), [], []

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.listed import check_columns, check_summand, check_values, scale, whole
+from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, scale, whole
 from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import numbered, read
 from dpsql.noise.integer import WIDEST
@@ -29,12 +29,14 @@ FARTHEST = 2**80  # of log-priors, in units of what is summed
 class Numbered:
     """A column of the view, its values, and the number of the place that each value counts in; OUTSIDE for none.
 
-    Rows with other values count nowhere. Where a row counts is a function of the row alone.
+    Rows with other values count where the value at `rest` does; nowhere without it. Where a row counts is a function of the row
+    alone.
     """
 
     column: str
     values: tuple[Value, ...]
     numbers: tuple[int, ...]
+    rest: int | None = None
 
     def __post_init__(self) -> None:
         self.check()
@@ -45,6 +47,7 @@ class Numbered:
         if type(self) is not Numbered or type(self.column) is not str or type(self.numbers) is not tuple:
             raise ValueError("an axis is a column, and numbers of its values")
         check_values(self.values)
+        check_rest(self.rest, len(self.values))
         for number in self.numbers:
             whole(number, OUTSIDE, len(self.values) - 1, "the place of a value")
         if len(self.values) != len(self.numbers) or self.size < 1:
@@ -118,7 +121,8 @@ class Partition:
 
     def release(self, context: Context, certificate: Certificate) -> Buckets:
         """See `Partition`: a noisy cost for every block, then the least total from the finest blocks up."""
-        sums = numbered(read(self.cells, [self.axis.values], context), [self.axis.numbers]).marginal((0,))
+        filled = read(self.cells, [self.axis.values], context, [self.axis.rest])
+        sums = numbered(filled, [self.axis.numbers]).marginal((0,))
         deviating = [deviations(sums, 2**h) for h in range(len(self.log_priors))]
         return Buckets(ends=cheapest_partition(deviating, self.log_priors, len(sums), self.scale, context.noise))
 

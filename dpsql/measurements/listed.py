@@ -43,6 +43,12 @@ def check_values(values: object) -> None:
         raise ValueError("a value of an axis is listed once")
 
 
+def check_rest(rest: object, size: int) -> None:
+    """Raise ValueError where rows with other values than those that are listed are taken for a value that is not."""
+    if rest is not None:
+        whole(rest, 0, size - 1, "the place of a value")
+
+
 def whole(number: object, least: int, most: int, what: str) -> int:
     """A whole number in a range. Raises ValueError for all else, truth values among it."""
     if type(number) is not int or not least <= number <= most:

@@ -31,9 +31,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     """The notes of a program and its scalar subqueries, which come first. What is learned is told when it is known."""
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
-    lacking = [key.name for one in asked if one.degrees is None for key in _lacking(one.question)]
     return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
-                                *undeclared(lacking)]))
+                                *undeclared([one.question for one in asked if one.degrees is None])]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
@@ -139,10 +138,11 @@ def _written(ends: Interval, kind: Type) -> str:
 # -- values that no group is declared for
 
 
-def undeclared(names: Sequence[str], where: str = "are in no group") -> Iterator[str]:
-    """That rows with other values of some keys than the declared ones count in no group."""
+def undeclared(questions: Sequence[Question]) -> Iterator[str]:
+    """That rows with other values of some keys than the declared ones are in no group; totals of a workload have them."""
+    names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
     if names:
-        yield f"rows with other values of {' or '.join(dict.fromkeys(names))} {where}"
+        yield f"rows with other values of {' or '.join(names)} are in no group"
 
 
 def _lacking(question: Question) -> Iterator[Key]:

@@ -281,8 +281,15 @@ def check_cells(question: Question, most: int = MOST_CELLS) -> None:
     if cells > most:
         raise Unsupported(f"the declared values of the keys make {cells} groups, more than {most}", code="too-many-groups",
                           span=question.keys[-1].span, try_="fewer or coarser keys")
-    if cells == 0:
-        raise Unsupported("a key has no values", code="no-groups", span=question.keys[0].span)
+    check_values(question)
+
+
+def check_values(question: Question) -> None:
+    """Raise Unsupported, located, where a key with declared values has none of them left."""
+    for key in question.keys:
+        if key.domain is not None and not key.values:
+            raise Unsupported(f"no value of {key.name} is left, so there are no groups", code="no-groups", span=key.span,
+                              subject=key.name, try_="conditions that some of its declared values fulfil")
 
 
 def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:

@@ -85,7 +85,9 @@ class Factor(ABC):
         """The matrix of these columns only."""
         if len(columns) == self.n:
             return self
-        return Dense(self.dense()[:, columns])
+        picked, size = self.dense()[:, columns], len(columns)
+        each = picked.shape == (size, size) != (1, 1) and bool((picked == np.eye(size, dtype=np.int64)).all())
+        return Identity(size) if each else Dense(picked)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Factor) and self.key == other.key
@@ -349,7 +351,18 @@ class Ranges(Intervals):
     def pick(self, columns: NDArray[np.int64]) -> Factor:
         """The intervals of the values that are kept; all of them where none of its values is kept is not asked for."""
         first, after = (np.searchsorted(columns, end) for end in self.ends)
-        return Ranges(len(columns), tuple(int(low) for low in first), tuple(int(high) - 1 for high in after))
+        return intervals(len(columns), first, after - 1)
+
+
+def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor:
+    """Sums over intervals of values, by the first and last of each; of a plainer kind where that says the same."""
+    if len(low) == n > 1 and (low == 0).all() and (high == np.arange(n)).all():
+        return Prefix(n)
+    if len(low) == n > 1 and (low == high).all() and (low == np.arange(n)).all():
+        return Identity(n)
+    if len(low) == 1 < n and low[0] == 0 and high[0] == n - 1:
+        return Total(n)
+    return Ranges(n, tuple(low.tolist()), tuple(high.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

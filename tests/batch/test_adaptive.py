@@ -77,7 +77,8 @@ def test_a_strategy_is_found_for_any_buckets(size: int, pure: bool, tmp_path: Pa
     session = session_of(tmp_path, worlds.world(), noise=Exact())
     made = made_of(AGES, "dawa", session, **({"epsilon": 1.0} if pure else {"rho": 0.5}))
     (group,), draw = made.groups, np.random.RandomState(size)
-    ends = (*sorted(draw.choice(np.arange(1, 101), size - 1, replace=False).tolist()), 101)
+    cells = group.workload.domain.size  # 101 ages, those below and above, and NULL
+    ends = (*sorted(draw.choice(np.arange(1, cells), size - 1, replace=False).tolist()), cells)
     over = dawa.bucketed(group.smaller, Buckets(ends=ends))
     strategy = dawa.chosen(over.workload, pure=pure)
     assert strategy.noise == ("laplace" if pure else "gaussian")

@@ -151,7 +151,8 @@ def test_totals_agree_with_their_parts(noisy: Connection) -> None:
     rows = noisy.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5) sex, active, COUNT(*) FROM people GROUP BY CUBE(sex, active)")
     found = rows.fetchall()
     total, inner = found[0][2], [row[2] for row in found if row[0] in ("f", "m")]
-    assert abs(sum(inner[2:]) - sum(inner[:2])) <= 6 and abs(sum(row[2] for row in found[1:4]) - total) <= 3  # each is rounded
+    assert abs(sum(inner[2:]) - sum(inner[:2])) <= 6  # each is rounded
+    assert abs(sum(row[2] for row in found[-3:]) - total) <= 3  # every row is active, or not, or NULL; its sex may be another
 
 
 def test_numbers_can_be_made_to_look_like_counts(noisy: Connection) -> None:
@@ -161,7 +162,7 @@ def test_numbers_can_be_made_to_look_like_counts(noisy: Connection) -> None:
     rows = cursor.fetchall()
     assert min(row[2] for row in rows) >= 0 and any("not below zero" in note for note in cursor.notes)
     for clinic, total in [(row[0], row[2]) for row in rows if row[1] == 2]:
-        assert total == sum(row[2] for row in rows if row[:2] == (clinic, 0))
+        assert total >= sum(row[2] for row in rows if row[:2] == (clinic, 0))  # the rest has another year
     assert min(row[2] for row in noisy.execute(text.format("none")).fetchall()) < 0  # noise of scale 50 and more on cells of 20
     assert "no number is below zero" in str(noisy.explain(text.format("non_negative")))
     with pytest.raises(Error, match="there is no consistency"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import itertools
 import math
@@ -109,6 +110,23 @@ def test_columns_say_what_rows_say(names: tuple[str, ...], sums: bool, reader: D
     expected = by_rows(request, reader)
     assert seen == expected and (expected or len(names) > 2)
     assert filled.total == sum(map(abs, filled.sums.tolist()))
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader: DuckReader) -> None:
+    request = request_over(reader, (name,))
+    listed = by_columns(request, reader).marginal((0,))
+    for rest in range(len(AXES[name])):
+        found = read(request.cells, [AXES[name]], context(reader), [rest]).marginal((0,))
+        assert (found.sum() == len(ROWS) or name in ("day", "moment")) and (  # days that cannot be read are no keys
+            np.delete(found, rest) == np.delete(listed, rest)).all()
+        counted = tuple(place for place in range(len(AXES[name])) if place != rest)
+        axis = Axis(column=name, values=AXES[name], rest=rest, counted=counted)
+        axis.check()
+        block = Block(axes=(0,), factors=(Identity(axis.size),), scale=1.0)
+        asked = dataclasses.replace(request, axes=(axis,), blocks=(block,))
+        (answers,) = asked.release(context(reader), None).answers  # type: ignore[arg-type]
+        assert answers == tuple(np.delete(listed, rest).tolist())
 
 
 def test_every_kind_of_value_has_its_place(reader: DuckReader) -> None:

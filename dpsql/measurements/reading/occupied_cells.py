@@ -8,7 +8,7 @@ array has more entries than there are cells with rows, however large the domain 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +45,15 @@ class Filled:
         return table.reshape(shape)
 
 
-def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context) -> Filled:
-    """The cells of a tally of one total over its keys, whose listed values are `axes`; rows with other values are left out."""
+def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
+         rests: Sequence[int | None] | None = None) -> Filled:
+    """The cells of a tally of one total over its keys, whose listed values are `axes`. Rows with other values are taken for the
+    value at the place that `rests` tells; they are left out where there is none."""
     *keys, sums = context.reader.columns(context.sql(plan))
     if sums.dtype != np.int64 or np.ma.is_masked(sums):
         raise TypeError("only integers leave the engine")
-    codes = [coded(column, axis) for column, axis in zip(keys, axes, strict=True)]
+    places = [NOWHERE if rest is None else rest for rest in rests or [None] * len(axes)]
+    codes = [coded(column, axis, rest) for column, axis, rest in zip(keys, axes, places, strict=True)]
     inside = np.all([column != NOWHERE for column in codes], axis=0) if codes else np.ones(len(sums), dtype=bool)
     kept = np.asarray(np.ma.getdata(sums)[inside], dtype=np.int64)
     total = sum(map(abs, kept.tolist())) if _may_be_large(kept) else int(np.abs(kept).sum())
@@ -65,9 +68,9 @@ def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
                   filled.total)
 
 
-def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value]) -> NDArray[np.int64]:
-    """For each value its place in the list, by the equality of `cell_of`; NOWHERE where it is not listed."""
-    places = _Places((cell_of((value,))[0], i) for i, value in enumerate(axis))
+def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value], rest: int = NOWHERE) -> NDArray[np.int64]:
+    """For each value its place in the list, by the equality of `cell_of`; `rest` where it is not listed."""
+    places = _Places(((cell_of((value,))[0], i) for i, value in enumerate(axis)), rest)
     data = np.ma.getdata(column)
     codes = _small_range(data, places) if data.dtype.kind == "i" and len(data) else np.fromiter(
         map(places.__getitem__, data.tolist()), dtype=np.int64, count=len(data))
@@ -78,8 +81,12 @@ def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value]) -> NDArray
 
 
 class _Places(dict[Any, int]):
+    def __init__(self, places: Iterable[tuple[Any, int]], rest: int) -> None:
+        super().__init__(places)
+        self._rest = rest
+
     def __missing__(self, value: Any) -> int:
-        return NOWHERE
+        return self._rest
 
 
 def _small_range(data: NDArray[Any], places: _Places) -> NDArray[np.int64]:

@@ -287,7 +287,7 @@ TABLE: dict[str, Function] = {
     "+": _row(_arithmetic("({0} + {1})", iv.add), "age + 1"), "-": _row(_arithmetic("({0} - {1})", iv.subtract), "age - 1"),
     "*": _row(_arithmetic("({0} * {1})", iv.multiply), "age * 2"), "/": _row((_division("/", DOUBLE, iv.divide),), "age / 2"),
     "//": _row((_division("//", BIGINT, iv.integer_divide),), "age // 10"),
-    "%": _row((_division("%", BIGINT, iv.modulo), _division("%", DOUBLE, iv.modulo)), "age % 10", "mod(age, 10)"),
+    "%": _row((_division("%", BIGINT, iv.whole_modulo), _division("%", DOUBLE, iv.modulo)), "age % 10", "mod(age, 10)"),
     "negate": _row(_arithmetic("(-{0})", iv.negate, numbers=1), "-age"),
     "abs": _row((Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
                  Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)), "abs(age)"),

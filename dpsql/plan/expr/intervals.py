@@ -70,6 +70,11 @@ def modulo(a: Interval, b: Interval) -> Interval:
     return Interval(-size if a.low < 0 else 0, size if a.high > 0 else 0)
 
 
+def whole_modulo(a: Interval, b: Interval) -> Interval:
+    """The same of whole numbers: smaller by one at least."""
+    return modulo(a, Interval(0, max(b.largest - 1, 0)))
+
+
 def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
     """The rule of a non-decreasing function that is printed with the guard low <= x <= high.
 

@@ -59,7 +59,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
 
 def _whole_numbers(known: Facts) -> Domain | None:
     """The whole numbers of a declared range, if these are not too many."""
-    ends = known.declared
+    ends = known.declared.within(known.returned)
     if not (known.whole and known.type.numeric and ends.finite and ends.high - ends.low <= MOST_NUMBERS):
         return None
     numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)

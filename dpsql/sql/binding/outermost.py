@@ -15,6 +15,7 @@ from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.domains import domain_of
 from dpsql.sql.binding.grouping import Grouping, GroupKey
+from dpsql.sql.binding.left_values import values_left
 from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.border import parameter_of
@@ -137,6 +138,8 @@ class Outermost:
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
     def _key(self, key: GroupKey) -> Key:
-        domain, nullable = domain_of(key.expr, self._host.env, self._context.scratch)
+        scratch = self._context.scratch
+        domain, nullable = domain_of(key.expr, self._host.env, scratch)
+        domain, nullable = values_left(key.expr, self._host.node, domain, scratch, nullable=nullable)
         return Key(column=key.id, name=key.name or self._text(key.expr.span), type=key.expr.type, domain=domain,
                    nullable=nullable, span=key.expr.span)
