@@ -2,8 +2,8 @@
 
 A limit that a statement gives, or that is learned, takes away from what entities add, and how much it takes from these rows
 nobody knows. Of what is left a COUNT, and a SUM of values that are not negative, are no more than those of all rows, so their
-intervals are open above. Limits that the policy declares are the owner's word for what
-the rows are like (`dpsql check --rows` holds it against them), and what they take is told in a note.
+intervals are open above. Limits that the policy declares are the owner's word for what the rows are like (`dpsql check --rows`
+holds it against them), and what they take is told in a note.
 
 A quotient, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. Its interval
 is that of the noise, and a note says so.
