@@ -351,7 +351,8 @@ class Cursor:
 
     @property
     def intervals(self) -> list[tuple[tuple[Any, Any] | None, ...]]:
-        """For every cell the ends of its confidence interval; of a date they are dates, and its error is in days."""
+        """For every cell the ends of its confidence interval; of a date they are dates, and its error is in days. An end is
+        infinite where a limit cuts off an unknown part."""
         answer = self._answered()
         return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
