@@ -10,7 +10,7 @@ from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
 from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
 from dpsql.batch.explain_workload import explained_batch
-from dpsql.batch.goals import Goals, goals_of
+from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
 from dpsql.batch.linear_queries import LinearStatement
 from dpsql.batch.records import MARK, decoded, without_requests
 from dpsql.batch.workload_answers import Answers
@@ -116,7 +116,9 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
                 raise OptionError("an accuracy chooses its strategy", code="accuracy", span=options.span.get("strategy"),
                                   subject="strategy", try_="the price, or the accuracy without a strategy")
             each.append(goals_of(question, query.goals, general))
-    return all_linear(queries, questions, options, session), Goals(each=tuple(each), confidence=options.confidence)
+    asked = all_linear(queries, questions, options, session)
+    goals = tuple(with_minimum_goal(one, goals) for one, goals in zip(asked, each, strict=True))
+    return asked, Goals(each=goals, confidence=options.confidence)
 
 
 def _account(given: Sequence[Option], session: Session) -> Price:

@@ -25,6 +25,7 @@ from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation
+from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
 from dpsql.planning.script import Released
@@ -71,7 +72,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
         raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
                           span=span_of(query.tree), try_="the statement by itself" if known.public else
                           "max_rows = 10, or rows_per_entity in the policy")
-    return linear(question, view)
+    return linear(with_minimum(question, known, session.catalog.entity, linear=True), view)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:

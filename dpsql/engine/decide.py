@@ -24,6 +24,7 @@ from dpsql.plan.node import Node
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained_public
+from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released, declared_cells
@@ -58,6 +59,7 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
             return accurate([query], [question], None, options, query.options, session)
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
+        question = with_minimum(question, known, session.catalog.entity)
         program = compiled(question, options, view, known, session)
     single = SingleStatement(program=program, text=query.text, session=session)
     if not program.idle or program.first:
