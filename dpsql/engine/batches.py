@@ -16,7 +16,7 @@ from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, located
+from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
@@ -25,7 +25,6 @@ from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation
-from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
 from dpsql.planning.script import Released
@@ -72,7 +71,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
         raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
                           span=span_of(query.tree), try_="the statement by itself" if known.public else
                           "max_rows = 10, or rows_per_entity in the policy")
-    return linear(with_minimum(question, known, session.catalog.entity, linear=True), view)
+    return linear(guarding_few(question, known, session, linear=True), view)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:

@@ -14,7 +14,7 @@ from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
 from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
-from dpsql.engine.charging import finished, located
+from dpsql.engine.charging import finished, guarding_few, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
@@ -24,7 +24,6 @@ from dpsql.plan.node import Node
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained_public
-from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released, declared_cells
@@ -59,7 +58,7 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
             return accurate([query], [question], None, options, query.options, session)
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
-        question = with_minimum(question, known, session.catalog.entity)
+        question = guarding_few(question, known, session)
         program = compiled(question, options, view, known, session)
     single = SingleStatement(program=program, text=query.text, session=session)
     if not program.idle or program.first:

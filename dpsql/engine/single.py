@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, of_json
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, located
+from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.measurements import Request
@@ -21,7 +21,6 @@ from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained
 from dpsql.planning.left_out import left_out
-from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program, compile_question
 from dpsql.planning.script import script
@@ -46,7 +45,7 @@ def compiled(question: Question, options: Options, view: Node, known: Stability,
 def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, Node, Stability]:
     """A scalar subquery, the rows that it is about and their stability."""
     view, known = limited_view(scalar.question, options, session.kernel, scalar.span)
-    return replace(scalar, question=with_minimum(scalar.question, known, session.catalog.entity)), view, known
+    return replace(scalar, question=guarding_few(scalar.question, known, session)), view, known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

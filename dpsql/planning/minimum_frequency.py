@@ -27,10 +27,10 @@ COUNT = "#entities"
 
 
 def with_minimum(question: Question, known: Stability, entity: Entity, *, linear: bool = False) -> Question:
-    """The question, with a count of the entities of each group where the policy wants small ones withheld. With `linear`, of
+    """The question, with a count of the entities of each group so that small ones can be withheld. With `linear`, of
     rows, as workloads count no distinct entities. Raises Unsupported, located, where a row may belong to several."""
     least, numbers = entity.minimum_frequency, question.aggregates or any(key.domain is None for key in question.keys)
-    if least < 2 or known.public or not numbers:
+    if known.public or not numbers:
         return question
     span = next((call.span for call in question.aggregates), None)
     if known.owner is None:
