@@ -94,7 +94,8 @@ class WorkloadStatement(Charged[Answers]):
 
     @property
     def identity(self) -> str:
-        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted, self.options)
+        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted,
+                      replace(self.options, planning=None))
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,

@@ -19,6 +19,7 @@ from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.validating import Checks, validation
+from dpsql.errors import OptionError
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node
 from dpsql.plan.question import Question
@@ -58,6 +59,10 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
             return accurate([query], [question], None, options, query.options, session)
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
+        if options.planning is not None:
+            raise OptionError("planning is the time to look for a strategy, and this statement is answered without one",
+                              code="workload", subject="planning", span=options.span.get("planning"),
+                              try_="strategy = 'auto' beside it")
         question = guarding_few(question, known, session)
         program = compiled(question, options, view, known, session)
     single = SingleStatement(program=program, text=query.text, session=session)

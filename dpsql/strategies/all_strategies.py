@@ -16,6 +16,7 @@ from typing import TypeAlias
 from dpsql.errors import Unsupported
 from dpsql.strategies import (
     ca,
+    clock,
     fitness,
     haar,
     hierarchy,
@@ -86,6 +87,8 @@ LAPLACE: dict[str, Plan] = {
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
 BY_ITS_NAME = "only taken by its name"
+NO_TIME = "not tried, as the time for planning was over"
+SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
 
 
@@ -113,7 +116,11 @@ def best(workload: Workload, targets: Array | None = None,
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
             continue
-        made = attempted(partial(remembered, name, workload, targets, plan), admit)
+        if found is not None and clock.over():
+            verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))
+            continue
+        with clock.part(SHARE):
+            made = attempted(partial(remembered, name, workload, targets, plan), admit)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue

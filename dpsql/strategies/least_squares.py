@@ -175,19 +175,34 @@ class Inverted:
 
     @cached_property
     def inverse(self) -> Array:
-        return pseudo_inverse(self.factor.dense().astype(float))
+        return pseudo_inverse(self._matrix)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        return np.asarray(self.factor.dense().astype(float))
 
     @property
     def condition(self) -> float:
         """|A| |A^+| in the norm of Frobenius, which is no less than the condition."""
-        return float(np.linalg.norm(self.factor.dense().astype(float)) * np.linalg.norm(self.inverse))
+        return float(np.linalg.norm(self._matrix) * np.linalg.norm(self.inverse))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
         return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)
 
     def variances(self, query: Factor) -> Array:
-        within(query.gram(), self.inverse @ self.factor.dense().astype(float))
+        if self.factor.rows < self.factor.n and query.rows < self.factor.n:
+            return self._of_few(query.dense().astype(float))
+        within(query.gram(), self.inverse @ self._matrix)
         return query.quadratic(self.inverse @ self.inverse.T)
+
+
+    def _of_few(self, queries: Array) -> Array:
+        """By how each query is combined of what was measured, which takes no matrix over pairs of cells. It is the one of least
+        variance, as its rows lie in the space of the answers that cells can have."""
+        mixed = queries @ self.inverse
+        if np.abs(queries - mixed @ self._matrix).max() > 1e-6 * max(1.0, float(np.abs(queries).max())):
+            raise ValueError("the strategy does not measure all of the workload")
+        return np.asarray((mixed**2).sum(axis=1))
 
 
 def pseudo_inverse(matrix: Array) -> Array:
