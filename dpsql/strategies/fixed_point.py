@@ -196,7 +196,7 @@ class FixedPointStep:
         return self.problem.look(probabilities(place[:m]) if m else self.p, probabilities(place[m:]))
 
     def measured(self) -> tuple[Array, Array | None]:
-        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1; and how it is mixed of the queries, where these are fewer than cells."""
+        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1; and how it is mixed of the queries, where these are fewer."""
         s, problem = self.spectrum, self.problem
         mixing = None
         if problem.transposed is not None:  # V' = S^-1 U' M

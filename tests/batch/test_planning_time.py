@@ -8,6 +8,7 @@ import pytest
 from support.sessions import session_of
 
 from dpsql.answers.answer import Answer
+from dpsql.batch import measured
 from dpsql.engine.answering import answer
 from dpsql.errors import OptionError
 from dpsql.strategies import clock
@@ -44,3 +45,17 @@ def test_a_statement_without_a_strategy_has_nothing_to_look_for(tmp_path: Path) 
 def test_the_advice_is_answered(tmp_path: Path) -> None:
     found = answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (planning = 5, strategy = 'auto') COUNT(*) FROM people", session_of(tmp_path))
     assert isinstance(found, Answer) and len(found.rows) == 1
+
+
+def test_the_same_workload_is_planned_once_for_all_data_and_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[str] = []
+    found = measured.best
+    monkeypatch.setattr(measured, "_LATELY", {})
+    monkeypatch.setattr(measured, "best", lambda workload, *rest: planned.append(workload.fingerprint) or found(workload, *rest))  # type: ignore[func-returns-value]
+    for name, price in (("a", "epsilon = 1"), ("b", "epsilon = 0.5"), ("c", "epsilon = 1, planning = 1")):
+        (tmp_path / name).mkdir()
+        answer(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) sex, COUNT(*) FROM people GROUP BY CUBE (sex)",
+               session_of(tmp_path / name))
+    assert len(planned) == 1
+    answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.1) sex, COUNT(*) FROM people GROUP BY CUBE (sex)", session_of(tmp_path / "a"))
+    assert len(planned) == 2, "other noise has other strategies"
