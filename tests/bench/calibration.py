@@ -32,6 +32,7 @@ from calibration_cases import DATABASES, Case, Database, cases
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, Remembering
+from dpsql.batch.workload_answers import Answers
 from dpsql.dbapi import Connection
 from dpsql.engine.charging import Bill, Charged
 from dpsql.engine.decide import decide
@@ -104,7 +105,7 @@ class Asked:
         self.session.close()
 
 
-def released(case: Case, asked: Asked, runs: int) -> Iterator[Answer]:
+def released(case: Case, asked: Asked, runs: int) -> Iterator[Any]:
     """Answers to a statement, with independent noise."""
     if case.way == "kept":
         for run in range(runs):
@@ -222,7 +223,7 @@ def measured(case: Case, asked: Asked, runs: int) -> list[Column]:
         return tally.columns(case, runs)
     truths: dict[int, Cells] = {}
     for made in released(case, asked, runs):
-        answers = made.answers if case.way == "workload" else (made,)
+        answers = made.answers if isinstance(made, Answers) else (made,)
         texts = case.texts if case.way == "workload" else (case.true or case.texts[-1],)
         for place, (answer, text) in enumerate(zip(answers, texts, strict=True)):
             exact = [column.exact for column in answer.columns]
