@@ -165,12 +165,22 @@ class Estimate:
         return replace(self.known(low, high), values=np.clip(self.values, low, high))
 
     def known(self, low: float, high: float) -> Estimate:
-        """The same values, with intervals cut off at a range that the truth is known to lie in."""
+        """The same values, with intervals cut off at a range that the truth is known to lie in, and no error beyond it."""
         def ends(confidence: float) -> Ends:
             lows, highs = self.ends(confidence)
             return np.clip(lows, low, high), np.clip(highs, low, high)
 
-        return replace(self, drawn=ends) if low > -math.inf or high < math.inf else self
+        return replace(self, drawn=ends)._off_within(low, high) if low > -math.inf or high < math.inf else self
+
+    def _off_within(self, low: float, high: float) -> Estimate:
+        """With no standard error larger than the distance to the farther end of a range that the truth lies in."""
+        held, deviations = np.clip(self.values, low, high), self.deviations
+        farthest = np.maximum(held - low, high - held)
+        large = np.isfinite(deviations) & (deviations > farthest)
+        if not large.any():
+            return self
+        part = np.divide(farthest, deviations, out=np.ones_like(deviations), where=large)
+        return replace(self, slopes={name: (error, slope * part) for name, (error, slope) in self.slopes.items()})
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
         """No value where the condition does not hold."""
