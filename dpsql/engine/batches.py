@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,13 @@ from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.estimates import Estimate
 from dpsql.measurements import Request
+from dpsql.plan.certificate import stability
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.cut_off import beyond_kept, limits_rows
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
@@ -127,13 +130,20 @@ def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Re
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 
+def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Options, session: Session) -> Mapping[str, Estimate]:
+    """The aggregates of a statement, whose intervals are open where a limit of rows that it gives takes an unknown part."""
+    if not limits_rows(options, stability(one.source, session.kernel)):
+        return aggregates
+    return {call.id: aggregates[call.id].beyond(*beyond_kept(one.question, call)) for call in one.question.aggregates}
+
+
 def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
     notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
-    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
-                            price=options.price)
+    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session),
+                                                             notes=told), session, price=options.price)
                     for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

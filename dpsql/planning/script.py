@@ -27,7 +27,7 @@ from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Quantiles, Sums
-from dpsql.plan.question import Scalar
+from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
 from dpsql.planning.cut_off import open_ends, uncovered
@@ -39,6 +39,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Interval
 
+RANKED = ("min", "max", "quantile")
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
 MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
 
@@ -100,8 +101,15 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
-        aggregates[call.id] = aggregates[call.id].beyond(below, above)
+        aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
     return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)), aggregates=aggregates)
+
+
+def _past_found(call: AggregateCall, program: Program, parts: Decomposition, estimate: Estimate) -> Estimate:
+    """A quantile among bounds that were found: where its interval ends at one of them, the truth may lie beyond it."""
+    grid = next((part.grid for part in parts.parts if isinstance(part, Quantiles) and part.column in (
+        set(program.searched) & set(call.columns)) and call.function in RANKED), None)
+    return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))
 
 
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:

@@ -32,7 +32,7 @@ from dpsql.strategies import (
 )
 from dpsql.strategies.cache import remembered
 from dpsql.strategies.optimality_gap import OptimalityBound
-from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.strategies.strategy import NotMeasured, Refusal, Strategy
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
@@ -138,7 +138,8 @@ class NoStrategy(ValueError):
 
 
 def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
-    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is."""
+    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is, or where
+    what it finds does not answer the workload."""
     try:
         found = search()
         if isinstance(found, Strategy) and admit is not None:
@@ -146,5 +147,7 @@ def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = No
         return found
     except Unsupported as refused:
         return Refusal(refused.reason)
+    except NotMeasured as fault:
+        return Refusal(str(fault))
     except MemoryError:
         return Refusal("there is not the memory for it")
