@@ -17,6 +17,7 @@ from dpsql.errors import Unsupported
 from dpsql.strategies import (
     ca,
     clock,
+    convex_kronecker,
     fitness,
     haar,
     hierarchy,
@@ -54,6 +55,7 @@ GAUSSIAN: dict[str, Plan] = {
     "convex": _total,
     "fitness-for-use": fitness.plan,
     "oblique-residual-planner": oblique.plan,
+    "convex-kronecker": convex_kronecker.plan,
     "weighted-hierarchy": partial(hierarchy.plan, noise="gaussian"),
     "identity": plain.plan_cells,
     "workload": plain.plan_queries,

@@ -190,18 +190,17 @@ class Inverted:
         return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)
 
     def variances(self, query: Factor) -> Array:
-        if self.factor.rows < self.factor.n and query.rows < self.factor.n:
+        if query.rows <= self.factor.n // 2:
             return self._of_few(query.dense().astype(float))
         within(query.gram(), self.inverse @ self._matrix)
         return query.quadratic(self.inverse @ self.inverse.T)
-
 
     def _of_few(self, queries: Array) -> Array:
         """By how each query is combined of what was measured, which takes no matrix over pairs of cells. It is the one of least
         variance, as its rows lie in the space of the answers that cells can have."""
         mixed = queries @ self.inverse
         if np.abs(queries - mixed @ self._matrix).max() > 1e-6 * max(1.0, float(np.abs(queries).max())):
-            raise ValueError("the strategy does not measure all of the workload")
+            raise NotMeasured
         return np.asarray((mixed**2).sum(axis=1))
 
 
@@ -219,7 +218,7 @@ def pseudo_inverse(matrix: Array) -> Array:
 def _rounding(matrix: Array) -> float:
     """How large, against the largest, a singular value may come out that is 0. Inverted, it would put noise in place of what is
     measured."""
-    return max(matrix.shape) * float(np.finfo(np.float64).eps)
+    return float(max(matrix.shape) * np.finfo(np.float64).eps)
 
 
 def one_block(*factors: Factor, scale: float = 1.0) -> Block:

@@ -39,6 +39,7 @@ from dpsql.workload.workload import Product, Workload
 
 SMALL = 1024  # cells, or values of an attribute, whose eigenvalues are taken
 FEW = 1500  # rows of the matrix that is decomposed
+LONGEST = 20  # seconds that a bound is worth
 BLOCK, POLAR = 2e-4, 5e-4  # seconds, about, that a block and a polar factor take at least
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
@@ -47,7 +48,7 @@ def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind
     """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values; 0 where
     there is no time to work one out."""
     polar = sum(len(kind) * (POLAR + 4 * clock.EIGEN * float(kind[0].n) ** 3) for kind in asked.different if kind)
-    if not clock.allows(len(EMPHASES) * polar):
+    if not _in_time(len(EMPHASES) * polar):
         return 0.0
 
     def value(pairs: Mapping[Kind, Pair]) -> float:
@@ -59,9 +60,13 @@ def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind
         best = max(({**best, kind: pair} for pair in pairs[kind]), key=value)
     bound = value(best)
     rows = sum(math.prod(min(part.factors[i].shape) for i in part.axes) for part in asked.workload.parts)
-    if rows <= FEW and clock.allows(len(asked.workload.parts) ** 2 * BLOCK + clock.EIGEN * float(rows) ** 3):
+    if rows <= FEW and _in_time(len(asked.workload.parts) ** 2 * BLOCK + clock.EIGEN * float(rows) ** 3):
         bound = max(bound, _decomposed(asked, weights, cells))
     return bound * (1 - 1e-9)
+
+
+def _in_time(seconds: float) -> bool:
+    return seconds < LONGEST and clock.allows(seconds)
 
 
 def spectral_bound(workload: Workload) -> float:
