@@ -116,7 +116,7 @@ class Estimate:
             moved = self.scaled(inverse, linear=False) + other.scaled(-ratio * inverse, linear=False)
         # What both lack of the same rows nearly cancels in a quotient, and there is no bound of it: see the notes of answers.
         return replace(moved, values=ratio, below=0.0, above=0.0,
-                       drawn=partial(_fieller, self, other) if self.linear and other.linear else None)
+                       drawn=partial(fieller, self, other) if self.linear and other.linear else None)
 
     def root(self) -> Estimate:
         """The square root; 0 of what is negative."""
@@ -206,7 +206,7 @@ class Estimate:
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
 
 
-def _fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
+def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
     """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below may well be 0.
 
     That difference is a sum of noises too, and its margin is some multiple of its standard deviation, so the ends solve a
@@ -231,8 +231,8 @@ def _fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
 def _fieller_ends(a: Numbers, b: Numbers, aa: Numbers, bb: Numbers, ab: Numbers, multiple: Numbers) -> Ends:
     """The q with (a - q b)^2 <= multiple^2 (aa - 2 q ab + q^2 bb)."""
     k = multiple**2
-    leading, half, last = b**2 - k * bb, a * b - k * ab, a**2 - k * aa
-    inside = half**2 - leading * last
+    leading, half = b**2 - k * bb, a * b - k * ab
+    inside = k * (a**2 * bb - 2 * a * b * ab + b**2 * aa) - k**2 * (aa * bb - ab**2)  # half^2 - leading * (a^2 - k aa)
     root = np.sqrt(np.maximum(inside, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = (half - root) / leading, (half + root) / leading

@@ -868,8 +868,20 @@ SELECT STRING_AGG(sex, ',') FROM people
 -- Unsupported not-accepted: approximate counts are not needed
 SELECT APPROX_COUNT_DISTINCT(sex) FROM people
 
--- Unsupported not-accepted: correlations are not answered
-SELECT CORR(age, income) FROM people
+-- SqlError type: CORR needs numbers, and this is VARCHAR
+SELECT CORR(age, sex) FROM people
+
+-- SqlError type: REGR_SLOPE needs numbers, and this is DATE
+SELECT REGR_SLOPE(born, age) FROM people
+
+-- SqlError type: REGR_SLOPE needs an argument
+SELECT REGR_SLOPE(age) FROM people
+
+-- Unsupported inner-aggregate: corr inside a query is not answered
+SELECT AVG(c) FROM (SELECT person_id, CORR(cost, year) AS c FROM visits GROUP BY person_id) AS t
+
+-- Unsupported unknown-function: the aggregate regr_sxx is not answered
+SELECT REGR_SXX(age, income) FROM people
 
 -- Unsupported not-accepted: BOOL_AND is not answered
 SELECT BOOL_AND(active) FROM people

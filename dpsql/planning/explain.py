@@ -18,10 +18,12 @@ from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
 from dpsql.plan.question import Question
+from dpsql.plan.rules import regression
 from dpsql.planning.bounded_view import for_subquery
 from dpsql.planning.choose import Choice
 from dpsql.planning.frequency_limits import with_limits
@@ -194,7 +196,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
 
     visit(program.view, "the view")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _bound(program: Program, entity: str) -> str:
@@ -225,6 +227,8 @@ def _stages(program: Program) -> list[str]:
 def _what(program: Program, i: int) -> str:
     part, names = program.decomposition.parts[i], dict(program.view.names)
     match part:
+        case Sums(summand=GridSum(column=column) as summand) if column in _products(program):
+            return f"sums of products of {summand.label(names)} (of distances from the middles of ranges)"
         case Sums():
             return f"sums of {part.summand.label(names)}"
         case Distincts():
@@ -232,6 +236,11 @@ def _what(program: Program, i: int) -> str:
         case Quantiles():
             fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
             return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
+
+
+def _products(program: Program) -> frozenset[str]:
+    """The columns that hold products of two others."""
+    return frozenset(call.columns[2] for call in program.question.aggregates if call.function in regression.DEGREES)
 
 
 def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:

@@ -118,7 +118,8 @@ def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str
     """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
     for call in question.aggregates:
         if call.columns and call.function not in ("count", "count_distinct"):
-            yield question.view, call.columns[0], question.view.names[call.columns[0]]
+            for column in call.columns[:2]:  # the third is a product of these
+                yield question.view, column, question.view.names[column]
     for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
         for fold in node.folds:
             if fold.grid is not None and fold.column is not None:

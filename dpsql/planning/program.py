@@ -25,6 +25,7 @@ from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
+from dpsql.plan.rules import regression
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
@@ -230,10 +231,11 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
 
 
 def _searched(question: Question) -> tuple[str, ...]:
-    """Columns that need bounds, have none, and may be searched."""
+    """Columns that need bounds, have none, and may be searched. Products are counted from the middles of ranges, and so from the
+    text: they need declared ones."""
     found = []
     for call in question.aggregates:
-        if call.columns and call.function not in ("count", "count_distinct"):
+        if call.columns and call.function not in ("count", "count_distinct", *regression.DEGREES):
             known = question.view.field(call.columns[0]).facts
             if known.type.numeric and not known.declared.finite and known.search and call.columns[0] not in found:
                 found.append(call.columns[0])

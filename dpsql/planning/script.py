@@ -10,6 +10,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
 from dpsql.estimates import Estimate
@@ -28,8 +30,10 @@ from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Quantiles, Sums
 from dpsql.plan.question import Scalar
+from dpsql.plan.rules import regression
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
+from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
@@ -101,7 +105,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = aggregates[call.id].beyond(below, above)
-    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)), aggregates=aggregates)
+    return Released(cells=cells, choices=choices, aggregates=aggregates,
+                    notes=(*notes, *_too_fine(parts, view), *_not_told(program, aggregates)))
 
 
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
@@ -114,6 +119,13 @@ def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
     for column in fine:
         yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
                "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
+
+
+def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[str]:
+    """Of statistics of two columns that have no number."""
+    for call in program.question.aggregates:
+        if call.function in regression.DEGREES and np.isnan(aggregates[call.id].values).any():
+            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:

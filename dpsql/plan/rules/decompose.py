@@ -1,8 +1,8 @@
 """Aggregates as measurable parts, and back.
 
-COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; quantiles of one column are chosen together; an
-aggregate that is written twice is one. The undo of this rule are the recipes: with exact parts they give exactly what plain
-SQL gives.
+COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; statistics of two columns from the moments of both and
+the sum of their products; quantiles of one column are chosen together; an aggregate that is written twice is one. The undo of
+this rule are the recipes: with exact parts they give exactly what plain SQL gives.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules import regression
+from dpsql.plan.rules.regression import ColumnSums
 from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
@@ -71,6 +73,11 @@ class _Decomposer:
 
     def _collect(self, call: AggregateCall) -> None:
         if not call.columns or call.function == "count_distinct":
+            return
+        for column, degree in zip(call.columns, regression.DEGREES.get(call.function, ()), strict=False):
+            asked = self._asked.setdefault((column, call.when), _Column())
+            asked.degree = max(asked.degree, degree)
+        if call.function in regression.DEGREES:
             return
         asked = self._asked.setdefault((call.columns[0], call.when), _Column())
         if call.function in DEGREES:
@@ -135,6 +142,8 @@ class _Decomposer:
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
+            case name if name in regression.DEGREES:
+                return self._of_two(call)
             case _:
                 return self._statistic(call)
 
@@ -177,6 +186,22 @@ class _Decomposer:
             return (lambda released: released[part][0] * step), (part,)
         part = self._moments(column, call.when)
         return _from_moments(call.function, part, self._summand(part)), (part,)
+
+
+    def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        """A statistic of two columns, whose third is the product of their distances from the middles."""
+        y, x, both = call.columns
+        parts = [self._moments(column, call.when) for column in (y, x)]
+        grid = self._grid(self._view.field(both), from_low=False)
+        product, step = self._add(Sums(summand=GridSum(column=both, when=call.when, grid=grid))), float(grid.step)
+        ends = [self._view.field(column).facts.declared for column in (y, x)]
+
+        def recipe(released: Released) -> Estimate:
+            of_y, of_x = (ColumnSums.of(self._summand(part), known, released[part])
+                          for part, known in zip(parts, ends, strict=True))
+            return regression.statistic(call.function, of_y, of_x, released[product][0] * step)
+
+        return recipe, tuple(dict.fromkeys((*parts, product)))
 
 
 class _ApartDecomposer(_Decomposer):

@@ -12,6 +12,7 @@ from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.plan.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
 from dpsql.types import Span, Type
@@ -75,7 +76,19 @@ class AggregateReader:
                     raise SqlError(f"{_written(node)} needs a place between 0 and 1", code="quantile", span=span,
                                    try_="quantile_cont(x, 0.5), or percentile_cont(0.5) WITHIN GROUP (ORDER BY x)")
                 return self._quantile(node.this, self._fraction(place), not isinstance(node, exp.PercentileCont), when, span)
+        if type(node) in STATISTICS or type(node) in OF_ONE:
+            return self._of_two(node, when, span)
         return self._of_column(node, when, span)
+
+    def _of_two(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
+        """CORR, COVAR and REGR."""
+        name, place = OF_ONE[type(node)] if type(node) in OF_ONE else (STATISTICS[type(node)], None)
+        y, x = (self._argument(part, _written(node), span) for part in (node.this, node.args.get("expression")))
+        for part in (y, x):
+            self._check_number(part, _written(node), span)
+        args = paired(y, x, self._rows.env, span)
+        kind = Type.BIGINT if name == "count" else Type.DOUBLE
+        return self._make(name, args if place is None else (args[place],), when, span, kind)
 
     def _of_column(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
         """SUM, AVG, MIN, MAX, VAR and STDDEV."""
@@ -93,12 +106,15 @@ class AggregateReader:
                                   try_=f"{name.upper()}(CAST(x AS DATE))" if expr.type is Type.TIMESTAMP else
                                   "COUNT(*) with GROUP BY, which shows which values occur")
             return self._make(name, (expr,), when, span, expr.type)
+        self._check_number(expr, name.upper(), span)
+        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+
+    @staticmethod
+    def _check_number(expr: Expr, name: str, span: Span | None) -> None:
         if not expr.type.numeric:
             hint = {Type.BOOLEAN: "COUNT(*) FILTER (WHERE x)", Type.VARCHAR: "COUNT(x), or CAST(x AS DOUBLE) inside"}.get(
                 expr.type, "MIN or MAX, or year(x)")
-            raise SqlError(f"{name.upper()} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span,
-                           try_=hint)
-        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+            raise SqlError(f"{name} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span, try_=hint)
 
     def _make(self, function: str, args: tuple[Expr, ...], when: Expr | None, span: Span | None, kind: Type,
               fraction: Fraction | None = None, *, discrete: bool = False) -> Aggregated:
@@ -169,6 +185,7 @@ def _one_where(condition: Expr) -> Expr:
 
 
 def _written(node: exp.Expr) -> str:
-    """The usual name of a function of quantiles."""
-    names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc"}
-    return names.get(type(node), "quantile")
+    """The usual name of a function of quantiles, or of two columns."""
+    names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc",
+                                        exp.Quantile: "quantile"}
+    return names.get(type(node)) or type(node).sql_name() if isinstance(node, exp.Func) else ""

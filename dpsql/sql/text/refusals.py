@@ -28,7 +28,6 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
-    exp.Corr: ("correlations are not answered", "AVG(x * y), AVG(x), AVG(y), STDDEV(x) and STDDEV(y)"),
     exp.LogicalAnd: ("BOOL_AND is not answered", "COUNT(*) FILTER (WHERE NOT x)"),
     exp.LogicalOr: ("BOOL_OR is not answered", "COUNT(*) FILTER (WHERE x)"),
     exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),

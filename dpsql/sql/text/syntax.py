@@ -10,7 +10,9 @@ from sqlglot.dialects.duckdb import DuckDB
 from dpsql.plan.expr.functions import TABLE, Function
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
+              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter,
+              exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2, exp.RegrCount, exp.RegrAvgx,
+              exp.RegrAvgy)
 
 # Functions that are known only before OVER.
 WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
@@ -84,7 +86,8 @@ TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT"
 # Words that a query may use as functions, for hints at mistyped ones.
 _OTHERS = """
     if bin_floor count count_if sum avg mean min max median var_pop var_samp variance stddev stddev_pop stddev_samp quantile
-    quantile_cont quantile_disc percentile_cont percentile_disc row_number dense_rank ntile first_value last_value
+    quantile_cont quantile_disc percentile_cont percentile_disc corr covar_pop covar_samp regr_slope regr_intercept regr_r2
+    regr_count regr_avgx regr_avgy row_number dense_rank ntile first_value last_value
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).
