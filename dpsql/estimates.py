@@ -130,6 +130,15 @@ class Estimate:
 
         return replace(self.scaled(slope, linear=False), values=values, drawn=ends)
 
+    def exponential(self) -> Estimate:
+        values = np.exp(self.values)
+
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return np.exp(low), np.exp(high)
+
+        return replace(self.scaled(values, linear=False), values=values, drawn=ends)
+
     def under(self, place: int) -> Estimate:
         """The same estimate of another question of the statement: its pieces of noise are told apart from all others."""
         return replace(self, slopes={(-1 - place, *name): piece for name, piece in self.slopes.items()})

@@ -317,6 +317,8 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     match call.function:
         case "avg" | "min" | "max" | "quantile":
             return low, high
+        case "geomean":  # of logarithms
+            return math.exp(low), math.exp(high)
         case "sum":
             return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
         case "var_pop":

@@ -106,10 +106,12 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
     found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
+        logarithms = {column for call in question.aggregates if call.function == "geomean" for column in call.columns}
         for node, column, name in _added_up(question, origins):
             known = node.env[column]
             if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
-                found[f"{name} in {_written(known.declared, known.type)}"] = None
+                ends = _powers(known.declared) if column in logarithms else known.declared
+                found[f"{name} in {_written(ends, known.type)}"] = None
     if found:
         yield "values are held in bounds: " + ", ".join(found)
 
@@ -126,6 +128,11 @@ def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str
                 below = origins.of(fold.column)
                 name = origins.names[below.column] if isinstance(below, Ref) else f"the argument of {fold.name}"
                 yield node.input, fold.column, name
+
+
+def _powers(logarithms: Interval) -> Interval:
+    """A range of numbers by that of their logarithms, which are not exact."""
+    return Interval(*(float(f"{math.exp(end):.12g}") for end in (logarithms.low, logarithms.high)))
 
 
 def _written(ends: Interval, kind: Type) -> str:

@@ -16,6 +16,9 @@ SELECT VARIANCE(cost), STDDEV(cost), AVG(cost), SUM(cost), COUNT(*) FROM visits;
 SELECT VAR_SAMP(points), AVG(points), COUNT(points), COUNT(*) FROM scores;
 SELECT SUM(weight), AVG(weight), COUNT(weight) FROM people;
 SELECT STDDEV(weight) FROM people;
+SELECT GEOMEAN(age + 1), GEOMETRIC_MEAN(abs(income) + 10) FROM people WHERE active;
+SELECT year, GEOMEAN(LEAST(GREATEST(cost, 1), 400)), AVG(cost) FROM visits GROUP BY year;
+SELECT GEOMEAN(LEAST(GREATEST(beds, 1), 100)) FROM clinics;
 SELECT CORR(income, age), COVAR_POP(income, age), COVAR_SAMP(income, age), REGR_R2(income, age) FROM people;
 SELECT REGR_SLOPE(income, age), REGR_INTERCEPT(income, age), REGR_SLOPE(age, income), REGR_INTERCEPT(age, income) FROM people;
 SELECT REGR_COUNT(income, age), REGR_COUNT(age, income), REGR_AVGX(income, age), REGR_AVGY(income, age), REGR_AVGX(age, income)

@@ -25,7 +25,8 @@ from dpsql.plan.rules import regression
 from dpsql.plan.rules.regression import ColumnSums
 from dpsql.types import Interval, Span
 
-DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
+DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
+           "geomean": 1}
 MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
 
@@ -282,8 +283,9 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
         if function == "sum":
             return total * step + rows * low
         mean = total / rows
-        if function == "avg":
-            return (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+        if function in ("avg", "geomean"):
+            mean = (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+            return mean.exponential() if function == "geomean" else mean
         variance = (released[part][0] / rows - mean * mean) * step**2
         if function.endswith("_samp"):
             variance = (variance * rows / (rows + -1.0)).where(rows.values > 1)

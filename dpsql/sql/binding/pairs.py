@@ -10,6 +10,7 @@ from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import Expr, Literal
 from dpsql.plan.rules.regression import middle
 from dpsql.sql.binding import typing
+from dpsql.sql.binding.present_values import in_range, present, where
 from dpsql.types import Span, Type
 
 STATISTICS: dict[type[exp.Expr], str] = {
@@ -26,35 +27,14 @@ def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, 
     The product is the smallest so: over ranges of the widths v and w it lies between -vw / 4 and vw / 4. Values are held in their
     ranges before they are multiplied, as they are where each is summed by itself.
     """
-    tests = {part: _present(part, env, span) for part in (y, x)}
+    tests = {part: present(part, env, span) for part in (y, x)}
     both = y.span.join(x.span) if y.span is not None else span
     product = typing.call("*", [_centred(part, env, span) for part in (y, x)], env, span)
-    product = _where(list(dict.fromkeys(tests.values())), replace(product, span=both))
-    return _where([tests[x]], y), _where([tests[y]], x), product
-
-
-def _present(expr: Expr, env: typing.Env, span: Span | None) -> Expr | None:
-    """The test that an expression has a value; None where it always has one."""
-    if not facts(expr, env).nullable:
-        return None
-    if expr.type is Type.DOUBLE:
-        return typing.call("not", [typing.call("isnan", [expr], env, span)], env, span)
-    return typing.call("is not null", [expr], env, span)
-
-
-def _where(tests: list[Expr | None], expr: Expr) -> Expr:
-    """An expression, by its own name, where tests hold."""
-    for test in tests:
-        if test is not None:
-            expr = typing.case([(test, expr)], None, expr.span)
-    return expr
+    product = where(tuple(tests.values()), replace(product, span=both))
+    return where([tests[x]], y), where([tests[y]], x), product
 
 
 def _centred(expr: Expr, env: typing.Env, span: Span | None) -> Expr:
     """A number held in its declared range, less the middle of it; itself where it has none."""
-    ends, number = facts(expr, env).declared, typing.to(expr, Type.DOUBLE, span)
-    if not ends.finite:
-        return number
-    low, high = (Literal(value=float(end), type=Type.DOUBLE) for end in (ends.low, ends.high))
-    held = typing.call("least", [typing.call("greatest", [number, low], env, span), high], env, span)
-    return typing.call("-", [held, Literal(value=middle(ends), type=Type.DOUBLE)], env, span)
+    ends, held = facts(expr, env).declared, in_range(expr, env, span)
+    return typing.call("-", [held, Literal(value=middle(ends), type=Type.DOUBLE)], env, span) if ends.finite else held
