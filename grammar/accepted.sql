@@ -79,6 +79,8 @@ SELECT SUM(cost), SUM(cost * 2), SUM(cost + year) FROM visits;
 SELECT AVG(income), MEAN(income), AVG(age) FROM people;
 SELECT VAR_POP(age), VAR_SAMP(age), VARIANCE(age) FROM people;
 SELECT STDDEV_POP(income), STDDEV_SAMP(income), STDDEV(income) FROM people;
+SELECT MODE(clinic), COUNT(*) FROM visits;
+SELECT year, MODE() WITHIN GROUP (ORDER BY clinic) AS busiest FROM visits GROUP BY year HAVING MODE(clinic) <> 'a' ORDER BY busiest;
 SELECT GEOMEAN(LEAST(GREATEST(income, 1), 100000)), sex FROM people GROUP BY sex;
 SELECT CORR(income, age), COVAR_POP(income, age), COVAR_SAMP(income, age) FROM people;
 SELECT REGR_SLOPE(income, age), REGR_INTERCEPT(income, age), REGR_R2(income, age) FROM people;

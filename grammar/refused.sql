@@ -850,11 +850,17 @@ SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people
 -- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
 SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people
 
--- Unsupported not-accepted: MODE is not answered
-SELECT MODE() WITHIN GROUP (ORDER BY age) FROM people
+-- Unsupported no-bounds: the values of income are not declared, or more than 1000, and MODE() WITHIN GROUP (ORDER BY income) is one of them
+SELECT MODE() WITHIN GROUP (ORDER BY income) FROM people
 
--- Unsupported not-accepted: MODE is not answered
-SELECT MODE(age) FROM people
+-- Unsupported no-bounds: the values of nickname are not declared, or more than 1000, and MODE(nickname) is one of them
+SELECT MODE(nickname) FROM people
+
+-- SqlError type: MODE needs an argument
+SELECT MODE() FROM people
+
+-- Unsupported inner-aggregate: mode inside a query is not answered
+SELECT COUNT(*) FROM (SELECT person_id, MODE(clinic) AS c FROM visits GROUP BY person_id) AS t
 
 -- Unsupported not-accepted: a value of some row is not answered
 SELECT ANY_VALUE(age) FROM people
@@ -874,7 +880,7 @@ SELECT STRING_AGG(sex, ',') FROM people
 -- Unsupported not-accepted: approximate counts are not needed
 SELECT APPROX_COUNT_DISTINCT(sex) FROM people
 
--- Unsupported no-bounds: the numbers of a geometric mean need declared bounds above 0, so that their logarithms have bounds
+-- Unsupported no-bounds: the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds
 SELECT GEOMEAN(age) FROM people
 
 -- SqlError type: GEOMEAN takes one argument

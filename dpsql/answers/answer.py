@@ -19,6 +19,7 @@ from dpsql.estimates import Estimate, constant
 from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import ANY_NUMBER, Type
@@ -236,7 +237,7 @@ class _ValueTable:
             (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
         self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
         for call in question.aggregates:
-            self.columns[call.id] = (call.type, values_of(call, aggregates[call.id]))
+            self.columns[call.id] = (call.type, _told(call, aggregates[call.id], question))
         self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}
         self._size = len(cells)
 
@@ -263,7 +264,8 @@ class _ValueTable:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
         noisy = bool(columns(expr) & self._noisy)
-        if not read or not (expr.type.numeric or expr.type is Type.DATE):
+        chosen = any(self._calls[name].function == "mode" for name in read)
+        if not read or chosen or not (expr.type.numeric or expr.type is Type.DATE):
             return _Made(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)
         if estimate is None:
@@ -330,6 +332,14 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
         case "stddev_samp":
             return 0.0, (high - low) / math.sqrt(2)
     return -math.inf, math.inf
+
+
+def _told(call: AggregateCall, estimate: Estimate, question: Question) -> Sequence[Value]:
+    """The values of an aggregate; of a mode, those that the numbers of its estimate stand for."""
+    if call.function != "mode":
+        return values_of(call, estimate)
+    values = candidates(question.view.field(call.columns[0]).facts)
+    return [values[round(place)] for place in estimate.values.tolist()]
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:

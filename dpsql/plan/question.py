@@ -63,8 +63,8 @@ class OverGroups:
 class AggregateCall:
     """One aggregate over the view, named `id` in outputs. `column` and `when` name columns of the view.
 
-    function   count, count_distinct, sum, avg, var_pop, var_samp, stddev_pop, stddev_samp, min, max or quantile; geomean; corr,
-               covar_pop, covar_samp, regr_slope, regr_intercept or regr_r2
+    function   count, count_distinct, sum, avg, var_pop, var_samp, stddev_pop, stddev_samp, min, max or quantile; geomean; mode;
+               corr, covar_pop, covar_samp, regr_slope, regr_intercept or regr_r2
     columns    the arguments; none for COUNT(*); of two columns, the product of their distances from the middles too; logarithms
                for a geomean
     fraction   of a quantile

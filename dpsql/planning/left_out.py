@@ -119,7 +119,7 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
     """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
     for call in question.aggregates:
-        if call.columns and call.function not in ("count", "count_distinct"):
+        if call.columns and call.function not in ("count", "count_distinct", "mode"):
             for column in call.columns[:2]:  # the third is a product of these
                 yield question.view, column, question.view.names[column]
     for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):

@@ -16,6 +16,9 @@ SELECT VARIANCE(cost), STDDEV(cost), AVG(cost), SUM(cost), COUNT(*) FROM visits;
 SELECT VAR_SAMP(points), AVG(points), COUNT(points), COUNT(*) FROM scores;
 SELECT SUM(weight), AVG(weight), COUNT(weight) FROM people;
 SELECT STDDEV(weight) FROM people;
+SELECT year, MODE(clinic), MODE() WITHIN GROUP (ORDER BY clinic) FROM visits WHERE year IN (2018, 2019) AND (year <> 2018 OR clinic = 'a')
+    AND (year <> 2019 OR clinic = 'b') GROUP BY year;
+SELECT MODE(sex) FILTER (WHERE sex <> 'm'), MODE(active) FILTER (WHERE NOT active), MODE(sex) = 'f' OR TRUE FROM people;
 SELECT GEOMEAN(age + 1), GEOMETRIC_MEAN(abs(income) + 10) FROM people WHERE active;
 SELECT year, GEOMEAN(LEAST(GREATEST(cost, 1), 400)), AVG(cost) FROM visits GROUP BY year;
 SELECT GEOMEAN(LEAST(GREATEST(beds, 1), 100)) FROM clinics;

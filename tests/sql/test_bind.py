@@ -105,6 +105,8 @@ def calls(question: Question) -> list[tuple[Any, ...]]:
     ("MAX(age) FILTER (WHERE active)", ("max", 1, True, None, False, Type.BIGINT)),
     ("MEDIAN(age)", ("quantile", 1, False, Fraction(1, 2), False, Type.DOUBLE)),
     ("QUANTILE_DISC(age, 0.1)", ("quantile", 1, False, Fraction(1, 10), True, Type.BIGINT)),
+    ("MODE(sex)", ("mode", 1, False, None, False, Type.VARCHAR)),
+    ("MODE() WITHIN GROUP (ORDER BY sex DESC)", ("mode", 1, False, None, False, Type.VARCHAR)),
     ("GEOMEAN(age + 1)", ("geomean", 1, False, None, False, Type.DOUBLE)),
     ("APPROX_QUANTILE(age, 0.5)", ("quantile", 1, False, Fraction(1, 2), True, Type.BIGINT)),
     ("QUANTILE(age, 1)", ("quantile", 1, False, Fraction(1), True, Type.BIGINT)),

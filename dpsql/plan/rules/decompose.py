@@ -19,9 +19,9 @@ from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
+from dpsql.plan.parts import Decomposition, Distincts, Modes, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
-from dpsql.plan.rules import regression
+from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.regression import ColumnSums
 from dpsql.types import Interval, Span
 
@@ -73,7 +73,7 @@ class _Decomposer:
     # -- first pass: what is asked of each column
 
     def _collect(self, call: AggregateCall) -> None:
-        if not call.columns or call.function == "count_distinct":
+        if not call.columns or call.function in ("count_distinct", "mode"):
             return
         for column, degree in zip(call.columns, regression.DEGREES.get(call.function, ()), strict=False):
             asked = self._asked.setdefault((column, call.when), _Column())
@@ -143,6 +143,8 @@ class _Decomposer:
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
+            case "mode":
+                return self._mode(call)
             case name if name in regression.DEGREES:
                 return self._of_two(call)
             case _:
@@ -188,6 +190,17 @@ class _Decomposer:
         part = self._moments(column, call.when)
         return _from_moments(call.function, part, self._summand(part)), (part,)
 
+
+    def _mode(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        known = self._view.field(call.columns[0])
+        values = modes.candidates(known.facts)
+        if not values:
+            raise Unsupported(f"the values of {known.name} are not declared, or more than {modes.MOST_VALUES}, and {call.text} "
+                              "is one of them", code="no-bounds", subject=known.name, span=call.span,
+                              try_="values = [...] for the column in the policy, or a SELECT of x and COUNT(*) with GROUP BY x "
+                              "ORDER BY 2 DESC LIMIT 1")
+        part = self._add(Modes(column=known.id, when=call.when, values=values))
+        return (lambda released: modes.most_frequent(released[part][0], len(values))), (part,)
 
     def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         """A statistic of two columns, whose third is the product of their distances from the middles."""

@@ -69,6 +69,8 @@ class AggregateReader:
                 return self._within_group(node, when, span)
             case exp.Count():
                 return self._count(node, when, span)
+            case exp.Mode():
+                return self._mode(node.this, when, span)
             case exp.CountIf():
                 return self._make("count", (_one_where(self._rows.condition(node.this, "COUNT_IF")),), when, span, Type.BIGINT)
             case exp.Median():
@@ -162,6 +164,8 @@ class AggregateReader:
     def _within_group(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
         inner, order = node.this, node.expression
         form = "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"
+        if isinstance(inner, exp.Mode) and inner.this is None and isinstance(order, exp.Order) and len(order.expressions) == 1:
+            return self._mode(order.expressions[0].this, when, span)
         if not isinstance(inner, exp.PercentileCont | exp.PercentileDisc) or not isinstance(order, exp.Order) or (
                 len(order.expressions) != 1 or inner.args.get("expression") is not None):
             raise Unsupported("only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column",
@@ -174,6 +178,10 @@ class AggregateReader:
                                   try_="1 - p, in ascending order")
             fraction = 1 - fraction
         return self._quantile(ordered.this, fraction, discrete, when, span)
+
+    def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:
+        expr = self._argument(node, "MODE", span)
+        return self._make("mode", (expr,), when, span, expr.type)
 
     def _fraction(self, node: exp.Expr) -> Fraction:
         span = span_of(node)

@@ -59,7 +59,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Variance: _UNARY, exp.VariancePop: _UNARY, exp.Stddev: _UNARY, exp.StddevPop: _UNARY, exp.StddevSamp: _UNARY,
     exp.PercentileCont: _BINARY, exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"},
     exp.ApproxQuantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
-    exp.CountIf: _UNARY, exp.Filter: _BINARY,
+    exp.CountIf: _UNARY, exp.Mode: _UNARY, exp.Filter: _BINARY,
     exp.Corr: _BINARY, exp.CovarPop: _BINARY, exp.CovarSamp: _BINARY, exp.RegrSlope: _BINARY, exp.RegrIntercept: _BINARY,
     exp.RegrR2: _BINARY, exp.RegrCount: _BINARY, exp.RegrAvgx: _BINARY, exp.RegrAvgy: _BINARY,
     # window functions

@@ -23,7 +23,6 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
     exp.Any: ("ANY is not answered", "IN, or EXISTS"), exp.All: ("ALL is not answered", "NOT EXISTS"),
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
-    exp.Mode: ("MODE is not answered", "COUNT(*) with GROUP BY x ORDER BY 1 DESC LIMIT 1"),
     exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),

@@ -12,7 +12,7 @@ from dpsql.plan.expr.functions import TABLE, Function
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
               exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile, exp.WithinGroup,
               exp.CountIf, exp.Filter, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
-              exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy)
+              exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.Mode)
 
 # Aggregates that sqlglot knows by name only, as ours.
 NAMED_AGGREGATES = {"mean": "avg", "geomean": "geomean", "geometric_mean": "geomean"}
@@ -89,7 +89,7 @@ TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT"
 # Words that a query may use as functions, for hints at mistyped ones.
 _OTHERS = """
     if bin_floor count count_if sum avg mean geomean geometric_mean min max median var_pop var_samp variance stddev
-    stddev_pop stddev_samp quantile approx_quantile quantile_cont quantile_disc percentile_cont percentile_disc corr
+    stddev_pop stddev_samp quantile mode approx_quantile quantile_cont quantile_disc percentile_cont percentile_disc corr
     covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy row_number dense_rank ntile
     first_value last_value
 """
