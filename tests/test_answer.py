@@ -18,10 +18,10 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.plan.node import Field
 from dpsql.plan.operators.constants import Constants
-from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
+from dpsql.plan.question import AggregateCall, Key, Ordering, Output, OverGroups, Question
 from dpsql.types import Type
 
 SCRATCH = DuckScratch()
@@ -178,6 +178,24 @@ def test_a_stored_answer_may_be_told_under_other_names() -> None:
     assert [c.name for c in made.named(["x", "y"]).columns] == ["x", "y"] and made.named(["x", "y"]).rows == made.rows
     with pytest.raises(ValueError, match="argument"):
         made.named(["x"])
+
+
+WHOLE = AggregateCall(id="w", function="count", over=OverGroups(within=()), type=BIGINT)
+SO_FAR = replace(WHOLE, over=OverGroups(within=(), order="k"))
+OTHERS = replace(WHOLE, when="x")
+
+
+@pytest.mark.parametrize(("whole", "factor", "most"), [(WHOLE, 1.0, 1.0), (WHOLE, 100.0, 100.0), (SO_FAR, 1.0, math.inf), (OTHERS, 1.0, math.inf)])
+def test_a_share_is_no_more_than_all(whole: AggregateCall, factor: float, most: float) -> None:
+    part: Expr = Cast(input=N_, target="DOUBLE", type=DOUBLE)
+    share = call("/", part if factor == 1 else call("*", number(factor), part), Cast(input=Ref(column="w", type=BIGINT), target="DOUBLE", type=DOUBLE))
+    question = Question(view=VIEW, keys=(KEY,), aggregates=(N, whole), outputs=(Output(name="share", expr=share),))
+    total = Estimate(values=np.full(4, 3.0), slopes={(0,): (NOISE, np.ones(4)), (1,): (SURE, np.ones(4))})
+    made = compose(question, CELLS, {"n": released((0,), np.array(COUNTS), NOISE), "w": total}, SCRATCH, confidence=0.95,
+                   price=price(epsilon=1), notes=())
+    for (ends,) in made.intervals:
+        assert ends is not None and ends[1] == most
+        assert (ends[0] >= 0) is math.isfinite(most)
 
 
 def test_an_interval_of_dates_ends_at_dates() -> None:

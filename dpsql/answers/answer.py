@@ -226,6 +226,8 @@ class _ValueTable:
                                        for call in question.aggregates}}
         self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
                                             if found.estimate is not None}}
+        self._declared = {call.id: question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
+                          for call in question.aggregates}
         self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
             name for name, found in singles.items() if found.noisy}
         self._calls = {call.id: call for call in question.aggregates} | {
@@ -288,8 +290,21 @@ class _ValueTable:
                 a, b = self._symbolic(left), self._symbolic(right)
                 if a is None or b is None:
                     return None
-                return a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
+                made = a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
+                return made.known(*self._share(left, right)) if sign == "/" else made
         return None
+
+    def _share(self, part: Expr, whole: Expr) -> tuple[float, float]:
+        """The range of a quotient. A count, or a sum of what is not negative, by the same over groups of which its own is one, is
+        between 0 and 1, or the number that it is multiplied by."""
+        factor, part = _factor(part)
+        own, all_ = (self._calls.get(one.column) if isinstance(one, Ref) else None for one in (part, _uncast(whole)))
+        if own is None or all_ is None or own.over is not None or all_.over is None or all_.over.order is not None or (
+                all_.over.mean or (own.function, own.columns, own.when) != (all_.function, all_.columns, all_.when)):
+            return -math.inf, math.inf
+        if own.function != "count" and not (own.function == "sum" and self._declared[own.id].low >= 0):
+            return -math.inf, math.inf
+        return min(0.0, factor), max(0.0, factor)
 
     def _by_differences(self, expr: Expr, read: Sequence[str]) -> Estimate:
         """To first order: how the expression moves when each aggregate moves by its own standard error."""
@@ -306,6 +321,23 @@ class _ValueTable:
             slope = np.nan_to_num((sides[0] - sides[1]) / (2 * step))
             total = total + estimate.scaled(slope, linear=False)
         return replace(total, linear=False)
+
+
+def _uncast(expr: Expr) -> Expr:
+    while isinstance(expr, Cast) and expr.target == "DOUBLE":
+        expr = expr.input
+    return expr
+
+
+def _factor(expr: Expr) -> tuple[float, Expr]:
+    """A constant, and what it is multiplied by."""
+    expr = _uncast(expr)
+    if isinstance(expr, Call) and expr.function == "*":
+        for number, other in (expr.args, expr.args[::-1]):
+            number = _uncast(number)
+            if isinstance(number, Literal) and isinstance(number.value, int | float) and not isinstance(number.value, bool):
+                return float(number.value), _uncast(other)
+    return 1.0, expr
 
 
 def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
