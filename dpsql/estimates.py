@@ -117,7 +117,7 @@ class Estimate:
             moved = self.scaled(inverse, linear=False) + other.scaled(-ratio * inverse, linear=False)
         if self.biased or other.biased:
             return replace(moved, values=ratio, below=math.inf, above=math.inf, drawn=partial(_quotients, self, other))
-        return replace(moved, values=ratio, drawn=partial(_fieller, self, other) if self.linear and other.linear else None)
+        return replace(moved, values=ratio, drawn=partial(fieller, self, other) if self.linear and other.linear else None)
 
     def root(self) -> Estimate:
         """The square root; 0 of what is negative."""
@@ -130,6 +130,15 @@ class Estimate:
             return np.sqrt(np.maximum(low, 0)), np.sqrt(np.maximum(high, 0))
 
         return replace(self.scaled(slope, linear=False), values=values, drawn=ends)
+
+    def exponential(self) -> Estimate:
+        values = np.exp(self.values)
+
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return np.exp(low), np.exp(high)
+
+        return replace(self.scaled(values, linear=False), values=values, drawn=ends)
 
     def under(self, place: int) -> Estimate:
         """The same estimate of another question of the statement: its pieces of noise are told apart from all others."""
@@ -249,7 +258,7 @@ def _quotients(above: Estimate, below: Estimate, confidence: float) -> Ends:
     return (np.where(known & np.isfinite(low), lows, -np.inf), np.where(known & np.isfinite(high), highs, np.inf))
 
 
-def _fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
+def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
     """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below may well be 0.
 
     That difference is a sum of noises too, and its margin is some multiple of its standard deviation, so the ends solve a
@@ -274,8 +283,8 @@ def _fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
 def _fieller_ends(a: Numbers, b: Numbers, aa: Numbers, bb: Numbers, ab: Numbers, multiple: Numbers) -> Ends:
     """The q with (a - q b)^2 <= multiple^2 (aa - 2 q ab + q^2 bb)."""
     k = multiple**2
-    leading, half, last = b**2 - k * bb, a * b - k * ab, a**2 - k * aa
-    inside = half**2 - leading * last
+    leading, half = b**2 - k * bb, a * b - k * ab
+    inside = k * (a**2 * bb - 2 * a * b * ab + b**2 * aa) - k**2 * (aa * bb - ab**2)  # half^2 - leading * (a^2 - k aa)
     root = np.sqrt(np.maximum(inside, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = (half - root) / leading, (half + root) / leading

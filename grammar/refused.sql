@@ -835,8 +835,14 @@ SELECT QUANTILE_CONT(age, income) FROM people
 -- SqlError quantile: quantile_cont needs a place between 0 and 1
 SELECT QUANTILE_CONT(age) FROM people
 
--- Unsupported quantile: a list of quantiles is not answered
+-- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
 SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM people
+
+-- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
+SELECT APPROX_QUANTILE(age + 1, [0.5]) FROM people
+
+-- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
+SELECT PERCENTILE_CONT([0.1, 0.9]) WITHIN GROUP (ORDER BY age) FROM people
 
 -- Unsupported quantile: percentile_disc with DESC is not answered
 SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people
@@ -844,11 +850,17 @@ SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people
 -- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
 SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people
 
--- Unsupported not-accepted: MODE is not answered
-SELECT MODE() WITHIN GROUP (ORDER BY age) FROM people
+-- Unsupported no-bounds: the values of income are not declared, or more than 1000, and MODE() WITHIN GROUP (ORDER BY income) is one of them
+SELECT MODE() WITHIN GROUP (ORDER BY income) FROM people
 
--- Unsupported not-accepted: MODE is not answered
-SELECT MODE(age) FROM people
+-- Unsupported no-bounds: the values of nickname are not declared, or more than 1000, and MODE(nickname) is one of them
+SELECT MODE(nickname) FROM people
+
+-- SqlError type: MODE needs an argument
+SELECT MODE() FROM people
+
+-- Unsupported inner-aggregate: mode inside a query is not answered
+SELECT COUNT(*) FROM (SELECT person_id, MODE(clinic) AS c FROM visits GROUP BY person_id) AS t
 
 -- Unsupported not-accepted: a value of some row is not answered
 SELECT ANY_VALUE(age) FROM people
@@ -868,8 +880,29 @@ SELECT STRING_AGG(sex, ',') FROM people
 -- Unsupported not-accepted: approximate counts are not needed
 SELECT APPROX_COUNT_DISTINCT(sex) FROM people
 
--- Unsupported not-accepted: correlations are not answered
-SELECT CORR(age, income) FROM people
+-- Unsupported no-bounds: the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds
+SELECT GEOMEAN(age) FROM people
+
+-- SqlError type: GEOMEAN takes one argument
+SELECT GEOMETRIC_MEAN(age, income) FROM people
+
+-- SqlError type: CORR needs numbers, and this is VARCHAR
+SELECT CORR(age, sex) FROM people
+
+-- SqlError type: REGR_SLOPE needs numbers, and this is DATE
+SELECT REGR_SLOPE(born, age) FROM people
+
+-- SqlError type: REGR_SLOPE needs an argument
+SELECT REGR_SLOPE(age) FROM people
+
+-- Unsupported no-bounds: weight has no declared bounds, so one row could change the answer without limit
+SELECT CORR(weight, age) FROM people
+
+-- Unsupported inner-aggregate: corr inside a query is not answered
+SELECT AVG(c) FROM (SELECT person_id, CORR(cost, year) AS c FROM visits GROUP BY person_id) AS t
+
+-- Unsupported unknown-function: the aggregate regr_sxx is not answered
+SELECT REGR_SXX(age, income) FROM people
 
 -- Unsupported not-accepted: BOOL_AND is not answered
 SELECT BOOL_AND(active) FROM people

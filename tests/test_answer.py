@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
+from dpsql.answers.display import interval_text, shown
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
 from dpsql.plan.node import Field
 from dpsql.plan.operators.constants import Constants
-from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
+from dpsql.plan.question import AggregateCall, Key, Ordering, Output, OverGroups, Question
 from dpsql.types import Type
 
 SCRATCH = DuckScratch()
@@ -179,11 +180,35 @@ def test_a_stored_answer_may_be_told_under_other_names() -> None:
         made.named(["x"])
 
 
+WHOLE = AggregateCall(id="w", function="count", over=OverGroups(within=()), type=BIGINT)
+SO_FAR = replace(WHOLE, over=OverGroups(within=(), order="k"))
+OTHERS = replace(WHOLE, when="x")
+
+
+@pytest.mark.parametrize(("whole", "factor", "most"), [(WHOLE, 1.0, 1.0), (WHOLE, 100.0, 100.0), (SO_FAR, 1.0, math.inf), (OTHERS, 1.0, math.inf)])
+def test_a_share_is_no_more_than_all(whole: AggregateCall, factor: float, most: float) -> None:
+    part: Expr = Cast(input=N_, target="DOUBLE", type=DOUBLE)
+    share = call("/", part if factor == 1 else call("*", number(factor), part), Cast(input=Ref(column="w", type=BIGINT), target="DOUBLE", type=DOUBLE))
+    question = Question(view=VIEW, keys=(KEY,), aggregates=(N, whole), outputs=(Output(name="share", expr=share),))
+    total = Estimate(values=np.full(4, 3.0), slopes={(0,): (NOISE, np.ones(4)), (1,): (SURE, np.ones(4))})
+    made = compose(question, CELLS, {"n": released((0,), np.array(COUNTS), NOISE), "w": total}, SCRATCH, confidence=0.95,
+                   price=price(epsilon=1), notes=())
+    for (ends,) in made.intervals:
+        assert ends is not None and ends[1] == most
+        assert (ends[0] >= 0) is math.isfinite(most)
+
+
 def test_an_interval_of_dates_ends_at_dates() -> None:
     day = dt.date(2020, 1, 1)
     made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((day,),), errors=((2.0,),), confidence=0.95,
                   intervals=(((day.toordinal() - 3.5, math.inf),),))
     assert made.ends(0, 0) == (day - dt.timedelta(days=4), dt.date.max)
+
+
+def test_a_number_of_any_error_is_shown_with_its_first_digits() -> None:
+    ends = -math.inf, math.inf
+    assert (shown(1234.56789, ends), interval_text(ends, 1234.56789)) == ("1,235", "of any error")
+    assert shown(0.0, ends) == "0" and shown(-0.01234567, ends) == "-0.012"
 
 
 def test_an_answer_is_read_that_was_stored_with_half_widths() -> None:

@@ -19,6 +19,7 @@ from dpsql.estimates import Estimate, constant
 from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import ANY_NUMBER, Type
@@ -228,6 +229,8 @@ class _ValueTable:
         self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
                                             if found.estimate is not None}}
         self.withheld = withheld(question, aggregates)
+        self._declared = {call.id: question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
+                          for call in question.aggregates}
         self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
             name for name, found in singles.items() if found.noisy}
         self._calls = {call.id: call for call in question.aggregates} | {
@@ -239,7 +242,7 @@ class _ValueTable:
             (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
         self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
         for call in question.aggregates:
-            self.columns[call.id] = (call.type, values_of(call, aggregates[call.id]))
+            self.columns[call.id] = (call.type, _told(call, aggregates[call.id], question))
         self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}
         self._size = len(cells)
 
@@ -266,7 +269,8 @@ class _ValueTable:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
         noisy = bool(columns(expr) & self._noisy)
-        if not read or not (expr.type.numeric or expr.type is Type.DATE):
+        chosen = any(self._calls[name].function == "mode" for name in read)
+        if not read or chosen or not (expr.type.numeric or expr.type is Type.DATE):
             return _Made(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)
         if estimate is None:
@@ -289,8 +293,21 @@ class _ValueTable:
                 a, b = self._symbolic(left), self._symbolic(right)
                 if a is None or b is None:
                     return None
-                return a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
+                made = a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
+                return made.known(*self._share(left, right)) if sign == "/" else made
         return None
+
+    def _share(self, part: Expr, whole: Expr) -> tuple[float, float]:
+        """The range of a quotient. A count, or a sum of what is not negative, by the same over groups of which its own is one, is
+        between 0 and 1, or the number that it is multiplied by."""
+        factor, part = _factor(part)
+        own, all_ = (self._calls.get(one.column) if isinstance(one, Ref) else None for one in (part, _uncast(whole)))
+        if own is None or all_ is None or own.over is not None or all_.over is None or all_.over.order is not None or (
+                all_.over.mean or (own.function, own.columns, own.when) != (all_.function, all_.columns, all_.when)):
+            return -math.inf, math.inf
+        if own.function != "count" and not (own.function == "sum" and self._declared[own.id].low >= 0):
+            return -math.inf, math.inf
+        return min(0.0, factor), max(0.0, factor)
 
     def _by_differences(self, expr: Expr, read: Sequence[str]) -> Estimate:
         """To first order: how the expression moves when each aggregate moves by its own standard error."""
@@ -325,6 +342,23 @@ def told_withheld(question: Question, few: int, cells: int) -> Iterator[str]:
                f"{CHANCE:g}")
 
 
+def _uncast(expr: Expr) -> Expr:
+    while isinstance(expr, Cast) and expr.target == "DOUBLE":
+        expr = expr.input
+    return expr
+
+
+def _factor(expr: Expr) -> tuple[float, Expr]:
+    """A constant, and what it is multiplied by."""
+    expr = _uncast(expr)
+    if isinstance(expr, Call) and expr.function == "*":
+        for number, other in (expr.args, expr.args[::-1]):
+            number = _uncast(number)
+            if isinstance(number, Literal) and isinstance(number.value, int | float) and not isinstance(number.value, bool):
+                return float(number.value), _uncast(other)
+    return 1.0, expr
+
+
 def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     """The range that the true value of an aggregate lies in, whatever the rows are."""
     if call.function in ("count", "count_distinct"):
@@ -336,6 +370,8 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     match call.function:
         case "avg" | "min" | "max" | "quantile":
             return low, high
+        case "geomean":  # of logarithms
+            return math.exp(low), math.exp(high)
         case "sum":
             return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
         case "var_pop":
@@ -347,6 +383,14 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
         case "stddev_samp":
             return 0.0, (high - low) / math.sqrt(2)
     return -math.inf, math.inf
+
+
+def _told(call: AggregateCall, estimate: Estimate, question: Question) -> Sequence[Value]:
+    """The values of an aggregate; of a mode, those that the numbers of its estimate stand for."""
+    if call.function != "mode":
+        return values_of(call, estimate)
+    values = candidates(question.view.field(call.columns[0]).facts)
+    return [values[round(place)] for place in estimate.values.tolist()]
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:

@@ -41,4 +41,4 @@ def made_consistent(group: Group, told: Told, way: str) -> Told:
         found = act(group.smaller.workload, told.values / group.unit, spread)
     except RuntimeError:  # the search for it was given up; what was charged for is told as it is
         return replace(told, notes=(*told.notes, "the nearest table without negative cells was not found"))
-    return replace(told, values=found.answers * group.unit, kind="approximate", notes=(*told.notes, NOTES[way]))
+    return replace(told, values=found.answers * group.unit, kind="approximate", mixed=None, notes=(*told.notes, NOTES[way]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
@@ -57,12 +57,14 @@ class Told:
     """What a plan says of every query of its group, in the unit of the aggregate: one number each, part after part.
 
     kind   how its errors are spread, see `estimates.NoiseTerm`; 'approximate' where they are about what the variances say
+    mixed  makes what each error is made of, as a row of weights of independent noises of variance 1; None where nobody knows
     notes  what a reader should know that was learned on the way
     """
 
     values: Array
     variances: Array
     kind: Kind = "normal"
+    mixed: Callable[[], Array] | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
 MOST_CELLS, MOST_ANSWERS = 2**26, 10**7  # of a marginal that is read; of all answers that get noise
 MOST_KEPT = 16  # workloads, with their strategies, in memory
+MOST_MIXED, MIXED = 256, 2**20  # noises, and weights of them, that are worked out to tell how answers depend on each other
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -65,10 +66,26 @@ class MeasuredGroup:
         return variances_at(self.group, self.group.smaller.workload, self.strategy, price)
 
     def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
-        answered = yield self.request(price)
+        request = self.request(price)
+        answered = yield request
         given = [np.array(part, dtype=float) for part in answered.answers]
         values = self.strategy.reconstruct(given, self.group.smaller.workload) * self.group.unit
-        return Told(values=values, variances=self.variances(price), kind=KINDS[self.strategy.noise])
+        rows = sum(block.rows for block in request.blocks)
+        few = rows <= MOST_MIXED and rows * len(values) <= MIXED
+        return Told(values=values, variances=self.variances(price), kind=KINDS[self.strategy.noise],
+                    mixed=cache(partial(self._mixed, request)) if few else None)
+
+    def _mixed(self, request: Blocks) -> Array:
+        """What each noise adds to every answer: reconstruction is linear."""
+        rows = [block.rows for block in request.blocks]
+        found = []
+        for at, block in enumerate(request.blocks):
+            deviation = block.scale * (math.sqrt(2) if request.noise == "laplace" else 1)
+            for row in range(block.rows):
+                given = [np.zeros(size) for size in rows]
+                given[at][row] = deviation
+                found.append(self.strategy.reconstruct(given, self.group.smaller.workload))
+        return np.stack(found, axis=1) * self.group.unit
 
     def check(self, price: Cost) -> None:
         if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # no noise of 64 bits pays for it

@@ -51,10 +51,16 @@ class Place:
 
     def estimate(self, told: Told, at: int) -> Estimate:
         """The sum in every cell, NaN where there is none, from what is told of its group; `at` numbers the statement's sums."""
-        values, variances = (np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
-                             for numbers in (told.values, told.variances))
         error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
-        return Estimate(values=values, slopes={(at, self.group): (error, np.sqrt(np.maximum(variances, 0)))})
+        deviations = np.sqrt(np.maximum(self._in_cells(told.variances), 0))
+        return Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
+
+    def _in_cells(self, numbers: Array) -> Array:
+        return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
+
+    def weights(self, mixed: Array) -> Array:
+        """What the error of each cell is made of: none where there is nothing to measure."""
+        return np.where((self.queries >= 0)[:, None], mixed[self.queries], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +140,31 @@ class Batch:
         """The aggregates of every statement by their names, from what is told of the groups."""
         found = []
         for one, places in zip(self.asked, self.places, strict=True):
-            sums = [place.estimate(told[place.group], at).scaled(part.times)
-                    for at, (part, place) in enumerate(zip(one.sums, places, strict=True))]
+            sums = [estimate.scaled(part.times) for part, estimate in zip(one.sums, estimates_of(places, told), strict=True)]
             found.append({recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes})
         return found
+
+
+def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate]:
+    """The sums of a statement over its cells. Those of one group depend on each other, as far as that is known as they do."""
+    found = [place.estimate(told[place.group], at) for at, place in enumerate(places)]
+    for group in {place.group for place in places}:
+        mine, mixed = [at for at, place in enumerate(places) if place.group == group], told[group].mixed
+        if len(mine) > 1 and mixed is not None:
+            for at, estimate in zip(mine, apart(mine, [found[at] for at in mine], [places[at].weights(mixed()) for at in mine],
+                                                NoiseTerm(kind=told[group].kind, scale=1.0)), strict=True):
+                found[at] = estimate
+    return found
+
+
+def apart(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array], error: NoiseTerm) -> list[Estimate]:
+    """Estimates with pieces of noise that do not depend on each other, as many as there are sums: a root of the covariances of
+    each cell. Combinations of them are combinations of the same noises, of the variance that the pieces say."""
+    table = np.stack(weights, axis=1)
+    values, vectors = np.linalg.eigh(np.einsum("cik,cjk->cij", table, table))
+    roots = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+    return [replace(one, slopes={(name, -1): (error, roots[:, at, piece]) for piece, name in enumerate(names)})
+            for at, one in enumerate(sums)]
 
 
 def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Estimate:

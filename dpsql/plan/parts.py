@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.estimates import Estimate
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Summand
 
@@ -38,7 +39,16 @@ class Quantiles:
     fractions: tuple[Fraction, ...]
 
 
-Part: TypeAlias = Sums | Distincts | Quantiles
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """The most frequent one of the declared values of a column. Releases one estimate: for each cell the rows with each value."""
+
+    column: str
+    when: str | None
+    values: tuple[Value, ...]
+
+
+Part: TypeAlias = Sums | Distincts | Quantiles | Modes
 Released: TypeAlias = Mapping[int, Sequence[Estimate]]
 """For each part, by its position, the estimates of its components."""
 

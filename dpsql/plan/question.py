@@ -63,8 +63,10 @@ class OverGroups:
 class AggregateCall:
     """One aggregate over the view, named `id` in outputs. `column` and `when` name columns of the view.
 
-    function   count, count_distinct, sum, avg, var_pop, var_samp, stddev_pop, stddev_samp, min, max or quantile
-    columns    the arguments; none for COUNT(*)
+    function   count, count_distinct, sum, avg, var_pop, var_samp, stddev_pop, stddev_samp, min, max or quantile; geomean; mode;
+               corr, covar_pop, covar_samp, regr_slope, regr_intercept or regr_r2
+    columns    the arguments; none for COUNT(*); of two columns, the product of their distances from the middles too; logarithms
+               for a geomean
     fraction   of a quantile
     discrete   a quantile is one of the values
     over       the groups that it is added up over; None: its own

@@ -26,7 +26,6 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import AggregateCall, Question
-from dpsql.plan.rules.decompose import DEGREES
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.options import Options
@@ -34,6 +33,8 @@ from dpsql.planning.program import Program
 from dpsql.types import ANY_NUMBER
 
 RISING = {"count": 1, "count_distinct": 1, "max": 1, "min": -1}
+UNBOUNDED = ("count", "count_distinct", "mode", "min", "max", "quantile")
+"""What rests on no bounds, or tells itself where an interval ends at one that was searched for."""
 EITHER = (math.inf, math.inf)
 
 
@@ -41,7 +42,7 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
-    if call.function in DEGREES and call.columns[0] in program.searched:
+    if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
         return EITHER
     if not cuts_off(program):
         return 0.0, 0.0

@@ -18,15 +18,18 @@ from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
+from dpsql.plan.parts import Decomposition, Distincts, Modes, Quantiles, Sums
 from dpsql.plan.question import Question
+from dpsql.plan.rules import regression
 from dpsql.planning.bounded_view import for_subquery
 from dpsql.planning.choose import Choice
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.left_out import kept_by
 from dpsql.planning.program import Program, cells_declared, expected
+from dpsql.planning.public import check_exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,8 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
 
 
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
-    """The explanation of a statement that reads public tables only."""
+    """The explanation of a statement that reads public tables only. Raises Unsupported where it has no answer."""
+    check_exact(question)
     return Explanation(
         entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
         expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
@@ -194,7 +198,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
 
     visit(program.view, "the view")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _bound(program: Program, entity: str) -> str:
@@ -225,13 +229,22 @@ def _stages(program: Program) -> list[str]:
 def _what(program: Program, i: int) -> str:
     part, names = program.decomposition.parts[i], dict(program.view.names)
     match part:
+        case Sums(summand=GridSum(column=column) as summand) if column in _products(program):
+            return f"sums of products of {summand.label(names)} (of distances from the middles of ranges)"
         case Sums():
             return f"sums of {part.summand.label(names)}"
         case Distincts():
             return f"distinct {'entities' if part.entities else 'values of ' + names[part.column]}"
+        case Modes():
+            return f"rows with each of the {len(part.values)} values of {names[part.column]}"
         case Quantiles():
             fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
             return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
+
+
+def _products(program: Program) -> frozenset[str]:
+    """The columns that hold products of two others."""
+    return frozenset(call.columns[2] for call in program.question.aggregates if call.function in regression.DEGREES)
 
 
 def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:
@@ -253,11 +266,11 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
     given = {i: made for i, choice in enumerate(choices) if choice is not None and (made := _without_data(choice)) is not None}
     found = []
     for call in program.question.aggregates:
-        estimate = _recipe(program.decomposition, call.id, given)
+        estimate = _recipe(program.decomposition, call.id, given) if call.function != "mode" else None
         error = None
         if estimate is not None and estimate.linear and program.learn is None and not program.searched:
             error = float(estimate.deviations[0])
-        named = ""
+        named = "the value with the most rows, by noisy counts" if call.function == "mode" else ""
         if call.function == "count_distinct":
             part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
             named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"

@@ -106,10 +106,12 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
     found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
+        logarithms = {column for call in question.aggregates if call.function == "geomean" for column in call.columns}
         for node, column, name in _added_up(question, origins):
             known = node.env[column]
             if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
-                found[f"{name} in {_written(known.declared, known.type)}"] = None
+                ends = _powers(known.declared) if column in logarithms else known.declared
+                found[f"{name} in {_written(ends, known.type)}"] = None
     if found:
         yield "values are held in bounds: " + ", ".join(found)
 
@@ -117,14 +119,20 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
     """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
     for call in question.aggregates:
-        if call.columns and call.function not in ("count", "count_distinct"):
-            yield question.view, call.columns[0], question.view.names[call.columns[0]]
+        if call.columns and call.function not in ("count", "count_distinct", "mode"):
+            for column in call.columns[:2]:  # the third is a product of these
+                yield question.view, column, question.view.names[column]
     for node in (node for node in bottom_up(question.view) if isinstance(node, GroupBy)):
         for fold in node.folds:
             if fold.grid is not None and fold.column is not None:
                 below = origins.of(fold.column)
                 name = origins.names[below.column] if isinstance(below, Ref) else f"the argument of {fold.name}"
                 yield node.input, fold.column, name
+
+
+def _powers(logarithms: Interval) -> Interval:
+    """A range of numbers by that of their logarithms, which are not exact."""
+    return Interval(*(float(f"{math.exp(end):.12g}") for end in (logarithms.low, logarithms.high)))
 
 
 def _written(ends: Interval, kind: Type) -> str:

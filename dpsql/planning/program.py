@@ -25,6 +25,7 @@ from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
+from dpsql.plan.rules import regression
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
@@ -35,6 +36,7 @@ from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.options import Options
+from dpsql.planning.public import check_exact
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
@@ -185,6 +187,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
         raise Unsupported("this is answered as a workload only, not beside subqueries that are released first", code="workload",
                           span=span, try_="the aggregate without OVER, in a statement of its own")
     if known.public:
+        check_exact(question)
         return Program(question=question, options=options, view=view, known=known, allotted=FREE, decided=PUBLIC, learn=None,
                        searched=(), hidden=(), rule=None, groups=1, decomposition=Decomposition(
                            parts=(), weights=(), recipes={}, uses={}))
@@ -230,10 +233,11 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
 
 
 def _searched(question: Question) -> tuple[str, ...]:
-    """Columns that need bounds, have none, and may be searched."""
+    """Columns that need bounds, have none, and may be searched. Products are counted from the middles of ranges, and so from the
+    text: they need declared ones."""
     found = []
     for call in question.aggregates:
-        if call.columns and call.function not in ("count", "count_distinct"):
+        if call.columns and call.function not in ("count", "count_distinct", "mode", *regression.DEGREES):
             known = question.view.field(call.columns[0]).facts
             if known.type.numeric and not known.declared.finite and known.search and call.columns[0] not in found:
                 found.append(call.columns[0])

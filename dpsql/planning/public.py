@@ -20,10 +20,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 
 def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:
     """The groups that a public view has, and its aggregates over them."""
-    for call in question.aggregates:
-        if call.over is not None:
-            raise Unsupported("an aggregate over groups is answered of private tables only", code="window-here", span=call.span,
-                              try_="the aggregate without OVER")
+    check_exact(question)
     keys, cells, rows = tuple(key.column for key in question.keys), list[tuple[Value, ...]](), list[tuple[Value, ...]]()
     for kept in kept_keys(question):
         here = public.public_rows(Statistics(input=view, keys=tuple(keys[i] for i in kept), calls=question.aggregates))
@@ -35,6 +32,17 @@ def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, 
     columns = {call.id: constant(np.array([_number(row[i]) for row in rows], dtype=np.float64))
                for i, call in enumerate(question.aggregates)}
     return tuple(cells), columns
+
+
+def check_exact(question: Question) -> None:
+    """Raise Unsupported, located, for an aggregate that is not answered of public tables."""
+    for call in question.aggregates:
+        if call.over is not None:
+            raise Unsupported("an aggregate over groups is answered of private tables only", code="window-here", span=call.span,
+                              try_="the aggregate without OVER")
+        if call.function == "mode":
+            raise Unsupported(f"{call.text} is answered of private tables only", code="no-bounds", span=call.span,
+                              try_="a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 1")
 
 
 def _number(value: object) -> float:

@@ -10,6 +10,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
 from dpsql.estimates import Estimate
@@ -26,10 +28,12 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Decomposition, Quantiles, Sums
+from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
+from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
+from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
@@ -97,12 +101,14 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
-    estimates = yield from _measured(choices, Setting(keys=program.keys, cells=cells, confidence=program.options.confidence))
+    setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
+    estimates = yield from _measured(choices, parts, setting)
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
-    return Released(cells=cells, choices=choices, notes=(*notes, *_too_fine(parts, view)), aggregates=aggregates)
+    notes += [*_too_fine(parts, view), *_not_told(program, aggregates), *_chosen_values(program, parts, estimates)]
+    return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
 
 
 def _past_found(call: AggregateCall, program: Program, parts: Decomposition, estimate: Estimate) -> Estimate:
@@ -122,6 +128,33 @@ def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
     for column in fine:
         yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
                "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
+
+
+def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[str]:
+    """Of statistics of two columns that have no number."""
+    for call in program.question.aggregates:
+        if call.function in regression.DEGREES and np.isnan(aggregates[call.id].values).any():
+            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
+
+
+def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[int, Estimates]) -> Iterator[str]:
+    """Of the most frequent values, which have no standard error, what may be told of them."""
+    confidence = float(program.options.confidence)
+    for call in program.question.aggregates:
+        for part in (parts.uses[call.id] if call.function == "mode" else ()):
+            found = parts.parts[part]
+            assert isinstance(found, Modes)
+            rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
+            yield (f"{told_of(call)}: in each group, with a confidence of {100 * confidence:g} %, no declared value has over "
+                   f"{math.ceil(rows):,} more rows than the one that is told")
+
+
+def _with_values(part: Part, setting: Setting) -> Setting:
+    """The cells that a part is measured over: those of the answer, or for a mode each with each of the values."""
+    if not isinstance(part, Modes):
+        return setting
+    return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
+        (*cell, value) for cell in setting.cells for value in part.values))
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
@@ -278,11 +311,13 @@ def _deviation(program: Program, cells: int) -> Deviation:
     return deviation_of(program.parts_allotted.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
-def _measured(choices: Sequence[Choice], setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
-    """Each mechanism answers all of its tasks at once."""
+def _measured(choices: Sequence[Choice], parts: Decomposition,
+              setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
+    """Each mechanism answers all of its tasks at once, and those of a mode apart: there are more cells."""
     found: dict[int, Estimates] = {}
-    for mechanism in dict.fromkeys(choice.mechanism for choice in choices):
-        mine = [choice for choice in choices if choice.mechanism is mechanism]
-        estimates = yield from mechanism.run([(choice.task, choice.allotted) for choice in mine], setting)
+    settings = [_with_values(parts.parts[choice.task.at], setting) for choice in choices]
+    for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):
+        mine = [choice for choice, other in zip(choices, settings, strict=True) if choice.mechanism is mechanism and other == own]
+        estimates = yield from mechanism.run([(choice.task, choice.allotted) for choice in mine], own)
         found |= {choice.task.at: estimate for choice, estimate in zip(mine, estimates, strict=True)}
     return found

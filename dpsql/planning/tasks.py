@@ -21,7 +21,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.parts import Distincts, Part, Quantiles, Sums
+from dpsql.plan.parts import Distincts, Modes, Part, Quantiles, Sums
 from dpsql.types import Type
 
 
@@ -56,6 +56,8 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
             return Ordered(at=at, input=view, part=part, rows=rows)
         case Distincts():
             return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
+        case Modes():
+            return _linear(at, view, (*keys, part.column), Count(when=part.when), public)
         case Sums(summand=summand) if isinstance(limit, Clipping):
             totals = tuple(f"e0_{j}" for j in range(summand.components))
             clipped = Clip(input=contributions(view, limit.owner, keys, summand), owner=limit.owner, columns=totals,

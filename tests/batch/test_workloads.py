@@ -15,6 +15,7 @@ from support.sessions import session_of
 
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
+from dpsql.batch import measured
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.dbapi import Connection
 from dpsql.engine import answering
@@ -332,9 +333,19 @@ def test_answers_are_a_sequence(connection: Connection) -> None:
 
 
 def test_errors_of_combined_columns_allow_for_noise_that_they_share(connection: Connection) -> None:
-    """Answers of one measurement are sums of the same noise: the error of their sum is at most the sum of their errors."""
-    found = connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') "
+    """The older ones are counted twice in the sum. Where nobody knows it, the error of a sum is at most the sum of the errors."""
+    young, most, both = _errors_of_ages(connection, epsilon=1)
+    assert both**2 == pytest.approx(4 * young**2 + (most**2 - young**2))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(measured, "MOST_MIXED", 0)
+        young, most, both = _errors_of_ages(connection, epsilon=2)
+    assert both == pytest.approx(young + most)
+
+
+def _errors_of_ages(connection: Connection, *, epsilon: int) -> tuple[float, float, float]:
+    found = connection.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}, strategy = 'p-identity') "
                                "COUNT(*) FILTER (WHERE age < 30) AS young, COUNT(*) FILTER (WHERE age < 60) AS most, "
                                "COUNT(*) FILTER (WHERE age < 30) + COUNT(*) FILTER (WHERE age < 60) AS both FROM people")
     ((young, most, both),) = found.errors
-    assert young is not None and most is not None and both == pytest.approx(young + most)
+    assert young is not None and most is not None and both is not None
+    return young, most, both

@@ -16,6 +16,23 @@ SELECT VARIANCE(cost), STDDEV(cost), AVG(cost), SUM(cost), COUNT(*) FROM visits;
 SELECT VAR_SAMP(points), AVG(points), COUNT(points), COUNT(*) FROM scores;
 SELECT SUM(weight), AVG(weight), COUNT(weight) FROM people;
 SELECT STDDEV(weight) FROM people;
+SELECT year, MODE(clinic), MODE() WITHIN GROUP (ORDER BY clinic) FROM visits WHERE year IN (2018, 2019) AND (year <> 2018 OR clinic = 'a')
+    AND (year <> 2019 OR clinic = 'b') GROUP BY year;
+SELECT MODE(sex) FILTER (WHERE sex <> 'm'), MODE(active) FILTER (WHERE NOT active), MODE(sex) = 'f' OR TRUE FROM people;
+SELECT GEOMEAN(age + 1), GEOMETRIC_MEAN(abs(income) + 10) FROM people WHERE active;
+SELECT year, GEOMEAN(LEAST(GREATEST(cost, 1), 400)), AVG(cost) FROM visits GROUP BY year;
+SELECT GEOMEAN(LEAST(GREATEST(beds, 1), 100)) FROM clinics;
+SELECT CORR(income, age), COVAR_POP(income, age), COVAR_SAMP(income, age), REGR_R2(income, age) FROM people;
+SELECT REGR_SLOPE(income, age), REGR_INTERCEPT(income, age), REGR_SLOPE(age, income), REGR_INTERCEPT(age, income) FROM people;
+SELECT REGR_COUNT(income, age), REGR_COUNT(age, income), REGR_AVGX(income, age), REGR_AVGY(income, age), REGR_AVGX(age, income)
+    FROM people;
+SELECT CORR(cost, year), COVAR_SAMP(cost, year), REGR_R2(year, cost), COUNT(cost), AVG(year) FROM visits;
+SELECT sex, CORR(age, income), REGR_SLOPE(income, age), COUNT(*) FROM people GROUP BY sex;
+SELECT CORR(income, age) FILTER (WHERE active), COVAR_POP(age * 2 + 1, income / 3) FILTER (WHERE age > 30) FROM people;
+SELECT CORR(LEAST(GREATEST(weight, 0), 200), age), REGR_INTERCEPT(LEAST(GREATEST(weight, 0), 200), age) FROM people;
+SELECT CORR(cost, points), COVAR_POP(points, cost), REGR_SLOPE(points, cost) FROM visits JOIN scores USING (person_id);
+SELECT CORR(age, age), COVAR_POP(age, age), VAR_POP(age), REGR_SLOPE(age, age) FROM people;
+SELECT CORR(beds, beds * beds), REGR_SLOPE(beds, beds), COVAR_POP(beds, 2 * beds), REGR_COUNT(beds, beds) FROM clinics;
 SELECT SUM(weight * 2 + 1) FROM people;
 SELECT COUNT(DISTINCT sex), COUNT(DISTINCT nickname), COUNT(DISTINCT age) FROM people;
 SELECT COUNT(DISTINCT person_id), COUNT(DISTINCT clinic), COUNT(DISTINCT year), COUNT(DISTINCT cost) FROM visits;

@@ -32,6 +32,7 @@ QUANTILES = [
     ("people", "age", 1, "quantile_disc(age, 0.9)", 0.9, 1),
     ("people", "age", 1, "MIN(age)", 0.0, 2),
     ("people", "age", 1, "MAX(age)", 1.0, 2),
+    ("people", "age", 1, "approx_quantile(age, 0.25)", 0.25, 1),
     ("people", "income", 1e-3, "MEDIAN(income)", 0.5, 1),
     ("people", "income", 1e-3, "quantile_cont(income, 0.05)", 0.05, 1),
     ("people WHERE sex = 'f'", "income", 1e-3, "percentile_cont(0.75) WITHIN GROUP (ORDER BY income)", 0.75, 1),

@@ -91,6 +91,10 @@ APPROXIMATE = [
     ("AVG(income), STDDEV(age) FROM people", 800),
     ("SUM(cost) / COUNT(cost) FROM visits", 800),
     ("AVG(weight) FROM people", 600),
+    ("CORR(income, age) FROM people", 600),
+    ("GEOMEAN(age + 1) FROM people", 800),
+    ("COVAR_POP(income, age), COVAR_SAMP(age, income) FROM people", 600),
+    ("REGR_SLOPE(age, income), REGR_INTERCEPT(age, income) FROM people", 600),
 ]
 QUANTILES = [  # with the number of people
     ("MEDIAN(age) FROM people", 300, 200),

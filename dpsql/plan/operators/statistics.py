@@ -69,6 +69,10 @@ class Statistics(Summary):
             case "quantile" if call.fraction is not None:
                 kind = "quantile_disc" if call.discrete else "quantile_cont"
                 return f"CAST({kind}({column}, {float(call.fraction)!r}){when} AS {call.type.value})"
+            case "covar_pop" | "covar_samp" | "corr" | "regr_slope" | "regr_intercept" | "regr_r2":
+                return f"{call.function}({column}, {names[call.columns[1]]}){when}"
+            case "geomean":
+                return f"exp(AVG({column}){when})"
             case name:
                 return f"CAST({_FUNCTIONS[name]}({column}){when} AS {call.type.value})"
 

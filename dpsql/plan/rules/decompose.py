@@ -1,8 +1,8 @@
 """Aggregates as measurable parts, and back.
 
-COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; quantiles of one column are chosen together; an
-aggregate that is written twice is one. The undo of this rule are the recipes: with exact parts they give exactly what plain
-SQL gives.
+COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; statistics of two columns from the moments of both and
+the sum of their products; quantiles of one column are chosen together; an aggregate that is written twice is one. The undo of
+this rule are the recipes: with exact parts they give exactly what plain SQL gives.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Recipe, Released, Sums
+from dpsql.plan.parts import Decomposition, Distincts, Modes, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules import modes, regression
+from dpsql.plan.rules.regression import ColumnSums
 from dpsql.types import Interval, Span
 
-DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2}
+DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
+           "geomean": 1}
 MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
 
@@ -70,7 +73,12 @@ class _Decomposer:
     # -- first pass: what is asked of each column
 
     def _collect(self, call: AggregateCall) -> None:
-        if not call.columns or call.function == "count_distinct":
+        if not call.columns or call.function in ("count_distinct", "mode"):
+            return
+        for column, degree in zip(call.columns, regression.DEGREES.get(call.function, ()), strict=False):
+            asked = self._asked.setdefault((column, call.when), _Column())
+            asked.degree = max(asked.degree, degree)
+        if call.function in regression.DEGREES:
             return
         asked = self._asked.setdefault((call.columns[0], call.when), _Column())
         if call.function in DEGREES:
@@ -135,6 +143,10 @@ class _Decomposer:
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
+            case "mode":
+                return self._mode(call)
+            case name if name in regression.DEGREES:
+                return self._of_two(call)
             case _:
                 return self._statistic(call)
 
@@ -177,6 +189,33 @@ class _Decomposer:
             return (lambda released: released[part][0] * step), (part,)
         part = self._moments(column, call.when)
         return _from_moments(call.function, part, self._summand(part)), (part,)
+
+
+    def _mode(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        known = self._view.field(call.columns[0])
+        values = modes.candidates(known.facts)
+        if not values:
+            raise Unsupported(f"the values of {known.name} are not declared, or more than {modes.MOST_VALUES}, and {call.text} "
+                              "is one of them", code="no-bounds", subject=known.name, span=call.span,
+                              try_="values = [...] for the column in the policy, or a SELECT of x and COUNT(*) with GROUP BY x "
+                              "ORDER BY 2 DESC LIMIT 1")
+        part = self._add(Modes(column=known.id, when=call.when, values=values))
+        return (lambda released: modes.most_frequent(released[part][0], len(values))), (part,)
+
+    def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        """A statistic of two columns, whose third is the product of their distances from the middles."""
+        y, x, both = call.columns
+        parts = [self._moments(column, call.when) for column in (y, x)]
+        grid = self._grid(self._view.field(both), from_low=False)
+        product, step = self._add(Sums(summand=GridSum(column=both, when=call.when, grid=grid))), float(grid.step)
+        ends = [self._view.field(column).facts.declared for column in (y, x)]
+
+        def recipe(released: Released) -> Estimate:
+            of_y, of_x = (ColumnSums.of(self._summand(part), known, released[part])
+                          for part, known in zip(parts, ends, strict=True))
+            return regression.statistic(call.function, of_y, of_x, released[product][0] * step)
+
+        return recipe, tuple(dict.fromkeys((*parts, product)))
 
 
 class _ApartDecomposer(_Decomposer):
@@ -257,8 +296,9 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
         if function == "sum":
             return total * step + rows * low
         mean = total / rows
-        if function == "avg":
-            return (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+        if function in ("avg", "geomean"):
+            mean = (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+            return mean.exponential() if function == "geomean" else mean
         variance = (released[part][0] / rows - mean * mean) * step**2
         if function.endswith("_samp"):
             variance = (variance * rows / (rows + -1.0)).where(rows.values > 1)

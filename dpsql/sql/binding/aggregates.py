@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.plan.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired
+from dpsql.sql.binding.present_values import present, where
 from dpsql.sql.text.places import span_of
+from dpsql.sql.text.syntax import NAMED_AGGREGATES
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
 from dpsql.types import Span, Type
 
@@ -65,22 +69,37 @@ class AggregateReader:
                 return self._within_group(node, when, span)
             case exp.Count():
                 return self._count(node, when, span)
+            case exp.Mode():
+                return self._mode(node.this, when, span)
             case exp.CountIf():
                 return self._make("count", (_one_where(self._rows.condition(node.this, "COUNT_IF")),), when, span, Type.BIGINT)
             case exp.Median():
                 return self._quantile(node.this, Fraction(1, 2), False, when, span)
-            case exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile():
+            case exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.ApproxQuantile():
                 place = node.args.get("quantile") or node.args.get("expression")
                 if place is None:
                     raise SqlError(f"{_written(node)} needs a place between 0 and 1", code="quantile", span=span,
                                    try_="quantile_cont(x, 0.5), or percentile_cont(0.5) WITHIN GROUP (ORDER BY x)")
                 return self._quantile(node.this, self._fraction(place), not isinstance(node, exp.PercentileCont), when, span)
+        if type(node) in STATISTICS or type(node) in OF_ONE:
+            return self._of_two(node, when, span)
         return self._of_column(node, when, span)
 
+    def _of_two(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
+        """CORR, COVAR and REGR."""
+        name, place = OF_ONE[type(node)] if type(node) in OF_ONE else (STATISTICS[type(node)], None)
+        y, x = (self._argument(part, _written(node), span) for part in (node.this, node.args.get("expression")))
+        for part in (y, x):
+            self._check_number(part, _written(node), span)
+        args = paired(y, x, self._rows.env, span)
+        kind = Type.BIGINT if name == "count" else Type.DOUBLE
+        return self._make(name, args if place is None else (args[place],), when, span, kind)
+
     def _of_column(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
-        """SUM, AVG, MIN, MAX, VAR and STDDEV."""
-        name = NAMES.get(type(node), "avg")  # MEAN has no class of its own
-        given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+        """SUM, AVG, MIN, MAX, VAR, STDDEV and GEOMEAN."""
+        anonymous = isinstance(node, exp.Anonymous)
+        name = NAMED_AGGREGATES[str(node.this).lower()] if anonymous else NAMES[type(node)]
+        given = node.expressions if anonymous else [node.this]
         if len(given) != 1:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
         if isinstance(given[0], exp.Distinct):
@@ -93,12 +112,28 @@ class AggregateReader:
                                   try_=f"{name.upper()}(CAST(x AS DATE))" if expr.type is Type.TIMESTAMP else
                                   "COUNT(*) with GROUP BY, which shows which values occur")
             return self._make(name, (expr,), when, span, expr.type)
+        self._check_number(expr, name.upper(), span)
+        if name == "geomean":
+            return self._make(name, (self._logarithm(expr, span),), when, span, Type.DOUBLE)
+        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+
+    def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
+        """Of a number that is no less than its range says, where there is one."""
+        env, ends = self._rows.env, facts(expr, self._rows.env).declared
+        if not (ends.finite and ends.low > 0):
+            raise Unsupported("the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds",
+                              code="no-bounds", span=expr.span or span,
+                              try_="GEOMEAN(LEAST(GREATEST(x, 1), 1000)), or bounds = [low, high] for the column in the policy")
+        low = Literal(value=float(ends.low), type=Type.DOUBLE)
+        held = typing.call("greatest", [typing.to(expr, Type.DOUBLE, span), low], env, span)
+        return replace(where([present(expr, env, span)], typing.call("ln", [held], env, span)), span=expr.span)
+
+    @staticmethod
+    def _check_number(expr: Expr, name: str, span: Span | None) -> None:
         if not expr.type.numeric:
             hint = {Type.BOOLEAN: "COUNT(*) FILTER (WHERE x)", Type.VARCHAR: "COUNT(x), or CAST(x AS DOUBLE) inside"}.get(
                 expr.type, "MIN or MAX, or year(x)")
-            raise SqlError(f"{name.upper()} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span,
-                           try_=hint)
-        return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
+            raise SqlError(f"{name} needs numbers, and this is {expr.type.value}", code="type", span=expr.span or span, try_=hint)
 
     def _make(self, function: str, args: tuple[Expr, ...], when: Expr | None, span: Span | None, kind: Type,
               fraction: Fraction | None = None, *, discrete: bool = False) -> Aggregated:
@@ -129,6 +164,8 @@ class AggregateReader:
     def _within_group(self, node: exp.Expr, when: Expr | None, span: Span | None) -> Aggregated:
         inner, order = node.this, node.expression
         form = "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"
+        if isinstance(inner, exp.Mode) and inner.this is None and isinstance(order, exp.Order) and len(order.expressions) == 1:
+            return self._mode(order.expressions[0].this, when, span)
         if not isinstance(inner, exp.PercentileCont | exp.PercentileDisc) or not isinstance(order, exp.Order) or (
                 len(order.expressions) != 1 or inner.args.get("expression") is not None):
             raise Unsupported("only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column",
@@ -142,11 +179,15 @@ class AggregateReader:
             fraction = 1 - fraction
         return self._quantile(ordered.this, fraction, discrete, when, span)
 
+    def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:
+        expr = self._argument(node, "MODE", span)
+        return self._make("mode", (expr,), when, span, expr.type)
+
     def _fraction(self, node: exp.Expr) -> Fraction:
         span = span_of(node)
         if isinstance(node, exp.Array):
-            raise Unsupported("a list of quantiles is not answered", code="quantile", span=span,
-                              try_="one column for each quantile; quantiles of one column are chosen together anyway")
+            raise Unsupported("a list of quantiles is not answered, as each has an interval of its own", code="quantile",
+                              span=span, try_=f"{_one_by_one(node)}: quantiles of one column are chosen together anyway")
         value = self._rows.bind(node)
         if not isinstance(value, Literal) or isinstance(value.value, bool) or not isinstance(value.value, int | float) or (
                 not 0 <= value.value <= 1):
@@ -168,7 +209,18 @@ def _one_where(condition: Expr) -> Expr:
                 type=Type.BIGINT, span=condition.span)
 
 
+def _one_by_one(places: exp.Array) -> str:
+    """The calls that a list of quantiles stands for, as far as they are short."""
+    call = places.parent
+    name, column = (_written(call), call.this) if isinstance(call, exp.Func) else ("", None)
+    numbers = [str(part.this) for part in places.expressions if isinstance(part, exp.Literal)]
+    if isinstance(column, exp.Column) and len(numbers) == len(places.expressions) in range(1, 6):
+        return ", ".join(f"{name}({column.sql('duckdb')}, {number})" for number in numbers)
+    return "one column for each quantile, such as quantile_cont(x, 0.1), quantile_cont(x, 0.9)"
+
+
 def _written(node: exp.Expr) -> str:
-    """The usual name of a function of quantiles."""
-    names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc"}
-    return names.get(type(node), "quantile")
+    """The usual name of a function of quantiles, or of two columns."""
+    names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc",
+                                        exp.Quantile: "quantile", exp.ApproxQuantile: "approx_quantile"}
+    return names.get(type(node)) or type(node).sql_name() if isinstance(node, exp.Func) else ""

@@ -57,8 +57,11 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # aggregates
     exp.Count: {"this", "big_int"}, exp.Sum: _UNARY, exp.Avg: _UNARY, exp.Min: _UNARY, exp.Max: _UNARY, exp.Median: _UNARY,
     exp.Variance: _UNARY, exp.VariancePop: _UNARY, exp.Stddev: _UNARY, exp.StddevPop: _UNARY, exp.StddevSamp: _UNARY,
-    exp.PercentileCont: _BINARY, exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
-    exp.CountIf: _UNARY, exp.Filter: _BINARY,
+    exp.PercentileCont: _BINARY, exp.PercentileDisc: _BINARY, exp.Quantile: {"this", "quantile"},
+    exp.ApproxQuantile: {"this", "quantile"}, exp.WithinGroup: _BINARY,
+    exp.CountIf: _UNARY, exp.Mode: _UNARY, exp.Filter: _BINARY,
+    exp.Corr: _BINARY, exp.CovarPop: _BINARY, exp.CovarSamp: _BINARY, exp.RegrSlope: _BINARY, exp.RegrIntercept: _BINARY,
+    exp.RegrR2: _BINARY, exp.RegrCount: _BINARY, exp.RegrAvgx: _BINARY, exp.RegrAvgy: _BINARY,
     # window functions
     exp.Window: {"this", "partition_by", "order", "spec", "alias", "over"},
     exp.WindowSpec: {"kind", "start", "start_side", "end", "end_side"}, exp.RowNumber: set(), exp.Rank: set(),

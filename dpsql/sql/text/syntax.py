@@ -10,7 +10,12 @@ from sqlglot.dialects.duckdb import DuckDB
 from dpsql.plan.expr.functions import TABLE, Function
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.WithinGroup, exp.CountIf, exp.Filter)
+              exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile, exp.WithinGroup,
+              exp.CountIf, exp.Filter, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
+              exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.Mode)
+
+# Aggregates that sqlglot knows by name only, as ours.
+NAMED_AGGREGATES = {"mean": "avg", "geomean": "geomean", "geometric_mean": "geomean"}
 
 # Functions that are known only before OVER.
 WINDOWED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
@@ -24,7 +29,7 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 }
 
 # Functions that sqlglot knows by name only, and that are no row of the table.
-_UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor", "mean": "mean"}
+_UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor", **NAMED_AGGREGATES}
 
 
 _CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
@@ -83,8 +88,10 @@ TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT"
 
 # Words that a query may use as functions, for hints at mistyped ones.
 _OTHERS = """
-    if bin_floor count count_if sum avg mean min max median var_pop var_samp variance stddev stddev_pop stddev_samp quantile
-    quantile_cont quantile_disc percentile_cont percentile_disc row_number dense_rank ntile first_value last_value
+    if bin_floor count count_if sum avg mean geomean geometric_mean min max median var_pop var_samp variance stddev
+    stddev_pop stddev_samp quantile mode approx_quantile quantile_cont quantile_disc percentile_cont percentile_disc corr
+    covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy row_number dense_rank ntile
+    first_value last_value
 """
 
 # Words that DuckDB does not take as names unless they are quoted (or follow AS).

@@ -41,6 +41,13 @@ TEXTS = [
     "SELECT SUM(points), SUM(points), COUNT(*) FROM scores",
     "SELECT COUNT(*) FROM people", "SELECT COUNT(age), COUNT(sex) FROM people", "SELECT SUM(5), AVG(5), COUNT(5) FROM people",
 ]
+TEXTS += [  # whole numbers, whose squares and products are on the grids
+    "SELECT active, CORR(id, age), REGR_R2(id, age), COVAR_POP(age, id), COVAR_SAMP(age, id), REGR_COUNT(id, age) FROM (SELECT age % 7 AS id, age, active "
+    "FROM people) AS t GROUP BY active",
+    "SELECT clinic, REGR_SLOPE(points, year), REGR_INTERCEPT(points, year) FROM visits v JOIN scores s "
+    "ON v.person_id = s.person_id GROUP BY clinic",
+    "SELECT CORR(year, year), REGR_AVGX(cost, year), REGR_AVGY(cost, year), COVAR_POP(year, year), AVG(year) FROM visits",
+]
 PLAIN = {"avg": "AVG", "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "stddev_pop": "STDDEV_POP", "stddev_samp": "STDDEV_SAMP"}
 
 
@@ -70,6 +77,8 @@ def plainly(call: AggregateCall) -> str:
     when = f" FILTER (WHERE {quote(call.when)})" if call.when is not None else ""
     if call.function == "sum":
         return f"COALESCE(SUM({argument}){when}, 0)"  # an empty sum is 0 before noise
+    if len(call.columns) == 3:
+        return f"{call.function}({argument}, {quote(call.columns[1])}){when}"
     return f"{PLAIN.get(call.function, 'COUNT')}({argument}){when}"
 
 

@@ -16,7 +16,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Clipped, Count
-from dpsql.plan.parts import Distincts, Quantiles, Sums
+from dpsql.plan.parts import Distincts, Modes, Quantiles, Sums
 from dpsql.plan.question import Question
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -65,6 +65,8 @@ def plans_of(question: Question, family: Family, view: Node | None = None) -> It
     for part in parts:
         if isinstance(part, Quantiles):
             yield Ranks(input=view, keys=keys, column=part.column, grid=part.grid, when=part.when)
+        if isinstance(part, Modes):
+            yield GroupedSums(input=view, keys=(*keys, part.column), summands=(Count(when=part.when),))
         if isinstance(part, Distincts):
             columns = tuple(dict.fromkeys((*keys, part.column)))
             values = Distinct(input=Project(input=view, columns=tuple((name, name, view.field(name).ref) for name in columns)))

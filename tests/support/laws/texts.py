@@ -12,6 +12,10 @@ TEXTS = (
     "SELECT sex, COUNT(*) FROM people GROUP BY sex",
     "SELECT age // 10 AS decade, COUNT(*), SUM(age) FROM people WHERE age >= 18 GROUP BY decade",
     "SELECT AVG(income), VAR_SAMP(income), COUNT(income) FROM people WHERE active",
+    "SELECT sex, CORR(income, age), REGR_SLOPE(age, income) FILTER (WHERE active) FROM people GROUP BY sex",
+    "SELECT year, MODE(clinic), MODE(year) FILTER (WHERE cost > 10) FROM visits GROUP BY year",
+    "SELECT GEOMEAN(LEAST(GREATEST(income, 1), 5000)), APPROX_QUANTILE(age, 0.25) FROM people",
+    "SELECT COVAR_SAMP(cost, year), REGR_COUNT(cost, points) FROM visits JOIN scores USING (person_id)",
     "SELECT SUM(income) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE sex = 'm') FROM people",
     "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS life, COUNT(*) FROM people "
     "GROUP BY life",

@@ -1,0 +1,158 @@
+"""Statistics of two columns from the noisy sums of one row each: covariance, correlation, and the line of least squares.
+
+Columns are counted from the middles of their ranges, where sums of squares and of products are as small as they can be, and so
+is the noise that one row needs. With n rows, u and v the two distances, and
+
+    S = n sum(uv) - sum(u) sum(v),   U = n sum(u^2) - sum(u)^2,   V = n sum(v^2) - sum(v)^2,
+
+a covariance is S / n^2, a slope S / U, and a correlation S / root(U V). Intervals rest on S, U and V, which move with the noise
+smoothly, and not on the quotients, which do not where what they divide by is as small as the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpsql.estimates import Ends, Estimate, fieller
+from dpsql.plan.operators.summands import Moments
+from dpsql.plan.rules.correlation import correlation_ends
+from dpsql.types import Interval
+
+DEGREES = {"covar_pop": (1, 1), "covar_samp": (1, 1), "regr_slope": (1, 2), "regr_intercept": (1, 2), "regr_r2": (2, 2),
+           "corr": (2, 2)}
+"""Up to which power the first and the second column of each is summed."""
+LEAST_ROWS = 2.0  # an interval says something where there are as many rows, beyond doubt
+
+
+def middle(ends: Interval) -> float:
+    """The middle of a finite range."""
+    return math.fsum((float(ends.low), float(ends.high))) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnSums:
+    """Rows, the sum of a column counted from the middle of its range, and that of its squares, which is there for degree two."""
+
+    ends: Interval
+    rows: Estimate
+    first: Estimate
+    second: Estimate | None
+
+    @classmethod
+    def of(cls, summand: Moments, ends: Interval, parts: Sequence[Estimate]) -> ColumnSums:
+        """From Bernstein sums: a polynomial is summed with its polar form at the ends of the grid as coefficients."""
+        step = float(summand.grid.step)
+        low = float(summand.grid.low) - middle(ends)
+        high = low + summand.grid.most * step
+        if summand.degree == 1:
+            powers: list[tuple[float, ...]] = [(1.0, 1.0), (high, low)]
+        else:
+            powers = [(1.0, 1.0, 1.0), (high, (low + high) / 2, low), (high**2, low * high, low**2)]
+        rows, first, *second = (_mixed(parts, [factor / summand.total for factor in factors]) for factors in powers)
+        return cls(ends=ends, rows=rows, first=first, second=second[0] if second else None)
+
+
+def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
+    total = parts[0] * factors[0]
+    for part, factor in zip(parts[1:], factors[1:], strict=False):  # the last one may count missing values
+        total = total + part * factor
+    return total
+
+
+def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -> Estimate:
+    """A statistic of two columns, NULL where there are too few rows or nothing varies; `products` is the sum of the products of
+    the distances from the middles."""
+    with np.errstate(all="ignore"):
+        return _Pair(y=y, x=x, products=products).statistic(function)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    y: ColumnSums
+    x: ColumnSums
+    products: Estimate
+
+    def statistic(self, function: str) -> Estimate:
+        match function:
+            case "covar_pop" | "covar_samp":
+                return self._covariance(sample=function == "covar_samp")
+            case "regr_slope":
+                return self._over_spread(self._joint)
+            case "regr_intercept":
+                return self._intercept()
+            case "corr":
+                return self._correlation()
+            case "regr_r2":
+                return self._explained()
+        raise ValueError(f"{function} is no statistic of two columns")
+
+    @property
+    def _rows(self) -> Estimate:
+        """Both columns tell how many rows there are, with noise of their own."""
+        return (self.y.rows + self.x.rows) * 0.5
+
+    @property
+    def _joint(self) -> Estimate:
+        return self._rows * self.products - self.x.first * self.y.first
+
+    def _spread(self, column: ColumnSums) -> Estimate:
+        assert column.second is not None
+        return self._rows * column.second - column.first * column.first
+
+    def _covariance(self, *, sample: bool) -> Estimate:
+        rows = self._rows
+        under = rows * (rows + -1.0 if sample else rows)
+        widths = [float(column.ends.high) - float(column.ends.low) for column in (self.y, self.x)]
+        most = math.prod(widths) / (2 if sample else 4)  # of two rows in opposite corners
+        made = self._told(self._joint / under, lambda confidence: fieller(self._joint, under, confidence), -most, most)
+        return made.where(rows.values > (1 if sample else 0))
+
+    def _over_spread(self, above: Estimate) -> Estimate:
+        """A quotient by the spread of x: no number where that is not above 0."""
+        spread = self._spread(self.x)
+        made = self._told(above / spread, lambda confidence: fieller(above, spread, confidence), -math.inf, math.inf)
+        return made.where((spread.values > 0) & (self._rows.values > 1))
+
+    def _intercept(self) -> Estimate:
+        """Of the line through the means: (sum(v) sum(u^2) - sum(u) sum(uv)) / U in distances, moved to where x is 0."""
+        assert self.x.second is not None
+        here = self.y.first * self.x.second - self.x.first * self.products
+        return self._over_spread(here - self._joint * middle(self.x.ends)) + middle(self.y.ends)
+
+    def _correlation(self) -> Estimate:
+        joint, spreads = self._joint, (self._spread(self.x), self._spread(self.y))
+        made = self._told(joint / (spreads[0] * spreads[1]).root(),
+                          lambda confidence: correlation_ends(joint, *spreads, confidence), -1.0, 1.0)
+        return made.where((spreads[0].values > 0) & (spreads[1].values > 0) & (self._rows.values > 1))
+
+    def _explained(self) -> Estimate:
+        """The square of the correlation."""
+        root = self._correlation()
+
+        def ends(confidence: float) -> Ends:
+            low, high = root.ends(confidence)
+            sizes = np.abs(low), np.abs(high)
+            return np.where(low * high <= 0, 0.0, np.minimum(*sizes) ** 2), np.maximum(*sizes) ** 2
+
+        return _held(replace(root * root, drawn=ends), 0.0, 1.0)
+
+    def _told(self, made: Estimate, ends: Callable[[float], Ends], low: float, high: float) -> Estimate:
+        """A statistic that lies in a range, with its interval: all of that range where there may be no rows."""
+        def guarded(confidence: float) -> Ends:
+            with np.errstate(all="ignore"):
+                lows, highs = ends(confidence)
+                unsure = (self._rows.ends(confidence)[0] < LEAST_ROWS) | np.isnan(lows) | np.isnan(highs)
+            return np.where(unsure, low, np.clip(lows, low, high)), np.where(unsure, high, np.clip(highs, low, high))
+
+        return _held(replace(made, linear=False, drawn=guarded), low, high)
+
+
+def _held(made: Estimate, low: float, high: float) -> Estimate:
+    """A statistic within the range that it lies in: no standard error is more than half of its width."""
+    most, deviations = (high - low) / 2, made.deviations
+    part = np.where(deviations > most, most / np.where(deviations > 0, deviations, 1.0), 1.0)
+    return replace(made.within(low, high), slopes={name: (error, slope * part) for name, (error, slope) in made.slopes.items()})

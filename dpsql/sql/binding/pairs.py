@@ -1,0 +1,40 @@
+"""Aggregates of two columns: CORR, COVAR and REGR, over the rows where neither is NULL or NaN."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.plan.expr.facts import facts
+from dpsql.plan.expr.nodes import Expr, Literal
+from dpsql.plan.rules.regression import middle
+from dpsql.sql.binding import typing
+from dpsql.sql.binding.present_values import in_range, present, where
+from dpsql.types import Span, Type
+
+STATISTICS: dict[type[exp.Expr], str] = {
+    exp.Corr: "corr", exp.CovarPop: "covar_pop", exp.CovarSamp: "covar_samp", exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept", exp.RegrR2: "regr_r2",
+}
+OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), exp.RegrAvgy: ("avg", 0), exp.RegrAvgx: ("avg", 1)}
+"""Those of one of the two columns: the aggregate, and of which."""
+
+
+def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, Expr, Expr]:
+    """Each of two numbers, NULL where the other is missing; and the product of their distances from the middles of their ranges.
+
+    The product is the smallest so: over ranges of the widths v and w it lies between -vw / 4 and vw / 4. Values are held in their
+    ranges before they are multiplied, as they are where each is summed by itself.
+    """
+    tests = {part: present(part, env, span) for part in (y, x)}
+    both = y.span.join(x.span) if y.span is not None else span
+    product = typing.call("*", [_centred(part, env, span) for part in (y, x)], env, span)
+    product = where(tuple(tests.values()), replace(product, span=both))
+    return where([tests[x]], y), where([tests[y]], x), product
+
+
+def _centred(expr: Expr, env: typing.Env, span: Span | None) -> Expr:
+    """A number held in its declared range, less the middle of it; itself where it has none."""
+    ends, held = facts(expr, env).declared, in_range(expr, env, span)
+    return typing.call("-", [held, Literal(value=middle(ends), type=Type.DOUBLE)], env, span) if ends.finite else held

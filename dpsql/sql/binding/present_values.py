@@ -1,0 +1,36 @@
+"""Expressions over the values that are there, held in the ranges that are declared for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.plan.expr.facts import facts
+from dpsql.plan.expr.nodes import Expr, Literal
+from dpsql.sql.binding import typing
+from dpsql.types import Span, Type
+
+
+def present(expr: Expr, env: typing.Env, span: Span | None) -> Expr | None:
+    """The test that an expression has a value, neither NULL nor NaN; None where it always has one."""
+    if not facts(expr, env).nullable:
+        return None
+    if expr.type is Type.DOUBLE:
+        return typing.call("not", [typing.call("isnan", [expr], env, span)], env, span)
+    return typing.call("is not null", [expr], env, span)
+
+
+def where(tests: Sequence[Expr | None], expr: Expr) -> Expr:
+    """An expression, by its own name, where tests hold, and NULL elsewhere."""
+    for test in dict.fromkeys(tests):
+        if test is not None:
+            expr = typing.case([(test, expr)], None, expr.span)
+    return expr
+
+
+def in_range(expr: Expr, env: typing.Env, span: Span | None) -> Expr:
+    """A number held in its declared range, as it is where it is summed by itself; NULL becomes an end of it."""
+    ends, number = facts(expr, env).declared, typing.to(expr, Type.DOUBLE, span)
+    if not ends.finite:
+        return number
+    low, high = (Literal(value=float(end), type=Type.DOUBLE) for end in (ends.low, ends.high))
+    return typing.call("least", [typing.call("greatest", [number, low], env, span), high], env, span)
