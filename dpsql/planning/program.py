@@ -14,7 +14,7 @@ from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Linear, No, Ordered, Setting, Shared, Task
+from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
@@ -45,6 +45,8 @@ FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for a
 MANY_ROWS = 16  # of one entity that the policy allows, from which on quantiles learn how many there are
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
+FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # that are told apart: in any case, at most, for each row of an entity
+MOST_LISTED = 2**14  # over all declared groups
 USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
 
 
@@ -248,6 +250,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     """
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
+    if options.bound == "auto" and all(_counts_values(part, known, question, options) for part in parts.parts):
+        return None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
     limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
     if known.rows is not None:
@@ -255,6 +259,23 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
         free = options.bound == "auto" and options.max_rows is None and known.owner is not None
         return "rows" if limits_rows and ranked and free and known.rows >= MANY_ROWS else None
     return "rows" if limits_rows and not counted else None
+
+
+def _counts_values(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether no limit of rows is needed, as an entity counts once, or its values are told apart."""
+    return isinstance(part, Distincts) and (
+        (part.entities and not question.keys) or are_listed(part, known, question, options))
+
+
+def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether the different values of a column are told apart one by one: where so few are declared that noise on their number
+    could be of about their size, and no noise is asked for by its name."""
+    if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
+        return False
+    many, keys = len(part.values), {key.column for key in question.keys}
+    few = 0 < many <= (MOST_VALUES if known.rows is None else min(MOST_VALUES, max(FEW_VALUES, VALUES_OF_A_ROW * known.rows)))
+    return (few and many * max(1, cells_declared(question)) <= MOST_LISTED and not {part.column, known.owner} & keys
+            and not {"laplace", "gaussian"} & set(options.mechanisms))
 
 
 def _check_clip(program: Program) -> None:
@@ -426,7 +447,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
                 raise OptionError("clip is too large for the grid that values are summed on", code="bound", subject="clip",
                                   span=options.span.get("clip"), try_="bound = 'reservoir', clip = 1000, or coarser values")
             limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
-    return task_of(at, part, view, program.keys, public, limit=limit)
+    return task_of(at, part, view, program.keys, public, limit=limit,
+                   listed=are_listed(part, program.known, program.question, options))
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
@@ -506,5 +528,9 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
         return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
+    if isinstance(part, Distincts) and part.values is not None and are_listed(part, program.known, program.question,
+                                                                              program.options):
+        return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=part.values.values,
+                           total=None)
     summand = part.summand if isinstance(part, Sums) else Count()
     return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))

@@ -131,7 +131,8 @@ class _Decomposer:
             case "count":
                 return self._count(call)
             case "count_distinct":
-                part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner))
+                part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner,
+                                           values=call.values))
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
