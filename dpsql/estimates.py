@@ -148,6 +148,14 @@ class Estimate:
         """The same values, where the truth may lie this much further below or above than noise explains."""
         return replace(self, below=self.below + below, above=self.above + above) if below or above else self
 
+    def at_least(self) -> Estimate:
+        """The same values, where the truth may lie any distance above: all of the probability of an error is the low end's."""
+        def ends(confidence: float) -> Ends:
+            low, _ = self.ends(max(2 * confidence - 1, 0.0))
+            return low, np.full_like(low, np.inf)
+
+        return replace(self, drawn=ends)
+
     def within(self, low: float, high: float) -> Estimate:
         """Moved into a range that the truth is known to lie in."""
         return replace(self.known(low, high), values=np.clip(self.values, low, high))

@@ -264,3 +264,13 @@ def test_pieces_that_may_depend_on_each_other_add_up(kind: str) -> None:
     one = Estimate(values=np.zeros(1), slopes={(0, 0): (NoiseTerm(kind=kind, scale=7.0), np.ones(1))})  # type: ignore[arg-type]
     assert shared.margins(0.95)[0] == pytest.approx(one.margins(0.95)[0]) and shared.margins(0.95)[0] > apart.margins(0.95)[0]
     assert (piece(0, 3.0, 7) * 2.0 + piece(0, 3.0, 7)).deviations[0] == pytest.approx(9)
+
+
+def test_a_value_that_may_be_any_distance_below_the_truth_has_all_of_the_error_at_its_low_end() -> None:
+    total = released((0, 0), np.array([100.0, 20.0]), NoiseTerm(kind="laplace", scale=5.0))
+    rows = released((1, 0), np.array([50.0, 30.0]), NoiseTerm(kind="laplace", scale=1.0))
+    for plain in (total, total / rows):
+        low, high = plain.at_least().ends(0.95)
+        assert low.tolist() == plain.ends(0.9)[0].tolist() and (high == math.inf).all()
+        assert plain.at_least().within(0.0, 60.0).ends(0.95)[1].tolist() == [60.0, 60.0]
+        assert plain.at_least().values.tolist() == plain.values.tolist()

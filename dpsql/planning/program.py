@@ -30,7 +30,7 @@ from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
 from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
-from dpsql.planning.contribution_bound import PUBLIC, ContributionBound, decided, told
+from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBound, decided, told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
@@ -42,7 +42,6 @@ from dpsql.types import Interval, Span, Type
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
-MANY_ROWS = 16  # of one entity that the policy allows, from which on quantiles learn how many there are
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # that are told apart: in any case, at most, for each row of an entity
@@ -196,7 +195,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     searched = _searched(question)
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
-    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
+    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
@@ -212,12 +211,15 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     return Program(question=asked, options=options, view=asked.view, known=known, allotted=FREE, rule=None, decided=found,
                    groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=parts_of(asked, None, {}, found.bound))
+                   decomposition=parts_of(asked, None, {}, found.bound, options))
 
 
-def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound) -> Decomposition:
-    """The parts that a bound can limit."""
-    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=bound.name == "clip")
+def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound,
+             options: Options) -> Decomposition:
+    """The parts that a bound can limit. A clip that is given is a number of rows for averages, so these rest on moments then."""
+    clips = bound.name == "clip"
+    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
+                     learned=clips and options.clip is None)
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
@@ -227,7 +229,8 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
         return program
     question, view = substitute(program.question, values), substitute(program.view, values)
     parts = program.decomposition if program.known.public else parts_of(
-        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound)
+        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound,
+        program.options)
     return replace(program, question=question, view=view, decomposition=parts)
 
 

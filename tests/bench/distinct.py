@@ -13,17 +13,12 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-import uuid
 from pathlib import Path
 
 import duckdb
 import numpy as np
 from bench_clock import table
-from bench_data import again
-
-from dpsql.engine.answering import answer
-from dpsql.engine.opening import ConnectionTerms, open_session
-from dpsql.kernel.ledger import Ledger
+from bench_data import answers_of
 
 POLICY = """
 version = 1
@@ -85,12 +80,7 @@ def _frame(columns: dict[str, np.ndarray]) -> object:
 
 def measured(sql: str, folder: Path, limit: str, runs: int, truth: float) -> tuple[float, ...]:
     """RMSE, bias, the median error told, coverage and median width."""
-    (folder / "policy.toml").write_text(POLICY.format(limit=limit), encoding="utf-8")
-    ledger = folder / f"{uuid.uuid4().hex}.ledger"
-    Ledger.create(ledger).close()
-    session = open_session(folder / "distinct.duckdb", folder / "policy.toml", ledger, ConnectionTerms(analyst="bench", epsilon=1))
-    found = [answer(sql, again(session, run)) for run in range(runs)]
-    session.close()
+    found = answers_of(sql, folder / "distinct.duckdb", POLICY.format(limit=limit), runs)
     off = np.array([float(one.rows[0][0]) for one in found]) - truth
     ends = np.array([one.intervals[0][0] for one in found], dtype=float)
     covered = float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
