@@ -169,6 +169,14 @@ class Estimate:
 
         return replace(self, drawn=ends)
 
+    def at_least(self) -> Estimate:
+        """The same values, where the truth may lie any distance above: all of the probability of an error is the low end's."""
+        def ends(confidence: float) -> Ends:
+            low, _ = self.ends(max(2 * confidence - 1, 0.0))
+            return low, np.full_like(low, np.inf)
+
+        return replace(self, drawn=ends)
+
     def within(self, low: float, high: float) -> Estimate:
         """Moved into a range that the truth is known to lie in."""
         return replace(self.known(low, high), values=np.clip(self.values, low, high))

@@ -303,3 +303,13 @@ def test_no_error_is_larger_than_the_range_of_the_truth() -> None:
     known = ratio.known(0, 4)
     assert known.deviations[0] == pytest.approx(4.0) and known.deviations[1] == ratio.deviations[1] and not np.isfinite(known.deviations[2])
     assert [end.tolist() for end in known.ends(0.95)][0][1] == ratio.ends(0.95)[0][1]
+
+
+def test_a_value_that_may_be_any_distance_below_the_truth_has_all_of_the_error_at_its_low_end() -> None:
+    total = released((0, 0), np.array([100.0, 20.0]), NoiseTerm(kind="laplace", scale=5.0))
+    rows = released((1, 0), np.array([50.0, 30.0]), NoiseTerm(kind="laplace", scale=1.0))
+    for plain in (total, total / rows):
+        low, high = plain.at_least().ends(0.95)
+        assert low.tolist() == plain.ends(0.9)[0].tolist() and (high == math.inf).all()
+        assert plain.at_least().within(0.0, 60.0).ends(0.95)[1].tolist() == [60.0, 60.0]
+        assert plain.at_least().values.tolist() == plain.values.tolist()

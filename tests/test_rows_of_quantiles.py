@@ -13,7 +13,7 @@ from support.worlds import World
 
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.engine.session import Session
-from dpsql.planning.program import MANY_ROWS
+from dpsql.planning.contribution_bound import MANY_ROWS
 
 
 def with_visits(people: int, most: int) -> World:
@@ -52,7 +52,10 @@ def test_a_limit_is_learned_and_told(text: str, tmp_path: Path) -> None:
     ("MEDIAN(cost) FROM visits", "epsilon = 2, max_rows = 20", 40),
     ("MEDIAN(cost) FROM visits", "epsilon = 2, bound = 'rows'", 40),
     ("MEDIAN(cost), COUNT(*) FROM visits", "epsilon = 2", 40),
-    ("SUM(cost) FROM visits", "epsilon = 2", 40),
+    ("COUNT(*) FROM visits", "epsilon = 2", 40),
+    ("SUM(cost) FROM visits", "epsilon = 2", MANY_ROWS - 1),
+    ("SUM(cost) FROM visits", "epsilon = 2, max_rows = 20", 40),
+    ("SUM(cost) FROM visits", "epsilon = 2, bound = 'rows'", 40),
     ("COUNT(DISTINCT cost) FROM visits", "epsilon = 2", 40),
     ("MEDIAN(age) FROM people", "epsilon = 2", 40),
     ("MEDIAN(n) FROM (SELECT person_id, LEAST(COUNT(*), 50) AS n FROM visits GROUP BY person_id) AS t", "epsilon = 2", 40),
@@ -62,6 +65,17 @@ def test_nothing_is_learned_where_a_limit_is_small_or_given_or_counts_are_asked(
     prepared = statement(text, session(tmp_path, declared=declared, people=90), options)
     assert prepared.program.learn is None
     assert not any("learned" in note for note in prepared.release().notes)
+
+
+@pytest.mark.parametrize("text", ["SUM(cost) FROM visits", "AVG(cost), COUNT(*) FROM visits", "clinic, SUM(cost) FROM visits GROUP BY clinic"])
+def test_totals_of_many_rows_are_scaled_down_to_a_learned_limit(text: str, tmp_path: Path) -> None:
+    prepared = statement(text, session(tmp_path, declared=40))
+    assert prepared.program.bound.name == "clip" and prepared.program.learn == "totals"
+    assert "an entity may have 40 of these rows" in prepared.program.decided.because
+    made = prepared.release()
+    if "AVG" not in text:
+        assert all(row[-1] is not None and row[-1][1] == float("inf") for row in made.intervals)
+    assert any("scaled down" in note and "learned privately" in note for note in made.notes)
 
 
 def test_the_declared_limit_stays_where_entities_have_that_many_or_nothing_is_seen(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from dpsql.mechanisms.additive.laplace import Laplace
 from dpsql.mechanisms.local.smooth_sensitivity import SmoothSensitivity
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.named_bounds import BOUNDS
+from dpsql.mechanisms.select.declared_values import DeclaredValues
 from dpsql.mechanisms.select.exponential import Exponential
 from dpsql.mechanisms.select.permute_and_flip import PermuteAndFlip
 
 MECHANISMS: tuple[Mechanism, ...] = (Laplace(), Gaussian(), Exponential(), PermuteAndFlip(), SmoothSensitivity(),
+                                     DeclaredValues(),
                                      *(bound.mechanism for bound in BOUNDS if bound.mechanism is not None))
 NAMES = tuple(mechanism.name for mechanism in MECHANISMS)

@@ -47,6 +47,22 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrences:
+    """How many of the `values` of a column occur in each cell of `input`, whose rows belong to one entity each; one estimate.
+
+    input   the `owner`, the keys of the cells, and the column: each combination once
+    total   the same number as a sum, where the rows of an entity are limited; None where nothing limits them
+    """
+
+    at: int
+    input: Node
+    owner: str
+    column: str
+    values: tuple[Value, ...]
+    total: Linear | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """Sums over cells of a summand of `input`, whose rows belong to the entities named in `owners`; one estimate, in integers.
 
@@ -81,7 +97,7 @@ class DegreeSums:
     table: tuple[tuple[tuple[Value, ...] | None, float], ...]
 
 
-Task: TypeAlias = Linear | Ordered | Shared | DegreeSums
+Task: TypeAlias = Linear | Ordered | Occurrences | Shared | DegreeSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

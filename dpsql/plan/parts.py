@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpsql.catalog.model import Domain
 from dpsql.estimates import Estimate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.quantizer import Quantizer
@@ -22,11 +23,15 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distincts:
-    """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity."""
+    """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity.
+
+    `values` are all that may be there; None where they are not declared.
+    """
 
     column: str
     when: str | None
     entities: bool
+    values: Domain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ class AggregateCall:
                for a geomean
     fraction   of a quantile
     discrete   a quantile is one of the values
+    values     all that can be among the different values that are counted, but for NULL; None where the policy does not tell
     over       the groups that it is added up over; None: its own
     """
 
@@ -78,6 +79,7 @@ class AggregateCall:
     when: str | None = None
     fraction: Fraction | None = None
     discrete: bool = False
+    values: Domain | None = None
     over: OverGroups | None = None
     type: Type = Type.DOUBLE
     span: Span | None = None

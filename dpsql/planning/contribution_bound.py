@@ -21,6 +21,7 @@ from dpsql.planning.options import Options
 PLAIN = ("count", "sum", "avg")
 SUMS = ("count", *DEGREES)
 TOTALS = ("clip", "reservoir", "bands")
+MANY_ROWS = 16  # of one entity that the policy allows, from which on sums and quantiles learn how much there is
 MOST_CELLS = 1000  # where every cell is worked out by itself
 
 
@@ -75,6 +76,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if options.clip is not None and known.owners:
         name = "clip" if known.owner is not None else "extension"
         return ContributionBound(bound=BY_NAME[name], because="clip is the limit")
+    if _is_heavy(question, options, known, searched):
+        return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, each at its "
+                                 "bound, and totals that are scaled down to a learned limit need far less noise")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
@@ -95,6 +99,13 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     return ContributionBound(bound=BY_NAME["clip"],
                              because="nothing limits an entity's rows here, and totals that are scaled down lose "
                              "less than rows that are left out")
+
+
+def _is_heavy(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> bool:
+    """Whether the policy allows so many rows of an entity, each at its bound, that hardly any will have such a total."""
+    many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
+    summed = any(call.function in ("sum", "avg") for call in question.aggregates)
+    return many and summed and not (searched or _others(question, known) or _of_one(question, known))
 
 
 def _summed(question: Question) -> bool:

@@ -14,16 +14,17 @@ from dataclasses import replace
 
 from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value
 from dpsql.plan.node import Node, PublicFacts, bottom_up
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
+from dpsql.plan.parts import Distincts
 from dpsql.plan.question import Key, Question
 from dpsql.planning.frequency_limits import Unknown, with_limits
-from dpsql.planning.program import Program
+from dpsql.planning.program import Program, are_listed
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 
@@ -32,7 +33,7 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
-                                *undeclared([one.question for one in asked if one.degrees is None])]))
+                                *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked)]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
@@ -153,18 +154,33 @@ def undeclared(questions: Sequence[Question]) -> Iterator[str]:
         yield f"rows with other values of {' or '.join(names)} are in no group"
 
 
+def uncounted(asked: Sequence[Program]) -> Iterator[str]:
+    """That different values are counted among the declared ones."""
+    names = dict.fromkeys(
+        one.question.view.names[part.column] for one in asked for part in one.decomposition.parts
+        if isinstance(part, Distincts) and part.values is not None and are_listed(part, one.known, one.question, one.options)
+        and not _complete(one.question, _Origins(one.question.view), part.column, part.values, part.values.values))
+    if names:
+        yield f"other values of {' or '.join(names)} than the declared ones are not counted"
+
+
 def _lacking(question: Question) -> Iterator[Key]:
     """The keys that may have values which are none of their groups."""
     origins = _Origins(question.view)
     for key in question.keys:
-        made = origins.of(key.column)
-        if isinstance(made, Case):  # such as bin_floor
-            outcomes = (*(then for _, then in made.branches), made.otherwise)
-            whole = all(isinstance(outcome, Literal) and outcome.value in key.values for outcome in outcomes)
-        else:
-            whole = isinstance(made, Literal) or key.domain is None or _all_in(question.view.env[key.column], key.domain)
-        if key.domain is not None and key.type is not Type.BOOLEAN and not whole:
+        if key.domain is not None and not _complete(question, origins, key.column, key.domain, key.values):
             yield key
+
+
+def _complete(question: Question, origins: _Origins, column: str, domain: Domain, shown: Sequence[Value]) -> bool:
+    """Whether a column can have no value but those of a domain, and those that are shown with it."""
+    made, known = origins.of(column), question.view.env[column]
+    if isinstance(made, Case):  # such as bin_floor
+        outcomes = (*(then for _, then in made.branches), made.otherwise)
+        whole = all(isinstance(outcome, Literal) and outcome.value in shown for outcome in outcomes)
+    else:
+        whole = isinstance(made, Literal) or _all_in(known, domain)
+    return whole or known.type is Type.BOOLEAN
 
 
 def _all_in(known: Facts, domain: Domain) -> bool:

@@ -14,7 +14,7 @@ from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Linear, No, Ordered, Setting, Shared, Task
+from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
@@ -31,7 +31,7 @@ from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
 from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
-from dpsql.planning.contribution_bound import PUBLIC, ContributionBound, decided, told
+from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBound, decided, told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
@@ -44,9 +44,10 @@ from dpsql.types import Interval, Span, Type
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
-MANY_ROWS = 16  # of one entity that the policy allows, from which on quantiles learn how many there are
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
 MOST_CELLS = 1_000_000
+FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # that are told apart: in any case, at most, for each row of an entity
+MOST_LISTED = 2**14  # over all declared groups
 USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
 
 
@@ -197,7 +198,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     searched = _searched(question)
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
-    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound)
+    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
@@ -213,12 +214,15 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     return Program(question=asked, options=options, view=asked.view, known=known, allotted=FREE, rule=None, decided=found,
                    groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=parts_of(asked, None, {}, found.bound))
+                   decomposition=parts_of(asked, None, {}, found.bound, options))
 
 
-def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound) -> Decomposition:
-    """The parts that a bound can limit."""
-    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=bound.name == "clip")
+def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound,
+             options: Options) -> Decomposition:
+    """The parts that a bound can limit. A clip that is given is a number of rows for averages, so these rest on moments then."""
+    clips = bound.name == "clip"
+    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
+                     learned=clips and options.clip is None)
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
@@ -228,7 +232,8 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
         return program
     question, view = substitute(program.question, values), substitute(program.view, values)
     parts = program.decomposition if program.known.public else parts_of(
-        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound)
+        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound,
+        program.options)
     return replace(program, question=question, view=view, decomposition=parts)
 
 
@@ -252,6 +257,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     """
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
+    if options.bound == "auto" and all(_counts_values(part, known, question, options) for part in parts.parts):
+        return None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
     limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
     if known.rows is not None:
@@ -259,6 +266,23 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
         free = options.bound == "auto" and options.max_rows is None and known.owner is not None
         return "rows" if limits_rows and ranked and free and known.rows >= MANY_ROWS else None
     return "rows" if limits_rows and not counted else None
+
+
+def _counts_values(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether no limit of rows is needed, as an entity counts once, or its values are told apart."""
+    return isinstance(part, Distincts) and (
+        (part.entities and not question.keys) or are_listed(part, known, question, options))
+
+
+def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether the different values of a column are told apart one by one: where so few are declared that noise on their number
+    could be of about their size, and no noise is asked for by its name."""
+    if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
+        return False
+    many, keys = len(part.values), {key.column for key in question.keys}
+    few = 0 < many <= (MOST_VALUES if known.rows is None else min(MOST_VALUES, max(FEW_VALUES, VALUES_OF_A_ROW * known.rows)))
+    return (few and many * max(1, cells_declared(question)) <= MOST_LISTED and not {part.column, known.owner} & keys
+            and not {"laplace", "gaussian"} & set(options.mechanisms))
 
 
 def _check_clip(program: Program) -> None:
@@ -430,7 +454,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
                 raise OptionError("clip is too large for the grid that values are summed on", code="bound", subject="clip",
                                   span=options.span.get("clip"), try_="bound = 'reservoir', clip = 1000, or coarser values")
             limit = Reservoir(owner=program.owner, groups=program.groups, bound=size)
-    return task_of(at, part, view, program.keys, public, limit=limit)
+    return task_of(at, part, view, program.keys, public, limit=limit,
+                   listed=are_listed(part, program.known, program.question, options))
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
@@ -510,5 +535,9 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
         return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
+    if isinstance(part, Distincts) and part.values is not None and are_listed(part, program.known, program.question,
+                                                                              program.options):
+        return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=part.values.values,
+                           total=None)
     summand = part.summand if isinstance(part, Sums) else Count()
     return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))

@@ -234,7 +234,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
         share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
         found[column] = yield from found_bounds(view, column, known.rows or 1, share)
         notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return parts_of(program.question, known.owner, found, program.bound)
+    return parts_of(program.question, known.owner, found, program.bound, program.options)
 
 
 def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Cells]:
@@ -298,6 +298,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
+        rows = min(rows, program.known.rows or rows)
         limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)

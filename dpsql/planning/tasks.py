@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.mechanisms.mechanism import Linear, Ordered, Shared, Task
+from dpsql.mechanisms.mechanism import Linear, Occurrences, Ordered, Shared, Task
 from dpsql.plan.certificate import certify, stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node, PublicFacts
@@ -47,15 +47,21 @@ class Reservoir:
 
 
 def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *,
-            limit: Clipping | Reservoir | None = None) -> Task:
-    """A part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows."""
+            limit: Clipping | Reservoir | None = None, listed: bool = False) -> Task:
+    """A part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows; `listed` says that different
+    values are told apart one by one, which needs no limit."""
     match part:
         case Quantiles():
             rows = stability(view, public).rows
             assert rows is not None
             return Ordered(at=at, input=view, part=part, rows=rows)
         case Distincts():
-            return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
+            known = stability(view, public)
+            if not listed or part.values is None or known.owner is None:
+                return _number_of_values(at, part, view, keys, public)
+            total = _number_of_values(at, part, view, keys, public) if known.rows is not None else None
+            return Occurrences(at=at, input=distinct_values(view, part, (known.owner, *keys)), owner=known.owner,
+                               column=part.column, values=part.values.values, total=total)
         case Modes():
             return _linear(at, view, (*keys, part.column), Count(when=part.when), public)
         case Sums(summand=summand) if isinstance(limit, Clipping):
@@ -71,6 +77,10 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
             return _linear(at, given, keys, GridSum(column="e0_0", grid=clamp), public)
         case Sums():
             return _linear(at, view, keys, part.summand, public)
+
+
+def _number_of_values(at: int, part: Distincts, view: Node, keys: tuple[str, ...], public: PublicFacts) -> Linear:
+    return _linear(at, distinct_values(view, part, keys), keys, Count(column=part.column), public)
 
 
 def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, public: PublicFacts) -> Linear:

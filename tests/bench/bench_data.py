@@ -5,11 +5,14 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
+from dpsql.answers.answer import Answer
+from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
@@ -140,3 +143,15 @@ def plain(path: Path) -> duckdb.DuckDBPyConnection:
 def again(session: Session, run: object) -> Session:
     """The same session for another analyst, so that no stored answer is given."""
     return replace(session, analyst=f"{session.analyst} {run}")
+
+
+def answers_of(sql: str, path: Path, policy: str, runs: int) -> list[Answer]:
+    """A statement at epsilon = 1 over a database with a policy, asked by so many analysts."""
+    written = path.with_suffix(".toml")
+    written.write_text(policy, encoding="utf-8")
+    ledger = path.with_name(f"{uuid.uuid4().hex}.ledger")
+    Ledger.create(ledger).close()
+    session = open_session(path, written, ledger, ConnectionTerms(analyst="bench", epsilon=1))
+    found = [answer(sql, again(session, run)) for run in range(runs)]
+    session.close()
+    return found

@@ -49,6 +49,17 @@ def test_startup(tmp_path: Path) -> None:
     assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
 
 
+def test_clips() -> None:
+    lines = run("clips.py", "--entities", 60, "--runs", 1)
+    assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
+
+
+def test_distinct() -> None:
+    lines = run("distinct.py", "--entities", 60, "--runs", 2)
+    assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "people.sector"
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[2:5])
+
+
 def test_joins(tmp_path: Path) -> None:
     duckdb.sql("SELECT i // 9 AS u, 9 + i % 9 AS v FROM range(81) AS t(i) UNION ALL SELECT i, i + 1 FROM range(8) AS t(i)").write_parquet(
         str(tmp_path / "lastfm_asia.parquet"))

@@ -96,6 +96,13 @@ APPROXIMATE = [
     ("COVAR_POP(income, age), COVAR_SAMP(age, income) FROM people", 600),
     ("REGR_SLOPE(age, income), REGR_INTERCEPT(age, income) FROM people", 600),
 ]
+VALUES = [
+    ("epsilon = 1", "COUNT(DISTINCT year), COUNT(DISTINCT clinic) FROM visits"),
+    ("epsilon = 0.2", "COUNT(DISTINCT clinic) FROM visits"),
+    ("epsilon = 0.5", "COUNT(DISTINCT age) FROM people WHERE age < 40"),
+    ("epsilon = 0.5", "COUNT(DISTINCT points) FROM scores"),
+    ("rho = 0.01", "COUNT(DISTINCT year) FROM visits"),
+]
 QUANTILES = [  # with the number of people
     ("MEDIAN(age) FROM people", 300, 200),
     ("MEDIAN(income) FROM people", 300, 150),
@@ -113,6 +120,13 @@ def test_approximate_intervals_cover_about_what_they_say(text: str, times: int, 
         covers(covered[:, i], 0.93, 0.97)
         told = float(np.median(errors[:, i]))
         halfway(np.abs(values[:, i] - true[i]), 0.3 * told, 1.2 * told)
+
+
+@pytest.mark.parametrize(("price", "text"), VALUES)
+def test_intervals_of_numbers_of_declared_values_are_not_too_narrow(price: str, text: str, tmp_path: Path, effort: float) -> None:
+    _, _, covered, _ = releases(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({price}) {text}", int(150 * effort), tmp_path)
+    for i in range(covered.shape[1]):
+        covers(covered[:, i], 0.95)
 
 
 @pytest.mark.parametrize(("text", "people", "times"), QUANTILES, ids=[f"{case[0]} ({case[1]})" for case in QUANTILES])

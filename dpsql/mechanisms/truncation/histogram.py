@@ -29,8 +29,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.measurements import COARSEST, BalancedLevel, ExtensionSums, MeasuredSums, Noise, NoisySums, Request, score_range
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
-from dpsql.mechanisms.truncation.balance import CAUTION
-from dpsql.mechanisms.truncation.significance import Reals, highest
+from dpsql.mechanisms.truncation.significance import Reals, top_of
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
@@ -44,6 +43,7 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 OCTAVES = 50  # totals of entities are held within 2^50
+CAUTION = 2.0  # a limit t that is drawn has the prior weight t^-CAUTION, which bounds the mean square of what is too high
 
 Deviation = Callable[[float], float]
 """The standard error of the noise for a limit, over all cells together."""
@@ -98,7 +98,7 @@ def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, in
 def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | None:
     """The bin at whose upper end to cut, if one stands out."""
     pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)
-    top = highest(np.maximum(counts, pairs), noise, usual=math.ceil(2 * math.log2(row)), steps=2)
+    top = top_of(np.maximum(counts, pairs), noise, usual=math.ceil(2 * math.log2(row)), steps=2)
     if top < 0:
         return None
     ends = 2.0 ** (np.arange(top + 1) / 2)

@@ -10,6 +10,7 @@ from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise
 Reals = NDArray[np.float64]
 
 SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
+NEXT, STEEP = 0.05, 2.0
 
 
 def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
@@ -22,15 +23,39 @@ def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
     A false alarm errs by about the size of its place, which doubles with every octave. With CAUTION > 1 what is expected of
     false alarms stays bounded however long the ladder is; with a fixed chance it would be that of its end.
     """
+    sure = np.flatnonzero(_stand_out(numbers, noise, usual, steps))
+    if not len(sure):
+        return -1
+    return _climbed(numbers, int(sure[-1]), exceeded(noise, ALARM * 2.0 ** (-CAUTION * np.arange(len(numbers)) / steps)))
+
+
+def top_of(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
+    """The place of the highest number that stands out of counts in the bins of one distribution; -1 where none does.
+
+    It begins with the number that stands out most, where most entities are: that one is hardly ever a false alarm. Upwards, one
+    that is d octaves above the last that stood out does so with probability NEXT * 2^(-STEEP d). So what may be a false alarm far
+    up has to be the surer the more it would cost, also where single rows may reach. There `highest` has one fixed chance for all,
+    and a limit that is a thousand times too high, once in a hundred times, is most of the mean square error.
+    """
+    sure = _stand_out(numbers, noise, usual, steps)
+    if not sure.any():
+        return -1
+    first = int(np.argmax(np.where(sure, numbers, -np.inf)))
+    return _climbed(numbers, first, exceeded(noise, NEXT * 2.0 ** (-STEEP * np.arange(1, len(numbers) + 1) / steps)))
+
+
+def _stand_out(numbers: Reals, noise: Noise, usual: int, steps: int) -> NDArray[np.bool_]:
     above = np.maximum(np.arange(len(numbers)) - usual, 0) / steps
-    sure = np.flatnonzero(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
-    climbed = exceeded(noise, ALARM * 2.0 ** (-CAUTION * np.arange(len(numbers)) / steps))
-    top = int(sure[-1]) if len(sure) else -1
-    if top >= 0:
-        for place in range(top + 1, len(numbers)):
-            if numbers[place] > climbed[place - top - 1]:
-                top = place
-    return top
+    return np.asarray(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
+
+
+def _climbed(numbers: Reals, top: int, steps: Reals) -> int:
+    """The highest place from `top` on, each so many places above the last one that is larger than `steps` there."""
+    last = top
+    for place in range(top + 1, len(numbers)):
+        if numbers[place] > steps[place - last - 1]:
+            last = place
+    return last
 
 
 def exceeded(noise: Noise, chances: Reals) -> Reals:

@@ -8,7 +8,7 @@ this rule are the recipes: with exact parts they give exactly what plain SQL giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,19 +27,21 @@ from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
            "geomean": 1}
+FEW_NUMBERS = 1000  # whole ones, of which an average rests on moments though totals have limits of their own
 MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
-              each: bool = False, apart: bool = False) -> Decomposition:
+              each: bool = False, apart: bool = False, learned: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
     With `each`, one number of each row is bounded, as where rows belong to several entities: COUNT, SUM and AVG rest on these.
-    With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own.
+    With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own; with `learned`
+    those of averages too.
     Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
-    decomposer = _EachDecomposer if each else _ApartDecomposer if apart else _Decomposer
+    decomposer = _EachDecomposer if each else _LearnedDecomposer if learned else _ApartDecomposer if apart else _Decomposer
     return decomposer(question, owner, bounds or {}).run()
 
 
@@ -139,7 +141,8 @@ class _Decomposer:
             case "count":
                 return self._count(call)
             case "count_distinct":
-                part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner))
+                part = self._add(Distincts(column=call.columns[0], when=call.when, entities=call.columns[0] == self._owner,
+                                           values=call.values))
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
@@ -225,11 +228,58 @@ class _ApartDecomposer(_Decomposer):
         """Only what needs both rests on moments."""
 
 
-class _EachDecomposer(_ApartDecomposer):
+class _LearnedDecomposer(_ApartDecomposer):
+    """Limits of totals are learned, one for each part. So an average does not rest on moments either, unless it is of few whole
+    numbers: where tails are heavy, totals are far below what rows could add, and noise for the limit of totals is far below that
+    of moments; where they are not, it is less than twice as much.
+    """
+
+    cut = True  # totals have a limit of their own, below those of some entities
+
+    def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
+        self._means: set[tuple[str, str | None]] = set()
+        others = {(column, call.when) for call in calls if call.function not in ("sum", "avg", "count") for column in call.columns}
+        for key, asked in self._asked.items():
+            known = self._view.field(key[0]).facts
+            few = known.whole and known.declared.finite and known.declared.high - known.declared.low <= FEW_NUMBERS
+            if asked.degree == 1 and not few and key not in others:
+                asked.degree = 0
+                self._means.add(key)
+
+    def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        apart = call.function == "avg" and (call.columns[0], call.when) in self._means
+        return self._mean(call) if apart else super()._recipe(call)
+
+    def _mean(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        """The total over the number of rows that have a value.
+
+        Of totals that are not negative, what is cut off is what the largest values add: the mean may lie any distance above.
+        """
+        total, (first,) = self._total(call)
+        count = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
+        ends = self._view.field(call.columns[0]).facts.declared
+
+        def mean(released: Released) -> Estimate:
+            rows = released[count][0]
+            found = total(released) / rows
+            return (found.at_least() if self.cut and ends.low >= 0 else found).within(ends.low, ends.high).where(rows.values > 0)
+
+        return mean, (first, count)
+
+    def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        return self._statistic(replace(call, function="sum"))
+
+    def _counted(self, call: AggregateCall) -> str | None:
+        return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None
+
+
+class _EachDecomposer(_LearnedDecomposer):
     """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
 
     Nothing is shared: moments have several components, and each would be bounded by itself.
     """
+
+    cut = False  # rows are held to one level, for sums and counts alike
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         match call.function:
@@ -239,23 +289,12 @@ class _EachDecomposer(_ApartDecomposer):
             case "sum":
                 return self._total(call)
             case "avg":
-                total, (first,) = self._total(call)
-                count = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
-                ends = self._view.field(call.columns[0]).facts.declared
-
-                def mean(released: Released) -> Estimate:
-                    rows = released[count][0]
-                    return (total(released) / rows).within(ends.low, ends.high).where(rows.values > 0)
-
-                return mean, (first, count)
+                return self._mean(call)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
                           code="several-owners", span=call.span, subject=tables,
                           try_="COUNT, SUM or AVG; or a join in which each row has one entity")
-
-    def _counted(self, call: AggregateCall) -> str | None:
-        return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None
 
     def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         grid = self._grid(self._view.field(call.columns[0]), from_low=False, most_steps=MOST_SHARED_STEPS)

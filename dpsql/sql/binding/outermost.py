@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpsql.catalog.model import Domain
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref
@@ -12,6 +13,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.domains import domain_of
 from dpsql.sql.binding.grouping import Grouping, GroupKey
@@ -51,7 +53,8 @@ class Outermost:
             aggregates=tuple(AggregateCall(
                 id=found.id, function=found.function, columns=tuple(slots[arg] for arg in found.args),
                 when=slots[found.when] if found.when is not None else None, fraction=found.fraction, discrete=found.discrete,
-                over=found.over, type=found.type, span=found.span, text=self._text(found.span)) for found in grouping.aggregates),
+                values=self._values(found), over=found.over, type=found.type, span=found.span,
+                text=self._text(found.span)) for found in grouping.aggregates),
             outputs=tuple(Output(name=item_name(item) or self._text(span_of(inner_of(item))), expr=expr)
                           for item, expr in zip(select.expressions, exprs, strict=True)),
             having=having, ordering=ordering, limit=self._count("limit"), offset=self._count("offset") or 0,
@@ -137,9 +140,17 @@ class Outermost:
             carried.append((fresh.column(), "one", Literal(value=1, type=Type.BIGINT)))
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
-    def _key(self, key: GroupKey) -> Key:
+    def _values(self, found: Aggregated) -> Domain | None:
+        """What COUNT(DISTINCT x) may find."""
+        return self._declared(found.args[0])[0] if found.function == "count_distinct" else None
+
+    def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
+        """The declared values of an expression that conditions leave, and whether NULL is one of them."""
         scratch = self._context.scratch
-        domain, nullable = domain_of(key.expr, self._host.env, scratch)
-        domain, nullable = values_left(key.expr, self._host.node, domain, scratch, nullable=nullable)
+        domain, nullable = domain_of(expr, self._host.env, scratch)
+        return values_left(expr, self._host.node, domain, scratch, nullable=nullable)
+
+    def _key(self, key: GroupKey) -> Key:
+        domain, nullable = self._declared(key.expr)
         return Key(column=key.id, name=key.name or self._text(key.expr.span), type=key.expr.type, domain=domain,
                    nullable=nullable, span=key.expr.span)

@@ -90,12 +90,13 @@ def by_duckdb(question: Question, view: Node, family: Family) -> dict[Row, list[
     return {row[: len(keys)]: [math.nan if value is None else float(value) for value in row[len(keys):]] for row in rows}
 
 
+@pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
-def test_recipes_give_what_duckdb_gives(text: str, families: list[Family]) -> None:
+def test_recipes_give_what_duckdb_gives(text: str, learned: bool, families: list[Family]) -> None:
     for family in families:
         question = question_of(text, "person", family)
         view = view_of(question)
-        ours = from_parts(question, view, decompose(question, owner=None), family)
+        ours = from_parts(question, view, decompose(question, owner=None, apart=learned, learned=learned), family)
         theirs = by_duckdb(question, view, family)
         assert ours.keys() == theirs.keys()
         for cell, values in ours.items():
@@ -125,6 +126,18 @@ def summands(found: Decomposition) -> list[tuple[type, int]]:
 ])
 def test_one_column_is_measured_once(aggregates: str, wanted: list[tuple[type, int]], families: list[Family]) -> None:
     assert summands(parts_of(f"SELECT {aggregates} FROM people", families[0])) == wanted
+
+
+@pytest.mark.parametrize(("aggregates", "wanted"), [
+    ("SUM(cost), COUNT(*)", [(GridSum, 1), (Count, 1)]),
+    ("AVG(cost), SUM(cost), COUNT(cost)", [(GridSum, 1), (Count, 1)]),
+    ("AVG(cost), VAR_POP(cost)", [(Moments, 3)]),
+    ("AVG(year), SUM(cost)", [(Moments, 2), (GridSum, 1)]),
+])
+def test_means_of_wide_ranges_are_totals_and_counts_where_limits_are_learned(
+        aggregates: str, wanted: list[tuple[type, int]], families: list[Family]) -> None:
+    question = question_of(f"SELECT {aggregates} FROM visits", "person", families[0])
+    assert summands(decompose(question, owner=None, apart=True, learned=True)) == wanted
 
 
 def test_a_count_of_all_rows_rests_on_one_column_with_its_missing_values(families: list[Family]) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from support.laws.family import Family, catalog
 
 from dpsql.backends.scratch import DuckScratch
+from dpsql.mechanisms.mechanism import Occurrences
+from dpsql.mechanisms.select.declared_values import shares_of
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import Node
 from dpsql.plan.operators.clip import Clip
@@ -23,6 +25,7 @@ from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.options import Options
+from dpsql.planning.tasks import distinct_values
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
@@ -71,6 +74,10 @@ def plans_of(question: Question, family: Family, view: Node | None = None) -> It
             columns = tuple(dict.fromkeys((*keys, part.column)))
             values = Distinct(input=Project(input=view, columns=tuple((name, name, view.field(name).ref) for name in columns)))
             yield GroupedSums(input=values, keys=keys, summands=(Count(column=part.column),))
+            if known.owner is not None and not {part.column, known.owner} & set(keys) and part.column != known.owner:
+                given = distinct_values(view, part, (known.owner, *keys))
+                told = Occurrences(at=0, input=given, owner=known.owner, column=part.column, values=(), total=None)
+                yield shares_of(told, keys, order=1 + len(keys) % 2)
 
 
 def _searched(question: Question) -> dict[str, Interval]:
