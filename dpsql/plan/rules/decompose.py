@@ -238,7 +238,8 @@ class _LearnedDecomposer(_ApartDecomposer):
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
         self._means: set[tuple[str, str | None]] = set()
-        others = {(column, call.when) for call in calls if call.function not in ("sum", "avg", "count") for column in call.columns}
+        plain = ("sum", "avg", "count")
+        others = {(column, call.when) for call in calls if call.function not in plain for column in call.columns}
         for key, asked in self._asked.items():
             known = self._view.field(key[0]).facts
             few = known.whole and known.declared.finite and known.declared.high - known.declared.low <= FEW_NUMBERS
