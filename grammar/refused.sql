@@ -901,16 +901,22 @@ SELECT CORR(weight, age) FROM people
 -- Unsupported inner-aggregate: corr inside a query is not answered
 SELECT AVG(c) FROM (SELECT person_id, CORR(cost, year) AS c FROM visits GROUP BY person_id) AS t
 
--- Unsupported unknown-function: the aggregate regr_sxx is not answered
+-- Unsupported not-accepted: sums of squared distances are not answered
 SELECT REGR_SXX(age, income) FROM people
 
 -- Unsupported not-accepted: BOOL_AND is not answered
 SELECT BOOL_AND(active) FROM people
 
--- Unsupported unknown-function: the aggregate kurtosis is not answered
+-- Unsupported not-accepted: skewness and kurtosis are not answered
 SELECT KURTOSIS(age) FROM people
 
--- Unsupported unknown-function: the function product is not answered
+-- Unsupported unknown-function: the median absolute deviation is not answered
+SELECT MAD(age) FROM people
+
+-- Unsupported unknown-function: the entropy of values is not answered
+SELECT ENTROPY(sex) FROM people
+
+-- Unsupported unknown-function: products of values are not answered
 SELECT PRODUCT(age) FROM people
 
 -- Unsupported unknown-function: the function histogram is not answered

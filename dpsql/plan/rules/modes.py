@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsql.catalog.model import Domain
 from dpsql.estimates import Estimate, margin
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
@@ -23,8 +22,9 @@ MOST_VALUES = 1000
 
 def candidates(known: Facts) -> tuple[Value, ...]:
     """The declared values of a column; none where the policy does not tell them, or too many."""
-    domain = known.domain or (Domain((False, True)) if known.type is Type.BOOLEAN else Domain(()))
-    return domain.values if len(domain) <= MOST_VALUES else ()
+    if known.domain is None:
+        return (False, True) if known.type is Type.BOOLEAN else ()
+    return known.domain.values if len(known.domain) <= MOST_VALUES else ()
 
 
 def most_frequent(counts: Estimate, values: int) -> Estimate:

@@ -148,7 +148,7 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
     if isinstance(node, exp.Func):
         word = _word(text, span)
         what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
-        others = "COUNT, SUM, AVG, VAR_POP, STDDEV, MIN, MAX, MEDIAN or a quantile" if what == "aggregate" else OTHERS
+        others = "COUNT, SUM, AVG, STDDEV, MIN, MAX, MEDIAN, a quantile, MODE or CORR" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
                            try_=closest(word, WORDS, cutoff=0.66) or others)
     return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=_subject(node))

@@ -14,6 +14,9 @@ _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
 _SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
 _DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
+_SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
+_SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
+_TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
@@ -26,6 +29,8 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
+    exp.Skewness: _SHAPE, exp.Kurtosis: _SHAPE, exp.RegrSxx: _SPREAD, exp.RegrSyy: _SPREAD, exp.ApproxTopK: _TOP,
+    exp.RegrSxy: ("sums of products of distances are not answered", "COVAR_POP(y, x) * REGR_COUNT(y, x)"),
     exp.LogicalAnd: ("BOOL_AND is not answered", "COUNT(*) FILTER (WHERE NOT x)"),
     exp.LogicalOr: ("BOOL_OR is not answered", "COUNT(*) FILTER (WHERE x)"),
     exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),
@@ -65,6 +70,11 @@ NAMES: dict[str, tuple[str, str]] = {
     "getenv": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
     "current_setting": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
     "error": ("a function that fails would tell that a row is there", "a condition in WHERE"),
+    "mad": ("the median absolute deviation is not answered", "MEDIAN(abs(x - (SELECT MEDIAN(x) FROM t))), or STDDEV(x)"),
+    "product": ("products of values are not answered", "exp(SUM(ln(x))), of values above 0"),
+    "entropy": ("the entropy of values is not answered", "a SELECT of x and COUNT(*) with GROUP BY x"), "histogram": _TOP,
+    "sem": ("the standard error of a mean is not answered", "STDDEV(x) / SQRT(COUNT(x))"),
+    "weighted_avg": ("weighted means are not answered", "SUM(x * w) / SUM(w)"),
     "today": _NOW, "age": ("an age depends on the time now", "date_diff('year', born, DATE '2020-12-31')"),
 }
 
