@@ -190,8 +190,9 @@ class _ApartDecomposer(_Decomposer):
 
 
 class _LearnedDecomposer(_ApartDecomposer):
-    """Limits of totals are learned, one for each part. So an average does not rest on moments either, unless it is of few whole numbers: where tails are heavy, totals are far below what rows could add, and
-    noise for the limit of totals is far below that of moments; where they are not, it is less than twice as much.
+    """Limits of totals are learned, one for each part. So an average does not rest on moments either, unless it is of few whole
+    numbers: where tails are heavy, totals are far below what rows could add, and noise for the limit of totals is far below that
+    of moments; where they are not, it is less than twice as much.
     """
 
     cut = True  # totals have a limit of their own, below those of some entities
