@@ -204,7 +204,7 @@ def pseudo_inverse(matrix: Array) -> Array:
 def _rounding(matrix: Array) -> float:
     """How large, against the largest, a singular value may come out that is 0. Inverted, it would put noise in place of what is
     measured."""
-    return max(matrix.shape) * float(np.finfo(np.float64).eps)
+    return float(max(matrix.shape) * np.finfo(np.float64).eps)
 
 
 def one_block(*factors: Factor, scale: float = 1.0) -> Block:

@@ -31,8 +31,8 @@ class Refusal:
 
 
 class NotMeasured(ValueError):
-    """Least squares of what is measured would not give the workload's answers: these are no combinations of it, or too many digits
-    are lost on the way."""
+    """Least squares of what is measured would not give the workload's answers: these are no combinations of it, or too many
+    digits are lost on the way."""
 
     def __init__(self) -> None:
         super().__init__("the strategy does not measure all of the workload")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dpsql.errors import Unsupported
+from dpsql.strategies.all_strategies import attempted
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.plain import AsAsked, plan_cells, plan_queries
-from dpsql.strategies.all_strategies import attempted
 from dpsql.strategies.strategy import Block, Refusal, rmse, sensitivity
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Identity, Prefix, Total
