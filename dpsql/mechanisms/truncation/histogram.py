@@ -29,8 +29,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.measurements import COARSEST, BalancedLevel, ExtensionSums, MeasuredSums, Noise, NoisySums, Request, score_range
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.significance import Reals, highest
 from dpsql.mechanisms.truncation.balance import CAUTION
-from dpsql.mechanisms.truncation.significance import Reals, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
