@@ -80,12 +80,14 @@ class Estimate:
     def _moved(self, factor: float | Numbers, added: float | Numbers, *, linear: bool = True) -> Estimate:
         """The estimate times a known number, plus another."""
         turned = np.asarray(factor) < 0
-        below, above = (np.where(np.isinf(part), part, part * np.abs(factor)) for part in (self.below, self.above))
+        with np.errstate(invalid="ignore"):  # infinity times 0
+            below, above = (np.where(np.isinf(part), part, part * np.abs(factor)) for part in (self.below, self.above))
         drawn = self.drawn
 
         def ends(confidence: float) -> Ends:
             assert drawn is not None
-            low, high = (end * factor + added for end in drawn(confidence))
+            with np.errstate(invalid="ignore"):
+                low, high = (end * factor + added for end in drawn(confidence))
             return np.where(turned, high, low), np.where(turned, low, high)
 
         return Estimate(values=self.values * factor + added, linear=self.linear and linear,

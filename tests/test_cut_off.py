@@ -10,7 +10,7 @@ from support.joined_worlds import POLICY, Small
 from support.sessions import session_of
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.display import as_dict, interval_text, legend
+from dpsql.answers.display import as_dict, as_html, interval_text, legend, shown
 from dpsql.engine.answering import answer
 
 DECLARED = POLICY.replace("[tables.friends]", "[tables.friends]\nrows_per_entity = 4")
@@ -103,6 +103,13 @@ def test_an_open_interval_is_told_as_at_least(tmp_path: Path) -> None:
     (low, _), = found.intervals[0]
     assert interval_text(found.intervals[0][0], found.rows[0][0]) == f"≥ {round(low):,}" and "≥ is at least so much" in legend(found)
     assert as_dict(found)["intervals"] == [[[low, None]]]
+
+
+def test_a_number_of_which_nothing_is_known_is_shown_all_the_same(tmp_path: Path) -> None:
+    found = asked("SUM(size) / 2.0, AVG(size) FROM people JOIN calls USING (person)", "max_rows = 5", tmp_path)
+    both, mean = zip(found.intervals[0], found.rows[0], strict=True)
+    assert shown(both[1], both[0]) == f"{both[1]:,.10g}" and interval_text(*both) == "of any error"
+    assert mean[0] == (-2.0, 4.0) and "of any error" in as_html(found)
 
 
 def test_a_level_that_is_declared_is_held_to_whatever_the_rows_are(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def number(value: Value, margin: float | None = None) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             return str(value)
-        if margin is None or margin <= 0:
+        if margin is None or not 0 < margin < math.inf:
             return f"{value:,.10g}"
         decimals = max(0, 1 - math.floor(math.log10(margin)))
         return f"{value:,.{min(decimals, 10)}f}"

@@ -5,7 +5,7 @@
 Each statement is released `--runs` times with independent noise (nothing is stored, but for kept measurements) and compared with
 the plain query in DuckDB on the same rows. The unit is a column of an answer. `covered` says how many of its 95 % intervals hold
 the truth, over runs and groups; `rms/told` is the root of the mean squared error over the told standard error, of the middle one
-of its groups; `open` is the part of intervals with one infinite end; `none` the part of numbers without an interval. Columns are
+of its groups; `open` is the part of intervals with an end that is infinite or no more than a declared bound, as far as it is from the number; `none` the part of numbers without an interval. Columns are
 doubtful where fewer than 90 % are covered, or where the error is told 1.5 times too small or too large and intervals have two
 ends; what chance explains is left out. Those are run again, four times as often, before they are listed.
 """
@@ -47,6 +47,7 @@ from dpsql.sql.text.statement import Query, Validate
 HEADS = ("kind", "columns", "covered", "least", "below 90 %", "rms/told", "least", "most", "open", "none")
 WORST = ("covered", "rms/told", "open", "none", "truth", "statement", "column")
 ACCURACY = re.compile(r" (ERROR WITHIN [\d.]+( PERCENT OF \d+)?( CONFIDENCE [\d.]+)?|STANDARD ERROR [\d.]+)")
+FAR = 10.0  # told errors from a number to an end that says no more than the policy does
 SURE = 2.3  # standard errors of chance before a coverage or a ratio is doubted
 
 
@@ -182,7 +183,8 @@ class Tally:
     def add(self, name: str, key: tuple[Any, ...], truth: float, value: float, told: float | None, ends: tuple[float, float] | None) -> None:
         rounding = 1e-9 * (1 + abs(truth))
         covered = None if ends is None else ends[0] - rounding <= truth <= ends[1] + rounding
-        open_ = ends is not None and (math.isinf(ends[0]) or math.isinf(ends[1]))
+        far = max(value - ends[0], ends[1] - value) if ends is not None else 0.0
+        open_ = math.isinf(far) or (told is not None and far > FAR * told)
         self.cells.setdefault((name, key), []).append((value - truth, math.nan if told is None else told, covered, open_))
         self.truths.setdefault(name, truth)
 

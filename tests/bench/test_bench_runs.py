@@ -42,6 +42,14 @@ def test_accuracy() -> None:
     assert len(rows) >= 9
 
 
+def test_calibration() -> None:
+    lines = run("calibration.py", "--runs", 3, "--statements", 12, "--only", "FROM people")
+    assert lines[0] == ["12 statements, 3 runs"]
+    everything, = (line for line in lines if line[0] == "all")
+    assert int(everything[1]) >= 12 and float(everything[2].split()[0]) > 60
+    assert "acs_ma2019.parquet is not in the folder" in " ".join(run("calibration.py", "--runs", 1, "--only", "FROM acs GROUP BY race")[-1])
+
+
 @pytest.mark.slow
 def test_startup(tmp_path: Path) -> None:
     lines = run("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)

@@ -55,7 +55,7 @@ LINEAR = [
     ("epsilon = 0.7", "SUM(age), SUM(cost) FILTER (WHERE clinic = 'a') FROM people JOIN visits USING (person_id)"),
     ("epsilon = 0.7", "COUNT(DISTINCT person_id), COUNT(DISTINCT note) FROM visits"),
     ("epsilon = 0.7", "SUM(cost) - 100 * COUNT(*) FROM visits"),
-    ("epsilon = 0.7, max_rows = 4", "SUM(points) FROM scores"),
+    ("epsilon = 0.7", "SUM(cost - 100) FROM visits"),
     ("rho = 0.2", "SUM(income), COUNT(*) - COUNT(income) FROM people"),
     ("rho = 0.2", "COUNT(*), SUM(cost) FROM visits"),
 ]

@@ -24,8 +24,8 @@ from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import MeasuredSums, Noise, NoisySums, Request
 from dpsql.mechanisms.additive.bought import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
+from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
-from dpsql.mechanisms.truncation.significance import ALARM, Reals, exceeded, highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace
-from dpsql.mechanisms.truncation.significance import ALARM, CAUTION, FIRST, NEXT, STEEP, SURE, exceeded, highest, top_of
+from dpsql.mechanisms.significance import ALARM, CAUTION, FIRST, NEXT, STEEP, SURE, exceeded, highest, top_of
 
 NOISE = DiscreteLaplace(scale=2.0)
 
