@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
@@ -101,7 +102,7 @@ class SelectBinder(SelectHost):
                         column.lower() == name.lower() for column in hidden):
                     return Unsupported(f"column {name} of {reading} is not declared in the policy, so it is private and unusable",
                                        code="undeclared-column", span=span, subject=f"{reading}.{name}",
-                                       try_=f"another column, or ask the owner to add it under [tables.{reading}.columns]")
+                                       try_=f"another column, or ask the owner to add it under [tables.{key(reading)}.columns]")
         return None
 
     def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import TRUE, Expr, all_of
@@ -107,7 +108,7 @@ def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable
                            subject=outside, try_="a foreign key to the protected entity, or public = true, in the policy")
     if any(table.lower() == name.lower() for table in catalog.undeclared):
         return Unsupported(f"table {name} is not declared in the policy, so it is private and unusable", code="undeclared-table",
-                           span=span, subject=name, try_=f"[tables.{name}] in the policy")
+                           span=span, subject=name, try_=f"[tables.{key(name)}] in the policy")
     if "." in name or "/" in name:
         return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
     known = [*catalog.tables, *ctes]
