@@ -311,10 +311,10 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
         match = REFERENCE.fullmatch(str(item["references"]))
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
             part.fail("foreign_keys", "references is written table(column)")
-        target = tuple(plain or unquoted(inner) for inner, plain in REFERENCED.findall(match.group(3)))
+        target = tuple(plain or inner.replace('""', '"') for inner, plain in REFERENCED.findall(match.group(3)))
         if len(target) != len(columns):
             part.fail("foreign_keys", f"columns and references differ in number: {len(columns)} and {len(target)}")
-        key = ForeignKey(columns=tuple(columns), table=match.group(2) or unquoted(match.group(1)), references=target)
+        key = ForeignKey(columns=tuple(columns), table=match.group(2) or match.group(1).replace('""', '"'), references=target)
         if key in keys:
             part.fail("foreign_keys", f"the one of {', '.join(columns)} is there twice", try_="leaving one of them out")
         keys.append(key)
@@ -330,11 +330,6 @@ def written_reference(table: str, columns: Iterable[str]) -> str:
 def can_be_named(table: str) -> bool:
     """Whether a policy may name a table so: a name is shown in messages and listings, so all of it is to be seen."""
     return table.isprintable() and table == table.strip() and 0 < len(table) <= LONGEST_NAME
-
-
-def unquoted(inner: str) -> str:
-    """The name that stands between double quotes."""
-    return inner.replace('""', '"')
 
 
 def quoted(name: str) -> str:
@@ -390,7 +385,7 @@ def _values_from(part: Section) -> tuple[str, str] | None:
     match = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(.+)', text, re.DOTALL)
     if match is None:
         part.fail("values_from", "is written table.column")
-    return match.group(2) or unquoted(match.group(1)), match.group(3)
+    return match.group(2) or match.group(1).replace('""', '"'), match.group(3)
 
 
 def _bounds(part: Section) -> tuple[tuple[Scalar, Scalar] | None, bool]:

@@ -109,7 +109,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
 
 
 def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
-    """The schema with its columns spelled as in the policy: the names of a database do not depend on the case of ASCII letters."""
+    """The schema with its columns spelled as in the policy: names of a database do not depend on the case of ASCII letters."""
     spelled, theirs = {name.lower(): name for name in declared.columns}, {name for name, _ in schema.columns}
 
     def spell(name: str) -> str:

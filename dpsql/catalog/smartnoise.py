@@ -110,7 +110,7 @@ def _read(root: YamlEntry, row_keys: Mapping[str, str]) -> _Metadata:
             if any(name.lower() == table.name.lower() for table in tables):
                 raise entry.fault("another schema has a table of this name, and policies name tables without schema")
             if not can_be_named(name):
-                raise entry.fault("a table's name in a policy is signs that can be seen, without blanks around it", try_="a table of another name")
+                raise entry.fault("a table's name in a policy is signs that can be seen", try_="a table of another name")
             tables.append(_table(name, schema, entry, row_keys.get(name)))
     for name in row_keys:
         if name not in [table.name for table in tables]:

@@ -12,7 +12,9 @@ from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.plan.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
+from dpsql.sql.text.equivalents import WRITTEN
 from dpsql.sql.text.places import span_of
+from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
 from dpsql.types import Span, Type
 
@@ -81,6 +83,9 @@ class AggregateReader:
         """SUM, AVG, MIN, MAX, VAR and STDDEV."""
         name = NAMES.get(type(node), "avg")  # MEAN has no class of its own
         given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+        if not self._exact and WRITTEN in node.meta:
+            reason, try_ = REASONS[node.meta[WRITTEN]]
+            raise Unsupported(reason, code="aggregate-here", span=span, try_=try_)
         if len(given) != 1:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
         if isinstance(given[0], exp.Distinct):
@@ -136,10 +141,7 @@ class AggregateReader:
         ordered, discrete = order.expressions[0], isinstance(inner, exp.PercentileDisc)
         fraction = self._fraction(inner.this)
         if ordered.args.get("desc"):
-            if discrete:
-                raise Unsupported("percentile_disc with DESC is not answered", code="quantile", span=span,
-                                  try_="1 - p, in ascending order")
-            fraction = 1 - fraction
+            fraction = 1 - fraction  # of percentile_disc, where p n is whole, the row next to the one that is meant
         return self._quantile(ordered.this, fraction, discrete, when, span)
 
     def _fraction(self, node: exp.Expr) -> Fraction:

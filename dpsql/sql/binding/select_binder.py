@@ -43,7 +43,7 @@ class SelectBinder(SelectHost):
         self._windows: WindowFunctions | None = None
         self.joined: set[str] = set()  # columns that a linked subquery brought
         self._bound: dict[str, Expr] = {}
-        self._marks: dict[tuple[Expr | None, exp.Expr, bool], Expr] = {}
+        self._marks: dict[tuple[tuple[Expr, ...] | None, exp.Expr, bool], Expr] = {}
         self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
         self._values: dict[exp.Expr, Expr] = {}
 
@@ -146,11 +146,11 @@ class SelectBinder(SelectHost):
     def compiles(self, pattern: str) -> bool:
         return self.context.scratch.compiles(pattern)
 
-    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        """subject IN (query); a test that is written twice is made once."""
-        key = subject, query, id(query) in self._kept
+    def listed(self, subjects: tuple[Expr, ...], query: exp.Expr, span: Span | None) -> Expr:
+        """(subjects) IN (query); a test that is written twice is made once."""
+        key = subjects, query, id(query) in self._kept
         if key not in self._marks:
-            self._marks[key] = self._added(membership.listed(self, subject, query, span, kept=key[2]))
+            self._marks[key] = self._added(membership.listed(self, subjects, query, span, kept=key[2]))
         return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:

@@ -88,7 +88,7 @@ def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
         raise Unsupported("functions in FROM are not answered", code="table-function", span=span,
                           try_="a table that the policy declares")
     name = str(tree.this.this)
-    cte = names.ctes.get(name.lower())
+    cte = names.ctes.get(name.lower()) if tree.args.get("db") is None else None
     if cte is not None:
         definition, visible = cte
         relation = context.relation(definition.this, visible)

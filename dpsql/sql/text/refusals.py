@@ -13,15 +13,15 @@ _LISTS = ("lists, structs and maps are not answered", "one column for each value
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
 _SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
-_DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
+_DURATION = ("intervals are a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
-    exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
     exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
-    exp.Any: ("ANY is not answered", "IN, or EXISTS"), exp.All: ("ALL is not answered", "NOT EXISTS"),
+    exp.Any: ("ANY stands after = and before a list of constants or a subquery", "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
+    exp.All: ("ALL stands after <> and before a list of constants or a subquery", "NOT EXISTS (SELECT 1 FROM t WHERE x <= t.y)"),
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
     exp.ApproxQuantile: ("approximate quantiles are not needed", "quantile_cont(x, 0.5)"),
     exp.Mode: ("MODE is not answered", "COUNT(*) with GROUP BY x ORDER BY 1 DESC LIMIT 1"),
@@ -29,16 +29,16 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.Corr: ("correlations are not answered", "AVG(x * y), AVG(x), AVG(y), STDDEV(x) and STDDEV(y)"),
-    exp.LogicalAnd: ("BOOL_AND is not answered", "COUNT(*) FILTER (WHERE NOT x)"),
-    exp.LogicalOr: ("BOOL_OR is not answered", "COUNT(*) FILTER (WHERE x)"),
+    exp.LogicalAnd: ("BOOL_AND is answered for the rows of one entity only", "COUNT(*) FILTER (WHERE NOT x)"),
+    exp.LogicalOr: ("BOOL_OR is answered for the rows of one entity only", "COUNT(*) FILTER (WHERE x)"),
     exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),
     exp.Slice: ("lists and slices are not answered", "substring(x, 1, 2)"),
     exp.Struct: _LISTS, exp.List: _LISTS, exp.Map: _LISTS, exp.ToMap: _LISTS, exp.Dot: _LISTS, exp.Lambda: _LISTS,
     exp.Kwarg: _LISTS, exp.PropertyEQ: _LISTS, exp.JSONExtract: _JSON, exp.JSONExtractScalar: _JSON,
     exp.BitwiseAnd: _BITS, exp.BitwiseOr: _BITS, exp.BitwiseXor: _BITS, exp.BitwiseNot: _BITS, exp.BitwiseLeftShift: _BITS,
     exp.BitwiseRightShift: _BITS, exp.Xor: _BITS,
-    exp.SimilarTo: ("SIMILAR TO is not answered", "regexp_full_match(x, 'pattern')"),
     exp.RegexpILike: ("this form of a regular expression is not answered", "regexp_matches(lower(x), 'pattern')"),
+    exp.WidthBucket: ("width_bucket is none of DuckDB's functions", "floor(x / 10), or bin_floor(x) with declared bins"),
     exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
@@ -73,11 +73,8 @@ NAMES: dict[str, tuple[str, str]] = {
 
 ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.With, "recursive"): ("recursive queries have no bound", "a fixed number of joins"),
-    (exp.CTE, "materialized"): ("MATERIALIZED has no meaning here", "WITH name AS (SELECT ...)"),
     (exp.CTE, "key_expressions"): ("USING KEY is not answered", "WITH name AS (SELECT ...)"),
-    (exp.Table, "db"): ("tables are named without a schema", "the table's name alone"),
     (exp.Table, "catalog"): ("tables are named without a schema", "the table's name alone"),
-    (exp.Column, "db"): ("columns are named by table and column", "table.column"),
     (exp.Column, "catalog"): ("columns are named by table and column", "table.column"),
     (exp.Table, "sample"): _SAMPLE, (exp.Select, "sample"): _SAMPLE, (exp.Subquery, "sample"): _SAMPLE,
     (exp.Table, "pivots"): REASONS[exp.Pivot], (exp.Subquery, "pivots"): REASONS[exp.Pivot],
@@ -93,12 +90,10 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Subquery, "offset"): ("OFFSET after brackets is not answered", "OFFSET inside them"),
     (exp.Subquery, "order"): ("ORDER BY after brackets is not answered", "ORDER BY inside them"),
     **{(kind, "by_name"): ("BY NAME is not answered", "the columns of both queries in one order")
-       for kind in (exp.Union, exp.Intersect, exp.Except)},
-    (exp.Star, "except_"): ("EXCLUDE is not answered", "the names of the columns"),
-    (exp.Star, "replace"): ("REPLACE is not answered", "the names of the columns"),
-    (exp.Star, "rename"): ("RENAME is not answered", "the names of the columns"),
+       for kind in (exp.Intersect, exp.Except)},
     (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "least(a, b) and greatest(a, b) as ends"),
-    (exp.Distinct, "on"): ("DISTINCT ON is not answered", "GROUP BY with MIN or MAX"),
+    (exp.Distinct, "on"): ("DISTINCT ON is answered in a subquery of rows, without GROUP BY, QUALIFY or LIMIT beside it",
+                           "SELECT ... FROM (SELECT ... QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1) AS t"),
     (exp.In, "field"): ("IN takes a list or a subquery", "x IN (1, 2)"),
     (exp.In, "unnest"): ("IN takes a list or a subquery", "x IN (1, 2)"),
     (exp.Limit, "expressions"): ("LIMIT takes a number of rows", "LIMIT 10"),
@@ -108,9 +103,8 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Group, "cube"): ("WITH CUBE is not answered", "GROUP BY CUBE (a, b)"),
     (exp.Group, "totals"): ("WITH TOTALS is not answered", "GROUP BY GROUPING SETS ((a), ())"),
     (exp.Count, "expressions"): ("COUNT takes one expression", "COUNT(*), or COUNT(x)"),
-    (exp.Trim, "expression"): ("trim takes off blanks only", "trim(x)"), (exp.Trim, "collation"): REASONS[exp.Collate],
+    (exp.Trim, "collation"): REASONS[exp.Collate],
     (exp.Trunc, "decimals"): ("trunc takes one number", "floor(x * 100) / 100"),
-    (exp.RegexpLike, "flag"): ("flags of regular expressions are not answered", "regexp_matches(lower(x), 'pattern')"),
     (exp.Cast, "format"): ("casts with a format are not answered", "CAST(x AS DATE)"),
     (exp.Order, "this"): ("ORDER BY inside an aggregate is not answered", "the aggregate without it"),
     (exp.DataType, "nested"): _LISTS,
