@@ -449,3 +449,7 @@ SELECT AVG(epoch(seen)), AVG(asin(cost / 500)), AVG(acos(cost / 500)), AVG(atan2
 SELECT COUNT(*) FROM people WHERE replace(nickname, 'o', '') = 'b' OR lpad(sex, 3, '.') = '..f' OR rpad(nickname, 1, 'x') = 'c' OR strip_accents(nickname) = 'al';
 SELECT COUNT(*) FROM people WHERE trim(nickname, 'xy') = '''' OR ltrim(nickname, 'a') = 'l' OR rtrim(nickname, 'o') = 'b' OR regexp_matches(nickname, '^A', 'i');
 SELECT COUNT(*) FROM people WHERE concat_ws('-', nickname, sex, age) LIKE 'al-f-%' OR concat_ws(', ', sex, nickname) = 'bo';
+SELECT * FROM clinics ORDER BY beds DESC LIMIT 2;
+SELECT c.*, beds + 1 AS more FROM clinics AS c WHERE beds > 5;
+SELECT 100.0 * n / total AS percent FROM (SELECT COUNT(*) FILTER (WHERE active) AS n, COUNT(*) AS total FROM people) AS t;
+WITH r(sex, n) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT * FROM r WHERE n > 10 ORDER BY n DESC;

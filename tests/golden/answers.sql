@@ -213,6 +213,18 @@ SELECT COUNT(*) FROM visits WHERE time_bucket(INTERVAL 2 HOUR, seen) = seen OR s
 SELECT SUM(date_sub('year', born, DATE '2021-06-30')), AVG(datesub('month', born, DATE '2021-06-30')) FROM people;
 SELECT COUNT(*) FROM visits WHERE make_date(year, 6, 30) > CAST(seen AS DATE) OR extract(epoch FROM seen) < 1550000000;
 SELECT strftime('%m', born) AS m, COUNT(*) FROM people WHERE born < born + INTERVAL '7 days' GROUP BY m;
+SELECT * FROM clinics;
+SELECT clinic, beds + 1, city AS town FROM clinics WHERE beds > 5 ORDER BY -beds;
+SELECT c.*, d.city AS other FROM clinics c JOIN clinics d ON c.city = d.city;
+SELECT city FROM clinics;
+SELECT * FROM (SELECT * EXCLUDE (beds) FROM clinics) AS t ORDER BY clinic DESC;
+SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (2, 'b')) AS t(x, y);
+SELECT n + 1 FROM (SELECT COUNT(*) AS n FROM people) AS t;
+SELECT sex, n * 100 AS p FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t WHERE n > 100 AND sex IS NOT NULL ORDER BY n DESC LIMIT 1;
+WITH r(a, b) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT b, r.a FROM r ORDER BY 1;
+WITH r AS (SELECT clinic, SUM(cost) AS s, COUNT(*) AS n FROM visits GROUP BY clinic HAVING n > 10) SELECT *, s / n AS mean FROM r WHERE s > 100;
+SELECT t.m, d FROM (SELECT age // 10 AS d, AVG(income) AS m, COUNT(*) AS n FROM people GROUP BY d HAVING n > 2) AS t ORDER BY m DESC;
+SELECT * FROM (SELECT city, COUNT(*) AS n FROM clinics GROUP BY city) AS t WHERE n > 1;
 SELECT decade(born) AS d, COUNT(*) FROM people WHERE century(born) = 20 GROUP BY d;
 SELECT AVG(epoch(seen)), AVG(asin(cost / 500)), AVG(acos(cost / 500)), AVG(atan2(cost, 100)), AVG(tanh(cost / 100)) FROM visits;
 SELECT COUNT(*) FROM people WHERE replace(nickname, 'o', '') = 'b' OR lpad(sex, 3, '.') = '..f' OR rpad(nickname, 1, 'x') = 'c' OR strip_accents(nickname) = 'al';

@@ -25,8 +25,9 @@ such operation stands in a TRY of its own, which gives NULL where a range was wr
 two of them share a part, DuckDB works that part out beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
-outside their domain are NULL; impossible casts and days that do not exist (make_date) are NULL; exp of more than 700 is NULL; dates outside the years 1 to 9999 are
-NULL under date functions; texts of more than 65536 characters are cut before they are joined.
+outside their domain are NULL; impossible casts and days that do not exist (make_date) are NULL; exp of more than 700 is NULL;
+dates outside the years 1 to 9999 are NULL under date functions; texts of more than 65536 characters are cut before they are
+joined.
 """
 
 from __future__ import annotations

@@ -211,9 +211,11 @@ class _EachDecomposer(_ApartDecomposer):
                 return mean, (first, count)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
+        instead = {"var_pop": "AVG(x * x) - AVG(x) * AVG(x)", "stddev_pop": "sqrt(AVG(x * x) - AVG(x) * AVG(x))"}
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
-                          code="several-owners", span=call.span, subject=tables,
-                          try_="COUNT, SUM or AVG; or a join in which each row has one entity")
+                          code="several-owners", span=call.span, subject=tables, try_=instead.get(
+                              call.function.replace("_samp", "_pop"), "COUNT, SUM or AVG")
+                          + "; or a join in which each row has one entity")
 
     def _counted(self, call: AggregateCall) -> str | None:
         return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None

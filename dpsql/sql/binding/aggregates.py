@@ -90,7 +90,7 @@ class AggregateReader:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
         if isinstance(given[0], exp.Distinct):
             raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered", code="distinct-aggregate", span=span,
-                              try_=f"{name.upper()}(x), or COUNT(DISTINCT x)")
+                              try_=f"SELECT {name.upper()}(x) FROM (SELECT DISTINCT x FROM t) AS d")
         expr = self._argument(given[0], name.upper(), span)
         if name in ("min", "max"):
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):

@@ -18,7 +18,7 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import constant, whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
-from dpsql.sql.text.spelling import closest
+from dpsql.sql.text.spelling import mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.types import INT64, Span, Type
@@ -395,7 +395,7 @@ class Binder(abc.ABC):
         name = str(node.this).lower()
         known = NAMED.get(name)
         if known is None:
-            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.66) or OTHERS))
+            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", mistyped(name, WORDS) or OTHERS))
             raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
             return self.bins(node)

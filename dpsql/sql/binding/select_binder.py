@@ -15,6 +15,8 @@ from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.ordering import tie_breaks
+from dpsql.plan.operators.window import Window, WindowFunction
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
@@ -189,6 +191,13 @@ class SelectBinder(SelectHost):
         if self._windows is None:
             raise not_here(node)
         return self._windows.read(node)
+
+    def numbered(self) -> Expr:
+        """A column that numbers the rows, so that equal ones are told apart."""
+        new = WindowFunction(id=self.context.fresh.column(), name="row", function="row_number")
+        self.node = Window(input=self.node, partition=(), order=(), ties=tie_breaks(self.node, ()), functions=(new,),
+                           most_rows=None)
+        return self.node.field(new.id).ref
 
     def level(self, node: exp.Expr) -> Expr:
         raise SqlError("GROUPING is known only after rows are grouped", code="group-by", span=span_of(node),

@@ -23,7 +23,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import REASONS
+from dpsql.sql.text.refusals import JOINS, REASONS
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.types import Span, Type
 
@@ -160,7 +160,7 @@ def _kind(join: exp.Expr) -> tuple[str, str]:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS", *HALVES) or (side and kind in HALVES):
         raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered", code="join-kind",
-                          span=span_of(join), try_="JOIN ... ON, or SEMI JOIN ... ON")
+                          span=span_of(join), try_=JOINS.get(kind) or JOINS.get(method) or "JOIN ... ON, or SEMI JOIN ... ON")
     return side, kind
 
 

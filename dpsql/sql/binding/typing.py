@@ -99,6 +99,8 @@ def _not_total(problem: str, shown: str, args: Sequence[Expr], *, rows: Sequence
 
 def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
     """A cast for the first argument whose type fits no overload."""
+    if len(args) == 2 and all(arg.type.temporal for arg in args):
+        return "date_diff('second', a, b)"
     for arg, kind in zip(args, rows[0].args, strict=False):
         if all(arg.type not in row.args for row in rows):
             return f"CAST(... AS {kind.value})"

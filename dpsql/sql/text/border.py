@@ -12,9 +12,8 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import ARGUMENTS, OTHERS, REASONS
-from dpsql.sql.text.spelling import closest
 from dpsql.sql.text.statement import PARAMETER
-from dpsql.sql.text.syntax import CALLS, RESERVED, WORDS
+from dpsql.sql.text.syntax import CALLS, RESERVED
 from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
@@ -171,7 +170,7 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
         what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
         others = "COUNT, SUM, AVG, VAR_POP, STDDEV, MIN, MAX, MEDIAN or a quantile" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
-                           try_=closest(word, WORDS, cutoff=0.66) or others)
+                           try_=others)
     return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=_subject(node))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 _BITS = ("bit operators are not answered", "% and // for the digits of a number")
-_SOME_ROW = ("a value of some row is not answered", "MIN, MAX or MEDIAN")
+_SOME_ROW = ("a value of some row is not answered", "MIN or MAX; or, of one entity's rows, those that a subquery keeps by "
+             "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1")
 _NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
 _CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
 _CHANGE = ("a statement cannot change data", "a SELECT")
@@ -21,7 +22,8 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
     exp.Any: ("ANY stands after = and before a list of constants or a subquery", "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
-    exp.All: ("ALL stands after <> and before a list of constants or a subquery", "NOT EXISTS (SELECT 1 FROM t WHERE x <= t.y)"),
+    exp.All: ("ALL stands after <> and before a list of constants or a subquery",
+              "NOT EXISTS (SELECT 1 FROM t WHERE (x <= t.y) IS NOT FALSE)"),
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
     exp.ApproxQuantile: ("approximate quantiles are not needed", "quantile_cont(x, 0.5)"),
     exp.Mode: ("MODE is not answered", "COUNT(*) with GROUP BY x ORDER BY 1 DESC LIMIT 1"),
@@ -43,8 +45,8 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
-    exp.Lateral: ("LATERAL is not answered", "JOIN (SELECT key, COUNT(*) AS n FROM t GROUP BY key) AS s ON s.key = p.key, or the "
-                  "subquery as a value in the SELECT list"),
+    exp.Lateral: ("LATERAL is not answered", "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE "
+                  "t.key = p.key) AS n FROM p) AS s"),
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
@@ -60,6 +62,11 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.PositionalColumn: ("columns are called by their names", "the name of the column"),
 }
 
+JOINS = {
+    "ASOF": "JOIN ... ON a.key = b.key AND a.x >= b.x, of which QUALIFY ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.x DESC) "
+            "= 1 keeps the nearest",
+    "POSITIONAL": "JOIN ... ON a column that says which rows belong together",
+}
 OTHERS = "one of the functions listed in grammar/README.md"
 
 # The same for functions that sqlglot knows by name only.
@@ -91,7 +98,7 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Subquery, "order"): ("ORDER BY after brackets is not answered", "ORDER BY inside them"),
     **{(kind, "by_name"): ("BY NAME is not answered", "the columns of both queries in one order")
        for kind in (exp.Intersect, exp.Except)},
-    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "least(a, b) and greatest(a, b) as ends"),
+    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "x BETWEEN least(a, b) AND greatest(a, b)"),
     (exp.Distinct, "on"): ("DISTINCT ON is answered in a subquery of rows, without GROUP BY, QUALIFY or LIMIT beside it",
                            "SELECT ... FROM (SELECT ... QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1) AS t"),
     (exp.In, "field"): ("IN takes a list or a subquery", "x IN (1, 2)"),
