@@ -421,3 +421,44 @@ SELECT SUM(CASE sex WHEN 'f' THEN 1 WHEN 'm' THEN 2 END), AVG(CASE WHEN age > 30
 SELECT AVG(CAST(age AS DOUBLE)), SUM(age::BIGINT), SUM(CAST(active AS INTEGER)), AVG(CAST(cost AS DECIMAL(6, 1))) FROM people JOIN visits USING (person_id);
 SELECT COUNT(*) FROM people WHERE TRY_CAST(nickname AS INTEGER) > 3 OR CAST(age AS VARCHAR) = '3' OR CAST(born AS TIMESTAMP) > '2000-01-01';
 SELECT COUNT(*) FROM visits WHERE CAST(seen AS DATE) = DATE '2020-01-01' OR cost::INT = 5 OR CAST(cost AS REAL) > 5.5;
+
+-- # other ways to say the same
+
+SELECT COUNT(*) FROM people WHERE (sex, age) IN (('f', 30), ('m', 40)) OR (sex, active) = ('f', TRUE);
+SELECT COUNT(*) FROM people WHERE (sex, age) NOT IN (('f', 30), (NULL, 40)) AND (sex, active) <> ('f', TRUE);
+SELECT COUNT(*) FROM visits WHERE (clinic, year) IN (SELECT clinic, 2010 + beds FROM clinics) OR (clinic, year) IN (SELECT clinic, 2020 FROM clinics);
+SELECT COUNT(*) FROM people WHERE age = ANY ([30, NULL, 40]) OR age = ANY (SELECT beds FROM clinics);
+SELECT COUNT(*) FROM people WHERE age <> ALL ([30, 40]) AND sex <> ALL (['x', 'm']) AND age <> ALL (SELECT beds FROM clinics);
+SELECT COUNT(*), AVG(age) FROM (SELECT * EXCLUDE (nickname, sex) FROM people) AS t WHERE active;
+SELECT AVG(age), SUM(income) FROM (SELECT p.* EXCLUDE (income) REPLACE (LEAST(age, 50) AS age), income FROM people AS p) AS t;
+SELECT COUNT(*), AVG(age), COUNT(sex), COUNT(active) FROM (SELECT age, sex FROM people UNION ALL BY NAME SELECT active, age FROM people) AS t;
+SELECT AVG(years) FROM (SELECT * EXCLUDE (sex) RENAME (age AS years, born AS day) FROM people) AS t WHERE day > '1950-01-01';
+SELECT COUNT(*) FROM (SELECT person_id, clinic FROM visits UNION BY NAME SELECT clinic, person_id FROM visits) AS t;
+WITH adults AS MATERIALIZED (SELECT * FROM people WHERE age >= 18), old AS NOT MATERIALIZED (SELECT * FROM adults WHERE age > 60) SELECT COUNT(*) FROM old;
+SELECT AVG(cost) FROM (SELECT DISTINCT ON (person_id) person_id, cost FROM visits ORDER BY person_id, seen DESC, visit_id) AS t;
+SELECT clinic, COUNT(*) FROM (SELECT DISTINCT ON (person_id) clinic, person_id AS who, -cost AS cost FROM visits ORDER BY cost, visit_id) AS t GROUP BY clinic;
+SELECT COUNT(*) FROM main.people AS p JOIN main.visits USING (person_id) WHERE p.age > 30;
+SELECT COUNT(*), AVG(main.people.age) FROM main.people WHERE main.people.sex = 'f';
+WITH people AS (SELECT * FROM visits) SELECT COUNT(*) FROM main.people;
+SELECT COUNT(*) FROM (SELECT person_id, BOOL_OR(cost > 100) AS dear, BOOL_AND(cost > 10) AS always FROM visits GROUP BY person_id) AS t WHERE dear AND always;
+SELECT COUNT(*) FROM (SELECT person_id FROM visits GROUP BY person_id HAVING BOOL_OR(cost > 100) FILTER (WHERE year = 2020) IS NULL) AS t;
+SELECT COUNT(*) FROM (SELECT BOOL_OR(cost > 400) OVER (PARTITION BY person_id) AS dear FROM visits) AS t WHERE dear;
+SELECT COUNT(*) FROM people WHERE nickname LIKE 'a!%' ESCAPE '!' OR nickname NOT LIKE '_!o%' ESCAPE '!' OR nickname ILIKE '%''%' ESCAPE '|';
+SELECT COUNT(*) FROM people WHERE nickname SIMILAR TO '(al|bo)' OR sex NOT SIMILAR TO 'f.*';
+SELECT PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY age DESC) FROM people;
+SELECT strftime(seen, '%Y-%m') AS month, COUNT(*) FROM visits GROUP BY month;
+SELECT strftime(born, '%A') AS weekday, COUNT(*), AVG(age) FROM people WHERE strftime(born, '%Y') >= '1950' GROUP BY weekday;
+SELECT time_bucket(INTERVAL 3 MONTH, seen) AS quarter, COUNT(*) FROM visits GROUP BY quarter;
+SELECT time_bucket(INTERVAL '7' DAY, born) AS week, COUNT(*) FROM people WHERE born > '2015-01-01' GROUP BY week;
+SELECT COUNT(*) FROM visits WHERE time_bucket(INTERVAL 2 HOUR, seen) = seen OR seen + INTERVAL 36 HOUR > '2020-01-01' OR date_add(seen, INTERVAL 90 MINUTE) < '2019-01-01';
+SELECT SUM(date_sub('year', born, DATE '2021-06-30')), AVG(datesub('month', born, DATE '2021-06-30')) FROM people;
+SELECT COUNT(*) FROM visits WHERE make_date(year, 6, 30) > CAST(seen AS DATE) OR extract(epoch FROM seen) < 1550000000;
+SELECT decade(born) AS d, COUNT(*) FROM people WHERE century(born) = 20 GROUP BY d;
+SELECT AVG(epoch(seen)), AVG(asin(cost / 500)), AVG(acos(cost / 500)), AVG(atan2(cost, 100)), AVG(tanh(cost / 100)) FROM visits;
+SELECT COUNT(*) FROM people WHERE replace(nickname, 'o', '') = 'b' OR lpad(sex, 3, '.') = '..f' OR rpad(nickname, 1, 'x') = 'c' OR strip_accents(nickname) = 'al';
+SELECT COUNT(*) FROM people WHERE trim(nickname, 'xy') = '''' OR ltrim(nickname, 'a') = 'l' OR rtrim(nickname, 'o') = 'b' OR regexp_matches(nickname, '^A', 'i');
+SELECT COUNT(*) FROM people WHERE concat_ws('-', nickname, sex, age) LIKE 'al-f-%' OR concat_ws(', ', sex, nickname) = 'bo';
+SELECT * FROM clinics ORDER BY beds DESC LIMIT 2;
+SELECT c.*, beds + 1 AS more FROM clinics AS c WHERE beds > 5;
+SELECT 100.0 * n / total AS percent FROM (SELECT COUNT(*) FILTER (WHERE active) AS n, COUNT(*) AS total FROM people) AS t;
+WITH r(sex, n) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT * FROM r WHERE n > 10 ORDER BY n DESC;

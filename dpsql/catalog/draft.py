@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from dpsql.catalog import writing
 from dpsql.catalog.foreign_keys import above, graph_of
 from dpsql.catalog.model import Entity, ForeignKey, Scalar, TableSchema
-from dpsql.catalog.policy import NAME, parse_policy, written_reference
+from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
 from dpsql.catalog.schema import carried_as, carried_exactly, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
@@ -70,7 +70,7 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
     Raises OperationalError where there is nothing to draft.
     """
-    tables = _spelled({name: table for name, table in schema.items() if not table.view and NAME.match(name)})
+    tables = _spelled({name: table for name, table in schema.items() if not table.view and can_be_named(name)})
     if not tables:
         raise OperationalError("the database has no table that a policy could name", code="no-tables")
     left_out = {name: _why_left_out(table) for name, table in schema.items() if name not in tables}
@@ -88,7 +88,7 @@ def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
 def _why_left_out(table: TableSchema) -> str:
     if table.view:
         return "a view. Declare one only if each of its rows is computed from a single row of a single private table"
-    return "a table's name must be letters, digits and _"
+    return "a table's name must be signs that can be seen, without blanks around it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class _Draft:
                 f"key = {value(entity.key)}"]
 
     def _table(self, name: str, table: TableSchema) -> list[str]:
-        lines = [f"[tables.{name}]"]
+        lines = [f"[tables.{writing.key(name)}]"]
         if (key := _key(table)) is not None:
             lines.append(f"key = {value(key[0] if len(key) == 1 else list(key))}")
         elif self.guess is not None and name == self.guess.entity.table:
@@ -145,7 +145,7 @@ class _Draft:
         if self.sources.get(name, "").lower().endswith((".csv", ".tsv")):
             lines += ["", *comment(TYPED)]
             columns = [_typed(*column, sql_type) for column, (_, sql_type) in zip(columns, table.columns, strict=True)]
-        return [*lines, "", f"[tables.{name}.columns]", *writing.columns(columns)]
+        return [*lines, "", f"[tables.{writing.key(name)}.columns]", *writing.columns(columns)]
 
     def _foreign_keys(self, name: str, table: TableSchema) -> list[str]:
         refused = [(key, reason) for key in table.foreign_keys if (reason := _refusal(self.tables, name, key))]

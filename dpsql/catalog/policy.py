@@ -29,8 +29,8 @@ MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
 MOST_INCIDENTS = 1000
 MOST_FREQUENCY = 1_000_000
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-REFERENCE = re.compile(r'\s*(\w+)\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
+LONGEST_NAME = 200
+REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
 REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 
@@ -256,8 +256,8 @@ def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
 
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:
-    if not NAME.match(name):
-        part.fail(None, "a table's name is letters, digits and _", try_=f'ALTER TABLE "{name}" RENAME TO ..., in the database')
+    if not can_be_named(name):
+        part.fail(None, f"a table's name is up to {LONGEST_NAME} signs that can be seen", try_="ALTER TABLE, in the database")
     public = bool(part.take("public", bool))
     rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
@@ -315,10 +315,10 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
         match = REFERENCE.fullmatch(str(item["references"]))
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
             part.fail("foreign_keys", "references is written table(column)")
-        target = tuple(plain or quoted.replace('""', '"') for quoted, plain in REFERENCED.findall(match.group(2)))
+        target = tuple(plain or inner.replace('""', '"') for inner, plain in REFERENCED.findall(match.group(3)))
         if len(target) != len(columns):
             part.fail("foreign_keys", f"columns and references differ in number: {len(columns)} and {len(target)}")
-        key = ForeignKey(columns=tuple(columns), table=match.group(1), references=target)
+        key = ForeignKey(columns=tuple(columns), table=match.group(2) or match.group(1).replace('""', '"'), references=target)
         if key in keys:
             part.fail("foreign_keys", f"the one of {', '.join(columns)} is there twice", try_="leaving one of them out")
         keys.append(key)
@@ -326,8 +326,14 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
 
 
 def written_reference(table: str, columns: Iterable[str]) -> str:
-    """What `references` of a foreign key says; the names of columns may hold anything."""
-    return f"{table}({', '.join(c if PLAIN.fullmatch(c) else quoted(c) for c in columns)})"
+    """What `references` of a foreign key says; names may hold anything."""
+    table, *columns = (name if PLAIN.fullmatch(name) else quoted(name) for name in (table, *columns))
+    return f"{table}({', '.join(columns)})"
+
+
+def can_be_named(table: str) -> bool:
+    """Whether a policy may name a table so: a name is shown in messages and listings, so all of it is to be seen."""
+    return table.isprintable() and table == table.strip() and 0 < len(table) <= LONGEST_NAME
 
 
 def quoted(name: str) -> str:
@@ -380,10 +386,10 @@ def _values_from(part: Section) -> tuple[str, str] | None:
     text = part.take("values_from", str)
     if text is None:
         return None
-    match = re.fullmatch(r"(\w+)\.(.+)", text, re.DOTALL)
+    match = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(.+)', text, re.DOTALL)
     if match is None:
         part.fail("values_from", "is written table.column")
-    return match.group(1), match.group(2)
+    return match.group(2) or match.group(1).replace('""', '"'), match.group(3)
 
 
 def _bounds(part: Section) -> tuple[tuple[Scalar, Scalar] | None, bool]:

@@ -90,7 +90,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     one entity.
     """
     entity = policy.entities[policy.budgets[budget].entity]
-    names = {name.lower(): name for name in schema}
+    names = {name.lower(): name for name in schema} | {name.lower(): name for name in policy.tables if name in schema}
     found: dict[str, TableSchema] = {}
     for name in policy.tables:
         if name.lower() not in names:
@@ -109,11 +109,12 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
 
 
 def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
-    """The schema with its columns spelled as in the policy: the names of a database do not depend on case."""
-    spelled = {name.lower(): name for name in declared.columns}
+    """The schema with its columns spelled as in the policy: names of a database do not depend on the case of ASCII letters."""
+    spelled, theirs = {name.lower(): name for name in declared.columns}, {name for name, _ in schema.columns}
 
     def spell(name: str) -> str:
-        return spelled.get(name.lower(), name)
+        ours = spelled.get(name.lower(), name)
+        return name if ours in theirs else ours  # beside ours there is another, which differs in the case of an accented letter
 
     return replace(schema, columns=tuple((spell(name), kind) for name, kind in schema.columns),
                    unique=tuple(frozenset(map(spell, key)) for key in schema.unique),

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.catalog import writing
-from dpsql.catalog.policy import NAME, parse_policy, suggest, written_reference
+from dpsql.catalog.policy import can_be_named, parse_policy, suggest, written_reference
 from dpsql.catalog.writing import comment, note, value
 from dpsql.catalog.yaml_entries import YamlEntry, root_of
 from dpsql.errors import PolicyError
@@ -109,8 +109,8 @@ def _read(root: YamlEntry, row_keys: Mapping[str, str]) -> _Metadata:
         for name, entry in tables_of.mapping("table names to columns").items():
             if any(name.lower() == table.name.lower() for table in tables):
                 raise entry.fault("another schema has a table of this name, and policies name tables without schema")
-            if not NAME.match(name):
-                raise entry.fault("a table's name in a policy is letters, digits and _", try_="a table of another name")
+            if not can_be_named(name):
+                raise entry.fault("a table's name in a policy is signs that can be seen", try_="a table of another name")
             tables.append(_table(name, schema, entry, row_keys.get(name)))
     for name in row_keys:
         if name not in [table.name for table in tables]:
@@ -260,7 +260,7 @@ def _entities(tables: tuple[_MetadataTable, ...]) -> tuple[_Entity, ...]:
 
 
 def _written(table: _MetadataTable, entity: _Entity | None, *, alone: bool) -> list[str]:
-    lines = [f"[tables.{table.name}]"]
+    lines = [f"[tables.{writing.key(table.name)}]"]
     if table.schema:
         lines += comment(f"In schema {table.schema} there; tables are named without a schema here.")
     if entity is None:
@@ -277,7 +277,7 @@ def _written(table: _MetadataTable, entity: _Entity | None, *, alone: bool) -> l
         limit: writing.Value = table.max_ids if alone else {entity.name: table.max_ids}
         lines.append(note(f"rows_per_entity = {value(limit)}", "max_ids" if not table.row_privacy else "row_privacy"))
     lines += [line for text in table.notes for line in comment(text)]
-    return [*lines, "", f"[tables.{table.name}.columns]", *writing.columns(map(_line, table.columns))]
+    return [*lines, "", f"[tables.{writing.key(table.name)}.columns]", *writing.columns(map(_line, table.columns))]
 
 
 def _line(column: _MetadataColumn) -> tuple[str, Mapping[str, writing.Value] | None, str]:

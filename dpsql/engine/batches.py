@@ -71,8 +71,9 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
+        single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
         raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
-                          span=span_of(query.tree), try_="the statement by itself" if known.public else
+                          span=span_of(query.tree), try_=single if known.public or known.owners else
                           "max_rows = 10, or rows_per_entity in the policy")
     return linear(guarding_few(question, known, session, linear=True), view)
 

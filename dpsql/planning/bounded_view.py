@@ -22,7 +22,7 @@ from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
 from dpsql.types import Span
 
-FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10)"
+FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value has more rows than that"
 
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:

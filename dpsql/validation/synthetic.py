@@ -16,6 +16,7 @@ from sqlglot import exp
 from dpsql.backends.upload_folders import Uploads
 from dpsql.backends.uploaded_tables import Upload, open_uploads
 from dpsql.catalog.model import Catalog, Column, Table
+from dpsql.catalog.writing import key
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics
 from dpsql.plan.operators.distinct import Distinct
@@ -52,7 +53,7 @@ def declared(standing: Sequence[Standing], queries: Sequence[Query], catalog: Ca
         if found is None or not found.public:
             why = "is private" if found is not None else "is not declared"
             raise SqlError(f"{stand.table} {why}, and a synthetic table is a public one", code="synthetic", span=stand.span,
-                           subject=stand.table, try_=f"public = true in [tables.{stand.table}] of the policy, or a file: "
+                           subject=stand.table, try_=f"public = true in [tables.{key(stand.table)}] of the policy, or a file: "
                            "con.validate(..., synthetic=\"people.csv\")")
         name = _instead(stand, private, catalog)
         tables[name] = _fitted(catalog.tables[name], found.columns, found.name, stand)

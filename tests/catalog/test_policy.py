@@ -108,7 +108,7 @@ MISTAKES = {
     "kinds-with-a-table": Mistake('table = "people"\n', 'any_of = ["a", "b"]\ntable = "people"\n', 'table = "people"', "of their own",
                                   "leaving table out"),
     # tables
-    "table-name-with-space": Mistake("[tables.homes]", '[tables."my homes"]', '[tables."my homes"]', "letters, digits and _"),
+    "table-name-with-a-blank-that-is-none": Mistake("[tables.homes]", '[tables."my\u00a0homes"]', '[tables."my\u00a0homes"]', "signs that can be seen"),
     "table-twice-by-case": Mistake("[tables.towns]\npublic", "[tables.HOMES]\n[tables.towns]\npublic", "[tables.HOMES]",
                                    "this is homes again", "only homes"),
     "column-twice-by-case": Mistake("home = {}\nage", "Home = {}\nhome = {}\nage", "home = {}", "this is Home again"),

@@ -207,7 +207,7 @@ MISTAKES = {
     "fraction-of-int": ("a: {b: {t: {x: {type: int, upper: §1.5§}}}}", "whole numbers"),
     "column-twice": ("a: {b: {t: {x: {type: int}, §X§: {type: int}}}}", "twice"),
     "table-twice": ("a: {b: {t: {x: {type: int}}}, c: {T: §{x: {type: int}}§}}", "another schema has a table of this name"),
-    "table-name": ("a: {b: {'my table': §{x: {type: int}}§}}", "letters, digits and _"),
+    "table-name": ("a: {b: {\"my\\ttable\": §{x: {type: int}}§}}", "signs that can be seen"),
     "list-name": ("a: {b: {t: {§[x]§: {type: int}}}}", "single value"),
     "foreign-tag": ("a: {b: {t: {x: {type: §!!python/name:os.system ''§}}}}", "cannot be read"),
     "bad-merge": ("a: {b: {t: {x: §{<<: 5, type: int}§}}}", "merge"),

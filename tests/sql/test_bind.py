@@ -392,7 +392,7 @@ def test_mistakes_are_met_with_what_to_write(a_bench: Bench, text: str, hint: st
     ("SELECT COUNT(*) FROM people WHERE age IN (1, sex)", "sex"), ("SELECT COUNT(*) FROM people WHERE round(income, age) = 1", "age"),
     ("SELECT COUNT(*) FROM people ORDER BY 1, 5", "5"), ("SELECT COUNT(*) FROM people LIMIT 2.5", "2.5"),
     ("SELECT COUNT(*) FROM (SELECT age FROM people LIMIT 3) AS t", "LIMIT 3"),
-    ("SELECT COUNT(*) FROM people WHERE born + INTERVAL 3 HOUR > '2020-01-01'", "INTERVAL 3 HOUR"),
+    ("SELECT COUNT(*) FROM people WHERE born + INTERVAL 3 MICROSECOND > '2020-01-01'", "INTERVAL 3 MICROSECOND"),
 ])
 def test_refusals_point_at_the_part_that_is_wrong(a_bench: Bench, text: str, place: str) -> None:
     span = refusal(a_bench, text).span

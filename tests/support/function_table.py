@@ -25,7 +25,8 @@ NUMBER, TEXT, TIME = (frozenset(kinds) for kinds in (
     (Type.BIGINT, Type.DOUBLE), (Type.VARCHAR,), (Type.DATE, Type.TIMESTAMP)))
 SHAPES = {  # the kinds of the arguments, by terminal
     "NUMBER_FUNCTION": (NUMBER,), "NUMBER_PAIR": (NUMBER, NUMBER), "TEXT_FUNCTION": (TEXT,), "TEXT_TEST": (TEXT, TEXT),
-    "TEXT_PART": (TEXT, NUMBER), "SUBSTRING": (TEXT, NUMBER, NUMBER), "TIME_PART": (TIME,),
+    "TEXT_PART": (TEXT, NUMBER), "TEXT_CHANGE": (TEXT, TEXT, TEXT), "PADDING": (TEXT, NUMBER, TEXT), "TIME_TEXT": (TIME, TEXT),
+    "NUMBER_TRIPLE": (NUMBER, NUMBER, NUMBER), "SUBSTRING": (TEXT, NUMBER, NUMBER), "TIME_PART": (TIME,),
 }
 VARIADIC = {True: "NULL_FUNCTION", False: "NULL_PAIR"}  # of arguments of one type, whichever; any number of them, or two
 OWN = {"NUMBER_PAIR": ["log"], "NULL_PAIR": ["ifnull"]}  # words that take other arguments than their function
@@ -93,7 +94,7 @@ def table() -> str:
 
 
 def _family(name: str) -> str:
-    unit = re.fullmatch(rf"(date_trunc_|date_diff_|add_)({'|'.join(UNITS)})s?", name)
+    unit = re.fullmatch(rf"(date_trunc_|date_diff_|date_sub_|time_bucket_|add_)({'|'.join(UNITS)})s?", name)
     return unit[1] + "*" if unit is not None else name
 
 

@@ -25,14 +25,16 @@ such operation stands in a TRY of its own, which gives NULL where a range was wr
 two of them share a part, DuckDB works that part out beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers
-outside their domain are NULL; impossible casts are NULL; exp of more than 700 is NULL; dates outside the years 1 to 9999 are
-NULL under date functions; texts of more than 65536 characters are cut before they are joined.
+outside their domain are NULL; impossible casts and days that do not exist (make_date) are NULL; exp of more than 700 is NULL;
+dates outside the years 1 to 9999 are NULL under date functions; texts of more than 65536 characters are cut before they are
+joined.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,6 +175,33 @@ def _no_null(values: Sequence[Value]) -> str:
     return "NULL is not a constant that can be used here" if any(value is None for value in values) else ""
 
 
+def _escaped(values: Sequence[Value]) -> str:
+    """DuckDB raises, once a row gets there, where nothing follows a sign of escape, and for one that is not a single byte."""
+    pattern, sign = values
+    if not isinstance(pattern, str) or not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign in "%_":
+        return "a pattern, and one sign of ASCII that is neither % nor _, are needed here"
+    return "the pattern ends in its sign of escape" if pattern.replace(sign * 2, "").endswith(sign) else ""
+
+
+def _no_longer(values: Sequence[Value]) -> str:
+    """What is replaced by longer texts, again and again, would be too long for an engine."""
+    old, new = values
+    fits = isinstance(old, str) and isinstance(new, str) and old != "" and len(new) <= len(old)
+    return "" if fits else "a text, and one that is no longer to stand in its place, are needed here"
+
+
+def _filled(values: Sequence[Value]) -> str:
+    """DuckDB raises where there is nothing to fill with, once a text is too short."""
+    length, filling = values
+    fits = isinstance(length, int) and 0 <= length <= 1000 and isinstance(filling, str) and filling != ""
+    return "" if fits else "a length from 0 to 1000 and a text that is not empty are needed here"
+
+
+def _strftime(values: Sequence[Value]) -> str:
+    fits = all(isinstance(value, str) and 0 < len(value) <= 200 and FORMATS.fullmatch(value) for value in values)
+    return "" if fits else "a format of %Y %m %d %H %M %S %y %j %b %B %a %A %w %u %U %W %V %G %p %I and %% is needed here"
+
+
 def _bounded_integer(low: int, high: int) -> Callable[[Sequence[Value]], str]:
     wrong = f"a whole number between {low} and {high} is needed here"
     return lambda values: "" if all(isinstance(value, int) and low <= value <= high for value in values) else wrong
@@ -213,12 +242,14 @@ def _year_range(days: Interval) -> Interval:
     return Interval(*(dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year for day in (days.low, days.high)))
 
 
+FORMATS = re.compile(r"(%[YmdHMSyjbBaAwuUWVGpI%]|[^%])*", re.DOTALL)
 HELD = "held within"  # a whole number between two constants, NULL beyond them: for numbers that conditions hold there
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+LONGEST_DAYS = {"year": 366, "month": 31, "week": 7, "day": 1, "hour": 1 / 24, "minute": 1 / 1440, "second": 1 / 86400}
 
 
 def _truncations() -> dict[str, Function]:
-    """date_trunc and date_diff with their unit in the name, as the unit must be a constant."""
+    """date_trunc, date_diff and their like with their unit in the name, as the unit must be a constant."""
     table: dict[str, Function] = {}
     for unit in UNITS:
         table[f"date_trunc_{unit}"] = _row(tuple(
@@ -229,15 +260,27 @@ def _truncations() -> dict[str, Function]:
             Overload(args=(kind, kind), result=BIGINT, undefined=True, range=_diff_range(unit),
                      sql="(" + _guard_time(kind, f"date_diff('{unit}', {{0}}, {{1}})", 0, 1) + ")")
             for kind in (DATE, TIMESTAMP)), *(f"{word}('{unit}', born, seen)" for word in ("date_diff", "datediff")))
-    for unit in ("day", "week", "month", "year"):
+        table[f"date_sub_{unit}"] = _row(tuple(
+            Overload(args=(kind, kind), result=BIGINT, undefined=True, range=_diff_range(unit),
+                     sql="(" + _guard_time(kind, f"date_sub('{unit}', {{0}}, {{1}})", 0, 1) + ")")
+            for kind in (DATE, TIMESTAMP)), *(f"{word}('{unit}', born, seen)" for word in ("date_sub", "datesub")))
+    for unit in LONGEST_DAYS:
         # The guard keeps a century of room at both ends, more than the largest constant step can cross.
+        steps = f"to_{unit}s(CAST({{1}} AS INTEGER))"
         table[f"add_{unit}s"] = _row(tuple(
             Overload(args=(kind, BIGINT), result=TIMESTAMP, undefined=True, constants=(1,), range=_shift_range(unit),
-                     accepts=_bounded_integer(-1200, 1200),
-                     sql=f"(CASE WHEN ({{0}} >= {kind.value} '0201-01-01') AND ({{0}} <= {kind.value} '9000-01-01') "
-                         f"THEN CAST(({{0}} + to_{unit}s(CAST({{1}} AS INTEGER))) AS TIMESTAMP) END)")
+                     accepts=_bounded_integer(-1200, 1200), sql=_with_room(kind, f"CAST(({{0}} + {steps}) AS TIMESTAMP)"))
             for kind in (DATE, TIMESTAMP)), *(f"{shift} {unit.upper()}" for shift in ("seen + INTERVAL 3", "born - INTERVAL 2")))
+        table[f"time_bucket_{unit}s"] = _row(tuple(
+            Overload(args=(kind, BIGINT), result=kind, undefined=True, constants=(1,), range=_bucket_range(unit),
+                     accepts=_bounded_integer(1, 1200),
+                     sql=_with_room(kind, f"CAST(time_bucket({steps}, {{0}}) AS {kind.value})"))
+            for kind in (DATE, TIMESTAMP)), f"time_bucket(INTERVAL 2 {unit.upper()}, seen)")
     return table
+
+
+def _with_room(kind: Type, body: str) -> str:
+    return f"(CASE WHEN ({{0}} >= {kind.value} '0201-01-01') AND ({{0}} <= {kind.value} '9000-01-01') THEN {body} END)"
 
 
 def _trunc_range(days: Interval) -> Interval:
@@ -263,8 +306,28 @@ def _diff_range(unit: str) -> iv.Rule:
 
 
 def _shift_range(unit: str) -> iv.Rule:
-    longest = {"day": 1, "week": 7, "month": 31, "year": 366}[unit]
-    return lambda days, steps: iv.add(days, iv.multiply(steps, Interval(0, longest)))
+    """Where the ends are days, a part of one leads into the next."""
+    longest, part = LONGEST_DAYS[unit], int(unit in ("hour", "minute", "second"))
+    return lambda days, steps: iv.outward(iv.add(iv.add(days, Interval(-part, part)), iv.multiply(steps, Interval(0, longest))))
+
+
+def _bucket_range(unit: str) -> iv.Rule:
+    """A moment is in the bucket that begins at most its own length before."""
+    longest = LONGEST_DAYS[unit]
+    return lambda days, steps: iv.outward(Interval(days.low - steps.high * longest, days.high))
+
+
+def _epoch_range(scale: int) -> iv.Rule:
+    """Moments of a day lie within it."""
+    return lambda days: iv.multiply(Interval(days.low - _EPOCH, days.high - _EPOCH + 1), Interval(86400 * scale, 86400 * scale))
+
+
+def _date_range(years: Interval, *_: Interval) -> Interval:
+    low, high = (int(min(max(end, 1), 9999)) for end in (years.low, years.high))
+    return Interval(day_number(dt.date(low, 1, 1)), day_number(dt.date(high, 12, 31)))
+
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
 TABLE: dict[str, Function] = {
@@ -317,9 +380,20 @@ TABLE: dict[str, Function] = {
        for name, end in (("sin", 1), ("cos", 1), ("tan", math.inf))},
     **{name: _row(_real(name + "({0})", iv.monotone(rule)), f"{name}(cost)")
        for name, rule in (("cbrt", math.cbrt), ("atan", math.atan), ("radians", math.radians), ("degrees", math.degrees))},
+    **{name: _row(_real(name + "({0})", iv.constant(low, low + math.pi)), f"{name}(cost)")
+       for name, low in (("asin", -math.pi / 2), ("acos", 0.0))},
+    "tanh": _row(_real("tanh({0})", iv.monotone(math.tanh)), "tanh(cost)"),
+    "atan2": _row((Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="atan2({0}, {1})", range=iv.constant(-math.pi, math.pi)),),
+                  "atan2(cost, weight)"),
     **{name: _row(_real(name + "({0})", result=BOOLEAN), f"{name}(cost)") for name in ("isnan", "isinf", "isfinite")},
     # text
-    **{name: _row(_text(name + "({0})"), f"{name}(note)") for name in ("lower", "upper", "reverse", "trim", "ltrim", "rtrim")},
+    **{name: _row(_text(name + "({0})"), f"{name}(note)") for name in ("lower", "upper", "reverse", "strip_accents")},
+    **{name: _row((*_text(name + "({0})"), *_text(name + "({0}, {1})", VARCHAR, accepts=_no_null)), f"{name}(note)",
+                  f"{name}(note, 'li')") for name in ("trim", "ltrim", "rtrim")},
+    "replace": _row(_text(f"replace(left({{0}}, {LONGEST}), {{1}}, {{2}})", VARCHAR, VARCHAR, accepts=_no_longer),
+                    "replace(note, 'll', 'y')"),
+    **{name: _row(_text(f"{name}({{0}}, CAST({{1}} AS INTEGER), {{2}})", BIGINT, VARCHAR, accepts=_filled),
+                  f"{name}(note, 3, '.')") for name in ("lpad", "rpad")},
     "length": _row(_text("length({0})", result=BIGINT, rule=iv.constant(0, 2**32)), "length(note)"),
     "substring": _row((*_piece("substring({0}, {1}, {2})", BIGINT), *_piece("substring({0}, {1})")), "substring(note, 1, 2)",
                       "substring(note, 2)", "substr(note, 1, 2)", "substr(note, 2)", "substring(note FROM 1 FOR 2)"),
@@ -331,13 +405,27 @@ TABLE: dict[str, Function] = {
                    "strpos(note, 'l')", "position('l' IN note)", "instr(note, 'l')"),
     "like": _row(_test("({0} LIKE {1})"), "note LIKE 'i%'", "note ~~ 'i%'"),
     "ilike": _row(_test("({0} ILIKE {1})"), "note ILIKE 'I%'"),
+    **{f"{word.lower()}_escape": _row(_text(f"({{0}} {word} {{1}} ESCAPE {{2}})", VARCHAR, VARCHAR, result=BOOLEAN,
+                                            accepts=_escaped), f"note {word} 'i!%' ESCAPE '!'") for word in ("LIKE", "ILIKE")},
     "regexp_matches": _row(_test("regexp_matches({0}, {1})"), "regexp_matches(note, '^i')", "note ~ '^i'"),
     "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
     "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
                "sex || note", "concat(sex, age)"),
     # time
     "year": _row(_part("year", 1, 9999), "year(born)", "extract(year FROM seen)", "date_part('year', seen)"),
-    **{name: _row(_part(name, 1, last), f"{name}(born)") for name, last in (("quarter", 4), ("month", 12), ("isodow", 7))},
+    **{name: _row(_part(name, 1, last), f"{name}(born)")
+       for name, last in (("quarter", 4), ("month", 12), ("isodow", 7), ("century", 100))},
+    "decade": _row(_part("decade", 0, 999), "decade(born)"),
+    "strftime": _row(tuple(Overload(args=(kind, VARCHAR), result=VARCHAR, undefined=True, constants=(1,), accepts=_strftime,
+                                    sql="(" + _guard_time(kind, "strftime({0}, {1})", 0) + ")") for kind in (DATE, TIMESTAMP)),
+                     "strftime(seen, '%Y-%m')", "strftime(born, '%A')"),
+    "epoch": _row(tuple(Overload(args=(kind,), result=DOUBLE, undefined=True, range=_epoch_range(1),
+                                 sql="(" + _guard_time(kind, "epoch({0})", 0) + ")") for kind in (DATE, TIMESTAMP)),
+                  "epoch(seen)", "extract(epoch FROM seen)"),
+    "make_date": _row((Overload(args=(BIGINT, BIGINT, BIGINT), result=DATE, undefined=True, range=_date_range,
+                                sql="(CASE WHEN ({0} >= 1) AND ({0} <= 9999) "
+                                    "THEN TRY_CAST(concat({0}, '-', {1}, '-', {2}) AS DATE) END)"),),
+                      "make_date(year, 2, 28)"),
     "week": _row(_part("week", 1, 53), "week(born)", "weekofyear(born)"),
     "day": _row(_part("day", 1, 31), "day(born)", "dayofmonth(born)"),
     "dayofyear": _row(_part("dayofyear", 1, 366), "dayofyear(born)", "extract(doy FROM born)"),

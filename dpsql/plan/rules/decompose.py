@@ -293,9 +293,11 @@ class _EachDecomposer(_LearnedDecomposer):
                 return self._mean(call)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
+        instead = {"var_pop": "AVG(x * x) - AVG(x) * AVG(x)", "stddev_pop": "sqrt(AVG(x * x) - AVG(x) * AVG(x))"}
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
-                          code="several-owners", span=call.span, subject=tables,
-                          try_="COUNT, SUM or AVG; or a join in which each row has one entity")
+                          code="several-owners", span=call.span, subject=tables, try_=instead.get(
+                              call.function.replace("_samp", "_pop"), "COUNT, SUM or AVG")
+                          + "; or a join in which each row has one entity")
 
     def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         grid = self._grid(self._view.field(call.columns[0]), from_low=False, most_steps=MOST_SHARED_STEPS)

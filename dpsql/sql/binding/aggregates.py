@@ -15,7 +15,9 @@ from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired
 from dpsql.sql.binding.present_values import present, where
+from dpsql.sql.text.equivalents import WRITTEN
 from dpsql.sql.text.places import span_of
+from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.syntax import NAMED_AGGREGATES
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
 from dpsql.types import Span, Type
@@ -100,11 +102,14 @@ class AggregateReader:
         anonymous = isinstance(node, exp.Anonymous)
         name = NAMED_AGGREGATES[str(node.this).lower()] if anonymous else NAMES[type(node)]
         given = node.expressions if anonymous else [node.this]
+        if not self._exact and WRITTEN in node.meta:
+            reason, try_ = REASONS[node.meta[WRITTEN]]
+            raise Unsupported(reason, code="aggregate-here", span=span, try_=try_)
         if len(given) != 1:
             raise SqlError(f"{name.upper()} takes one argument", code="type", span=span, try_=f"{name.upper()}(x)")
         if isinstance(given[0], exp.Distinct):
             raise Unsupported(f"{name.upper()}(DISTINCT ...) is not answered", code="distinct-aggregate", span=span,
-                              try_=f"{name.upper()}(x), or COUNT(DISTINCT x)")
+                              try_=f"SELECT {name.upper()}(x) FROM (SELECT DISTINCT x FROM t) AS d")
         expr = self._argument(given[0], name.upper(), span)
         if name in ("min", "max"):
             if not (self._exact or expr.type.numeric or expr.type is Type.DATE):
@@ -173,10 +178,7 @@ class AggregateReader:
         ordered, discrete = order.expressions[0], isinstance(inner, exp.PercentileDisc)
         fraction = self._fraction(inner.this)
         if ordered.args.get("desc"):
-            if discrete:
-                raise Unsupported("percentile_disc with DESC is not answered", code="quantile", span=span,
-                                  try_="1 - p, in ascending order")
-            fraction = 1 - fraction
+            fraction = 1 - fraction  # of percentile_disc, where p n is whole, the row next to the one that is meant
         return self._quantile(ordered.this, fraction, discrete, when, span)
 
     def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:

@@ -14,6 +14,7 @@ from dpsql.plan.question import Question
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
+from dpsql.sql.binding.over_released import bind_over_released, released_inside
 from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
@@ -43,8 +44,13 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
         tree = tree.this
     if not isinstance(tree, exp.Select):
         raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
-                          try_="SELECT ... FROM (SELECT ... UNION ALL SELECT ...) AS u")
+                          try_="a statement for each part; or SELECT (SELECT COUNT(*) FROM a), (SELECT COUNT(*) FROM b)")
     names = Names().with_(tree.args.get("with_"))
     refuse_windows(tree)
-    question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
+    released = released_inside(tree, names)
+    if released is not None:
+        inner, seen, alias = released
+        question = bind_over_released(tree, inner, alias, context, seen)
+    else:
+        question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
     return replace(question, scalars=context.scalars.needed(question))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.functions import UNITS
+from dpsql.plan.expr.functions import LONGEST_DAYS, UNITS
 from dpsql.plan.expr.nodes import Expr, Literal, Value
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.casts import cast, sql_type
@@ -17,8 +17,8 @@ from dpsql.sql.binding.typing import Env
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import constant, whole_number
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import NAMES, OTHERS
-from dpsql.sql.text.spelling import closest
+from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
+from dpsql.sql.text.spelling import mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.types import INT64, Span, Type
@@ -50,8 +50,8 @@ class Binder(abc.ABC):
     def aggregate(self, node: exp.Expr) -> Expr: ...
 
     @abc.abstractmethod
-    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        """subject IN (query)"""
+    def listed(self, subjects: tuple[Expr, ...], query: exp.Expr, span: Span | None) -> Expr:
+        """(subjects) IN (query)"""
 
     @abc.abstractmethod
     def exists(self, query: exp.Expr, span: Span | None) -> Expr: ...
@@ -202,10 +202,11 @@ class Binder(abc.ABC):
         return self._apply("and", [low, self._apply("<=", [subject, self.bind(node.args["high"])], span)], span)
 
     def _in(self, node: exp.Expr, span: Span | None) -> Expr:
-        subject = self.bind(node.this)
         query = node.args.get("query")
         if query is not None:
-            return self.listed(subject, query, span)
+            parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+            return self.listed(tuple(map(self.bind, parts)), query, span)
+        subject = self.bind(node.this)
         values = [self.bind(value) for value in node.expressions]
         for value in values:
             if not isinstance(value, Literal):
@@ -221,12 +222,29 @@ class Binder(abc.ABC):
         match = self._call(name, [node.this, node.expression], span)
         return self._apply("not", [match], span) if node.args.get("negate") else match
 
+    def _escape(self, node: exp.Expr, span: Span | None) -> Expr:
+        match = node.this
+        if not isinstance(match, exp.Like | exp.ILike):
+            raise SqlError("ESCAPE stands after a pattern", code="syntax", span=span, try_="x LIKE 'a!%' ESCAPE '!'")
+        name = "ilike_escape" if isinstance(match, exp.ILike) else "like_escape"
+        found = self._call(name, [match.this, match.expression, node.expression], span)
+        return self._apply("not", [found], span) if match.args.get("negate") else found
+
     def _regexp(self, node: exp.Expr, span: Span | None) -> Expr:
         name = "regexp_full_match" if isinstance(node, exp.RegexpFullMatch) else "regexp_matches"
-        pattern = self.bind(node.expression)
+        pattern, flag = self.bind(node.expression), node.args.get("flag")
+        if flag is not None:
+            pattern = self._with_flag(pattern, self.bind(flag))
         if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self.compiles(pattern.value):
             raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
         return self._apply(name, [self.bind(node.this), pattern], span)
+
+    @staticmethod
+    def _with_flag(pattern: Expr, flag: Expr) -> Expr:
+        if not isinstance(flag, Literal) or flag.value not in ("i", "c") or not isinstance(pattern, Literal):
+            raise Unsupported("of the flags of regular expressions, 'i' and 'c' are answered, beside a constant pattern",
+                              code="pattern", span=flag.span, try_="regexp_matches(x, 'pattern', 'i')")
+        return replace(pattern, value=f"(?i){pattern.value}") if flag.value == "i" and pattern.value is not None else pattern
 
     def _add(self, node: exp.Expr, span: Span | None) -> Expr:
         left, right = node.this, node.expression
@@ -249,17 +267,31 @@ class Binder(abc.ABC):
         return self._apply("-" if minus else "+", [a, b], span)
 
     def _shift(self, moment: Expr, interval: exp.Expr, sign: int, span: Span | None) -> Expr:
+        unit, steps = self._steps(interval)
+        if not moment.type.temporal:
+            raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span,
+                           try_="CAST(... AS DATE)")
+        number = Literal(value=sign * steps, type=Type.BIGINT, span=span_of(interval))
+        return self._apply(f"add_{unit}s", [moment, number], span_of(interval))
+
+    def _steps(self, interval: exp.Expr) -> tuple[str, int]:
+        """The unit of an interval, and how many of them it has."""
         unit = str(interval.args["unit"].this).lower().rstrip("s") if interval.args.get("unit") is not None else ""
         steps = self.bind(interval.this)
         if isinstance(steps, Literal) and isinstance(steps.value, str):
             steps = typing.convert(steps, Type.BIGINT) or steps
-        if unit not in ("day", "week", "month", "year") or not isinstance(steps, Literal) or not isinstance(steps.value, int):
-            raise Unsupported("intervals are a whole number of days, weeks, months or years", code="interval",
-                              span=span_of(interval), try_="INTERVAL 3 DAY")
-        if not moment.type.temporal:
-            raise SqlError(f"an interval cannot be added to {moment.type.value}", code="type", span=span)
-        number = Literal(value=sign * steps.value, type=Type.BIGINT, span=span_of(interval))
-        return self._apply(f"add_{unit}s", [moment, number], span_of(interval))
+        if unit not in LONGEST_DAYS or not isinstance(steps, Literal) or not isinstance(steps.value, int):
+            reason, try_ = REASONS[exp.ToDays]
+            raise Unsupported(reason, code="interval", span=span_of(interval), try_=try_)
+        return unit, steps.value
+
+    def _bucket(self, node: exp.Expr, span: Span | None) -> Expr:
+        if not isinstance(node.this, exp.Interval):
+            raise Unsupported("time_bucket takes a constant interval and a time", code="interval", span=span,
+                              try_="time_bucket(INTERVAL 7 DAY, d)")
+        unit, steps = self._steps(node.this)
+        number = Literal(value=steps, type=Type.BIGINT, span=span_of(node.this))
+        return self._apply(f"time_bucket_{unit}s", [self.bind(node.expression), number], span)
 
     def _case(self, node: exp.Expr, span: Span | None) -> Expr:
         subject = self.bind(node.this) if node.this is not None else None
@@ -301,7 +333,31 @@ class Binder(abc.ABC):
 
     def _trim(self, node: exp.Expr, span: Span | None) -> Expr:
         side = str(node.args.get("position") or "BOTH").upper()
-        return self._call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), [node.this], span)
+        given = [part for part in (node.this, node.expression) if part is not None]
+        return self._call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), given, span)
+
+    def _pad(self, node: exp.Expr, span: Span | None) -> Expr:
+        given = [part for part in (node.this, node.expression, node.args.get("fill_pattern")) if part is not None]
+        return self._call("lpad" if node.args.get("is_left") else "rpad", given, span)
+
+    def _strftime(self, node: exp.Expr, span: Span | None) -> Expr:
+        """strftime(moment, format); the other order is taken too, as by DuckDB."""
+        moment, form = self.bind(node.this), self.bind(node.args["format"])
+        return self._apply("strftime", [form, moment] if form.type.temporal else [moment, form], span)
+
+    def _joined(self, node: exp.Expr, span: Span | None) -> Expr:
+        """concat_ws(s, a, b, ...) joins what is not NULL with a constant between them: s stands before each, and is cut off."""
+        first, *rest = node.expressions
+        between = self.bind(first)
+        if not isinstance(between, Literal) or not isinstance(between.value, str) or not rest:
+            raise Unsupported("concat_ws takes a constant text and what it stands between", code="type", span=span,
+                              try_="concat_ws('-', a, b)")
+        parts = [self._apply("coalesce", [self._apply("||", [between, typing.as_text(self.bind(part))], span_of(part)),
+                                          Literal(value="", type=Type.VARCHAR)], span_of(part)) for part in rest]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = self._apply("||", [whole, part], span)
+        return self._apply("substring", [whole, Literal(value=len(between.value) + 1, type=Type.BIGINT)], span)
 
     def _log(self, node: exp.Expr, span: Span | None) -> Expr:
         if node.expression is None:
@@ -324,13 +380,12 @@ class Binder(abc.ABC):
         return self._apply(name, [moment], span)
 
     def _truncate(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._apply(f"date_trunc_{self._unit(node, span)}", [self.bind(node.this)], span)
+        return self._apply(f"date_trunc_{self._unit(node.args.get('unit'), span)}", [self.bind(node.this)], span)
 
     def _difference(self, node: exp.Expr, span: Span | None) -> Expr:
-        return self._call(f"date_diff_{self._unit(node, span)}", [node.expression, node.this], span)
+        return self._call(f"date_diff_{self._unit(node.args.get('unit'), span)}", [node.expression, node.this], span)
 
-    def _unit(self, node: exp.Expr, span: Span | None) -> str:
-        unit = node.args.get("unit")
+    def _unit(self, unit: exp.Expr | None, span: Span | None) -> str:
         name = str(unit.this).lower() if unit is not None else "day"
         if name not in UNITS:
             raise Unsupported(f"the unit {name} is not answered", code="time-part", span=span, try_="one of " + ", ".join(UNITS))
@@ -340,12 +395,14 @@ class Binder(abc.ABC):
         name = str(node.this).lower()
         known = NAMED.get(name)
         if known is None:
-            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", closest(name, WORDS, cutoff=0.66) or OTHERS))
+            reason, try_ = NAMES.get(name, (f"the function {name} is not answered", mistyped(name, WORDS) or OTHERS))
             raise Unsupported(reason, code="unknown-function", span=span, subject=name, try_=try_)
         if known == "bin_floor":
             return self.bins(node)
         if known == "date_part":
             return self._date_part(node, span)
+        if known == "date_sub" and len(node.expressions) == 3:
+            return self._call(f"date_sub_{self._unit(node.expressions[0], span)}", node.expressions[1:], span)
         return self._call(known, node.expressions, span)
 
     def _date_part(self, node: exp.Expr, span: Span | None) -> Expr:
@@ -372,7 +429,8 @@ class Binder(abc.ABC):
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
 
     def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
-        raise Unsupported("several values in brackets are not answered", code="tuple", span=span, try_="a = 1 AND b = 2")
+        raise Unsupported("several values in brackets are answered beside = and IN, as many on both sides", code="tuple",
+                          span=span, try_="(a, b) = (1, 2), or (a, b) IN ((1, 2), (3, 4))")
 
 
 _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] = {
@@ -381,10 +439,13 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
     exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
     exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
+    exp.Escape: Binder._escape,
     exp.RegexpLike: Binder._regexp, exp.RegexpFullMatch: Binder._regexp,
     exp.Add: Binder._add, exp.Sub: Binder._add, exp.Case: Binder._case, exp.If: Binder._if, exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast, exp.Coalesce: Binder._variadic, exp.Greatest: Binder._variadic, exp.Least: Binder._variadic,
-    exp.Concat: Binder._concat, exp.Trim: Binder._trim, exp.Log: Binder._log, exp.Extract: Binder._extract,
+    exp.Concat: Binder._concat, exp.ConcatWs: Binder._joined, exp.Trim: Binder._trim,
+    exp.Pad: Binder._pad,
+    exp.TimeToStr: Binder._strftime, exp.DateBin: Binder._bucket, exp.Log: Binder._log, exp.Extract: Binder._extract,
     exp.TimestampTrunc: Binder._truncate, exp.DateTrunc: Binder._truncate, exp.DateDiff: Binder._difference,
     exp.Grouping: Binder._level, exp.GroupingId: Binder._level,
     exp.Window: Binder._window, **dict.fromkeys(WINDOWED, Binder._without_over),

@@ -79,8 +79,8 @@ class Grouping(Binder):
         known = self._clause == "SELECT" or any(key.expr == found for key in self.keys)
         return found if known else replace(alias, span=span)
 
-    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        return self._host.listed(subject, query, span)
+    def listed(self, subjects: tuple[Expr, ...], query: exp.Expr, span: Span | None) -> Expr:
+        return self._host.listed(subjects, query, span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
         return self._host.exists(query, span)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
-from dpsql.plan.node import Field, Node
+from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.lookup import Lookup
@@ -45,14 +45,17 @@ class ListedRows:
 # -- IN
 
 
-def listed(host: SelectHost, subject: Expr, query: exp.Expr, span: Span | None, *, kept: bool) -> AddedColumns:
+def listed(host: SelectHost, subjects: Sequence[Expr], query: exp.Expr, span: Span | None, *, kept: bool) -> AddedColumns:
     """x IN (SELECT ...): three-valued, as in SQL; or FALSE in place of NULL, where only rows of which it is true are `kept`."""
     context, relation = host.context, host.context.relation(query, host.names)
-    if len(relation.columns) != 1:
-        raise SqlError("a subquery after IN has one column", code="in-list", span=span_of(query), try_="IN (SELECT x FROM t)")
-    column = relation.columns[0][1]
-    if column.facts.type is not subject.type:
-        subject, column, relation = _same_type(subject, column, relation, context, span)
+    if len(relation.columns) != len(subjects):
+        columns = "one column" if len(subjects) == 1 else f"{len(subjects)} columns, as many as stand before IN"
+        raise SqlError(f"a subquery after IN has {columns}", code="in-list", span=span_of(query),
+                       try_=f"IN (SELECT {', '.join('xyzuvw'[: len(subjects)])} FROM t)")
+    subjects, relation = _same_types(subjects, relation, context, span)
+    if len(subjects) > 1:
+        return _several_listed(host, subjects, relation, span, kept=kept)
+    (subject,), column = subjects, relation.columns[0][1]
     public = context.stability(relation.node).public
     if not public and not kept and (column.facts.nullable or facts(subject, host.env).nullable):
         raise _everything(relation.columns[0][0], span)
@@ -74,12 +77,26 @@ def _everything(name: str, span: Span | None) -> Unsupported:
                        "x IS NOT NULL outside")
 
 
-def _same_type(subject: Expr, column: Field, relation: BoundRelation, context: BindingContext,
-               span: Span | None) -> tuple[Expr, Field, BoundRelation]:
-    ours, theirs = typing.common([subject, column.ref], span)
-    new = context.fresh.column()
-    node = Project(input=relation.node, columns=((new, column.name, theirs),))
-    return ours, node.fields[0], BoundRelation(node=node, columns=((column.name, node.fields[0]),))
+def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundRelation, span: Span | None, *,
+                    kept: bool) -> AddedColumns:
+    """(x, y) IN (SELECT ...), where it cannot be NULL, or where NULL is as good as false."""
+    if not kept and any(part.nullable for part in (*(column.facts for _, column in relation.columns), *(
+            facts(subject, host.env) for subject in subjects))):
+        raise Unsupported("this test of several values may be NULL, and is answered under AND and OR of WHERE only",
+                          code="null-list", span=span, try_="NOT EXISTS (SELECT 1 FROM t WHERE t.a = x AND t.b = y)")
+    keys = tuple((subject, column.id) for subject, (_, column) in zip(subjects, relation.columns, strict=True))
+    return _look_up(host, ListedRows(node=relation.node, keys=keys, origins=relation.origins), span)
+
+
+def _same_types(subjects: Sequence[Expr], relation: BoundRelation, context: BindingContext,
+                span: Span | None) -> tuple[Sequence[Expr], BoundRelation]:
+    """What is compared, in one type on both sides."""
+    if all(column.facts.type is subject.type for subject, (_, column) in zip(subjects, relation.columns, strict=True)):
+        return subjects, relation
+    pairs = [typing.common([subject, column.ref], span) for subject, (_, column) in zip(subjects, relation.columns, strict=True)]
+    node = Project(input=relation.node, columns=tuple(
+        (context.fresh.column(), name, theirs) for (name, _), (_, theirs) in zip(relation.columns, pairs, strict=True)))
+    return [ours for ours, _ in pairs], BoundRelation(node=node, columns=tuple((field.name, field) for field in node.fields))
 
 
 # -- EXISTS

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from dpsql.catalog.model import Domain
-from dpsql.errors import SqlError, Unsupported
+from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
-from dpsql.plan.question import AggregateCall, Key, Ordering, Output, Question
+from dpsql.plan.question import AggregateCall, Key, Output, Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
@@ -18,12 +20,17 @@ from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.domains import domain_of
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.left_values import values_left
+from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
-from dpsql.sql.text.border import parameter_of
-from dpsql.sql.text.places import span_of
-from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name, position_of
+from dpsql.sql.text.places import placed, span_of
+from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name
 from dpsql.types import Span, Type
+
+
+def _changed(star: exp.Expr) -> bool:
+    """Whether * has EXCLUDE, REPLACE or RENAME."""
+    return any((star if isinstance(star, exp.Star) else star.this).args.values())
 
 
 class Outermost:
@@ -40,11 +47,15 @@ class Outermost:
         select, grouping = self._select, self._grouping
         self._host.where(select.args.get("where"))
         self._check_items()
+        select = self._select
         distinct = select.args.get("distinct") is not None
         plain = select.args.get("group") is None and not any(has_aggregate(item) for item in select.expressions)
-        grouping.read_keys(select, all_items=distinct and plain)  # SELECT DISTINCT of columns means GROUP BY all of them
+        public_rows = self._public_rows
+        grouping.read_keys(select, all_items=(distinct and plain) or public_rows)  # SELECT DISTINCT means GROUP BY all columns
+        if public_rows:
+            self._number_rows()
         exprs = grouping.read_items(select)
-        having, ordering = grouping.read_having(select), self._ordering(exprs)
+        having, ordering = grouping.read_having(select), ordering_of(select, exprs, grouping.read_term)
         if not grouping.keys and not grouping.aggregates and grouping.sets is None and not self._one_row:
             raise self._rows_asked(select.expressions[0])
         view, slots = self._view()
@@ -57,7 +68,8 @@ class Outermost:
                 text=self._text(found.span)) for found in grouping.aggregates),
             outputs=tuple(Output(name=item_name(item) or self._text(span_of(inner_of(item))), expr=expr)
                           for item, expr in zip(select.expressions, exprs, strict=True)),
-            having=having, ordering=ordering, limit=self._count("limit"), offset=self._count("offset") or 0,
+            having=having, ordering=ordering, limit=row_count(select, "limit", self._host.bind),
+            offset=row_count(select, "offset", self._host.bind) or 0,
             distinct=distinct and bool(grouping.aggregates or grouping.sets),
             sets=tuple(grouping.sets) if grouping.sets is not None else None, levels=tuple(grouping.levels))
         return question, facts(exprs[0], grouping.env)
@@ -69,9 +81,29 @@ class Outermost:
         return select.args.get("from_") is None and select.args.get("where") is None and any(
             item.find(exp.Query) is not None for item in select.expressions)
 
-    def _check_items(self) -> None:
-        """Refuse a SELECT list that asks for rows."""
+    @property
+    def known(self) -> Mapping[str, Facts]:
+        """What is known of keys and aggregates, once they are bound."""
+        return self._grouping.env
+
+    @property
+    def _public_rows(self) -> bool:
+        """Whether it asks for rows of public tables, which are shown as they are."""
         select = self._select
+        return select.args.get("from_") is not None and all(select.args.get(key) is None for key in (
+            "group", "distinct", "having")) and not any(has_aggregate(item) for item in select.expressions) and (
+            self._context.stability(self._host.node).public)
+
+    def _check_items(self) -> None:
+        """Refuse a SELECT list that asks for rows, unless of public tables, where * becomes the names of all columns."""
+        select = self._select
+        if self._public_rows:
+            if not any(is_star(inner_of(item)) and not _changed(inner_of(item)) for item in select.expressions):
+                return
+            items = [part for item in select.expressions for part in self._named(item)]
+            self._select = select = select.copy()
+            select.set("expressions", items)
+            return
         for item in select.expressions:
             if is_star(inner_of(item)):
                 raise Unsupported("rows are never shown, only aggregates over them", code="star", span=span_of(inner_of(item)),
@@ -82,6 +114,30 @@ class Outermost:
                 self._host.bind(inner_of(item))  # a mistyped name or function is told first
             raise self._rows_asked(select.expressions[0])
 
+    def _number_rows(self) -> None:
+        """Rows of public tables are groups of one row: by their number, and by what they are ordered by."""
+        shown = aliases_of(self._select)
+        clause = self._select.args.get("order")
+        for column in clause.find_all(exp.Column) if clause is not None else ():
+            if column.args.get("table") is not None or str(column.name).lower() not in shown:
+                self._grouping.add_key("order", self._host.bind(column))
+        if not self._context.stability(self._host.node).public:
+            raise self._rows_asked(self._select.expressions[0])  # an item reads private rows
+        self._grouping.add_key("row", self._host.numbered())
+
+    def _named(self, item: exp.Expr) -> list[exp.Expr]:
+        """The columns that * or t.* stands for, by name; the item itself where it is something else."""
+        star, table = inner_of(item), None
+        if not is_star(star):
+            return [item.copy()]
+        if isinstance(star, exp.Column):
+            table = str(star.args["table"].this)
+            if not self._host.scope.is_source(table):
+                self._host.scope.resolve("*", table, span_of(star))  # raises: there is no such table
+        named = [[exp.to_identifier(part, quoted=True) for part in (name, alias)] for alias, name, _ in self._host.scope.columns()
+                 if table is None or table.lower() == alias.lower()]
+        return [placed(exp.column(name, table=alias), span_of(star)) for name, alias in named]
+
     @staticmethod
     def _rows_asked(item: exp.Expr) -> Unsupported:
         return Unsupported("rows are never shown, only aggregates over them", code="no-aggregate", span=span_of(item),
@@ -90,37 +146,6 @@ class Outermost:
     def _text(self, span: Span | None) -> str:
         """The name of an unnamed column: its text."""
         return self._context.written(span)[:63] or "column"
-
-    def _ordering(self, exprs: list[Expr]) -> tuple[Ordering, ...]:
-        clause = self._select.args.get("order")
-        found = []
-        for term in clause.expressions if clause is not None else ():
-            inner = term.this
-            if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-                chosen = [exprs[position_of(inner, self._select.expressions)]]
-            elif isinstance(inner, exp.Var) and str(inner.this).upper() == "ALL":
-                chosen = exprs
-            else:
-                chosen = [self._grouping.read_term(inner)]
-            found += [Ordering(expr=expr, descending=bool(term.args.get("desc")), nulls_first=bool(term.args.get("nulls_first")))
-                      for expr in chosen]
-        return tuple(found)
-
-    def _count(self, key: str) -> int | None:
-        """The number after LIMIT or OFFSET."""
-        clause = self._select.args.get(key)
-        if clause is None:
-            return None
-        node = clause.expression
-        if isinstance(node, exp.Var) and str(node.this).upper() == "ALL":
-            return None
-        value: object = None
-        if parameter_of(node) is not None or isinstance(node, exp.Literal):
-            bound = self._host.bind(node)
-            value = bound.value if isinstance(bound, Literal) else None
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise SqlError(f"{key.upper()} takes a number of rows", code="limit", span=span_of(node), try_=f"{key.upper()} 10")
-        return value
 
     def _view(self) -> tuple[Node, dict[Expr, str]]:
         """The rows that are aggregated: keys, arguments and conditions, and the owners."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -26,6 +26,7 @@ from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
+from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, item_name, refuse_windows
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
@@ -93,10 +94,35 @@ def _rows(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
 
 
 def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
-    """The columns that * or t.* stands for; None for anything else."""
+    """The columns that * or t.* stands for, but for its EXCLUDE, with its REPLACE and RENAME; None for anything else."""
+    shown = _all_columns(node, host)
+    star = node if isinstance(node, exp.Star) else node.this
+    if shown is None or not isinstance(star, exp.Star):
+        return None
+    names = {name.lower() for name, _ in shown}
+    left_out = {_known(str(part.name), names, span_of(part)) for part in star.args.get("except_") or ()}
+    replaced = {_known(item_name(part), names, span_of(part)): host.bind(inner_of(part))
+                for part in star.args.get("replace") or ()}
+    renamed = {_known(str(part.this.name), names, span_of(part)): item_name(part) for part in star.args.get("rename") or ()}
+    kept = [(renamed.get(name.lower(), name), replaced.get(name.lower(), expr)) for name, expr in shown
+            if name.lower() not in left_out]
+    if not kept:
+        raise SqlError("no column is left", code="star", span=span_of(node), try_="a column that is not excluded")
+    return kept
+
+
+def _known(name: str, names: Collection[str], span: Span | None) -> str:
+    """The name of a column of *, in lower case."""
+    if name.lower() not in names:
+        raise SqlError(f"* has no column {name}", code="unknown-column", span=span, subject=name,
+                       try_=closest(name, sorted(names)) or one_of(sorted(names)))
+    return name.lower()
+
+
+def _all_columns(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
     if isinstance(node, exp.Star):
         if not host.scope.sources:
-            raise SqlError("* needs a FROM", code="star", span=span_of(node))
+            raise SqlError("* needs a FROM", code="star", span=span_of(node), try_="SELECT * FROM t")
         return [(name, found.ref) for _, name, found in host.scope.columns()]
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         table = str(node.args["table"].this)
@@ -135,6 +161,8 @@ def _distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation
 def _bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: Names) -> BoundRelation:
     _no_limit(tree)
     left, right = (context.relation(part, names) for part in (tree.this, tree.expression))
+    if tree.args.get("by_name"):
+        left, right = _by_name(left, right, context, span_of(tree))
     sides, shown = _by_position(left, right, type(tree).__name__.upper(), context, span_of(tree))
     if isinstance(tree, exp.Union):
         distinct = bool(tree.args.get("distinct"))
@@ -150,6 +178,28 @@ def _bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: 
     origins = {field.id: left.origins[expr.column] for field, (_, _, expr) in zip(node.fields, sides[0], strict=True)
                if isinstance(expr, Ref) and expr.column in left.origins}
     return BoundRelation(node=node, columns=tuple((field.name, field) for field in node.fields), origins=origins)
+
+
+def _by_name(left: BoundRelation, right: BoundRelation, context: BindingContext,
+             span: Span | None) -> tuple[BoundRelation, BoundRelation]:
+    """Both sides with all columns of either, in the order of the left one; NULL stands where a side lacks a column."""
+    found = [{name.lower(): column for name, column in relation.columns} for relation in (left, right)]
+    for relation, known in zip((left, right), found, strict=True):
+        if len(known) < len(relation.columns):
+            raise SqlError("two columns of one side have one name", code="union", span=span, try_="SELECT x AS a, x AS b")
+    names = {name.lower(): name for name, _ in (*reversed(right.columns), *reversed(left.columns))}
+    order = [*found[0], *(name for name in found[1] if name not in found[0])]
+
+    def completed(relation: BoundRelation, known: Mapping[str, Field]) -> BoundRelation:
+        kept = tuple((part.id, part.name, part.ref) for part in relation.node.fields)
+        missing = {name: context.fresh.column() for name in order if name not in known}
+        node = Project(input=relation.node, columns=(*kept, *(
+            (new, names[name], Literal(value=None, type=(found[0].get(name) or found[1][name]).facts.type))
+            for name, new in missing.items())))
+        shown = tuple((names[name], node.field(missing[name] if name in missing else known[name].id)) for name in order)
+        return BoundRelation(node=node, columns=shown, origins=relation.origins)
+
+    return completed(left, found[0]), completed(right, found[1])
 
 
 def _by_position(left: BoundRelation, right: BoundRelation, word: str, context: BindingContext,

@@ -8,12 +8,15 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.ordering import tie_breaks
+from dpsql.plan.operators.window import Window, WindowFunction
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
@@ -42,7 +45,7 @@ class SelectBinder(SelectHost):
         self._windows: WindowFunctions | None = None
         self.joined: set[str] = set()  # columns that a linked subquery brought
         self._bound: dict[str, Expr] = {}
-        self._marks: dict[tuple[Expr | None, exp.Expr, bool], Expr] = {}
+        self._marks: dict[tuple[tuple[Expr, ...] | None, exp.Expr, bool], Expr] = {}
         self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
         self._values: dict[exp.Expr, Expr] = {}
 
@@ -101,7 +104,7 @@ class SelectBinder(SelectHost):
                         column.lower() == name.lower() for column in hidden):
                     return Unsupported(f"column {name} of {reading} is not declared in the policy, so it is private and unusable",
                                        code="undeclared-column", span=span, subject=f"{reading}.{name}",
-                                       try_=f"another column, or ask the owner to add it under [tables.{reading}.columns]")
+                                       try_=f"another column, or ask the owner to add it under [tables.{key(reading)}.columns]")
         return None
 
     def _elsewhere(self, name: str, table: str | None, span: Span | None) -> SqlError | None:
@@ -145,11 +148,11 @@ class SelectBinder(SelectHost):
     def compiles(self, pattern: str) -> bool:
         return self.context.scratch.compiles(pattern)
 
-    def listed(self, subject: Expr, query: exp.Expr, span: Span | None) -> Expr:
-        """subject IN (query); a test that is written twice is made once."""
-        key = subject, query, id(query) in self._kept
+    def listed(self, subjects: tuple[Expr, ...], query: exp.Expr, span: Span | None) -> Expr:
+        """(subjects) IN (query); a test that is written twice is made once."""
+        key = subjects, query, id(query) in self._kept
         if key not in self._marks:
-            self._marks[key] = self._added(membership.listed(self, subject, query, span, kept=key[2]))
+            self._marks[key] = self._added(membership.listed(self, subjects, query, span, kept=key[2]))
         return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
@@ -188,6 +191,13 @@ class SelectBinder(SelectHost):
         if self._windows is None:
             raise not_here(node)
         return self._windows.read(node)
+
+    def numbered(self) -> Expr:
+        """A column that numbers the rows, so that equal ones are told apart."""
+        new = WindowFunction(id=self.context.fresh.column(), name="row", function="row_number")
+        self.node = Window(input=self.node, partition=(), order=(), ties=tie_breaks(self.node, ()), functions=(new,),
+                           most_rows=None)
+        return self.node.field(new.id).ref
 
     def level(self, node: exp.Expr) -> Expr:
         raise SqlError("GROUPING is known only after rows are grouped", code="group-by", span=span_of(node),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import TRUE, Expr, all_of
@@ -22,7 +23,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import REASONS
+from dpsql.sql.text.refusals import JOINS, REASONS
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.types import Span, Type
 
@@ -87,7 +88,7 @@ def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
         raise Unsupported("functions in FROM are not answered", code="table-function", span=span,
                           try_="a table that the policy declares")
     name = str(tree.this.this)
-    cte = names.ctes.get(name.lower())
+    cte = names.ctes.get(name.lower()) if tree.args.get("db") is None else None
     if cte is not None:
         definition, visible = cte
         relation = context.relation(definition.this, visible)
@@ -107,7 +108,7 @@ def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable
                            subject=outside, try_="a foreign key to the protected entity, or public = true, in the policy")
     if any(table.lower() == name.lower() for table in catalog.undeclared):
         return Unsupported(f"table {name} is not declared in the policy, so it is private and unusable", code="undeclared-table",
-                           span=span, subject=name, try_=f"[tables.{name}] in the policy")
+                           span=span, subject=name, try_=f"[tables.{key(name)}] in the policy")
     if "." in name or "/" in name:
         return Unsupported("files are not read by statements", code="file", span=span, try_="source = ... in the policy")
     known = [*catalog.tables, *ctes]
@@ -159,7 +160,7 @@ def _kind(join: exp.Expr) -> tuple[str, str]:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS", *HALVES) or (side and kind in HALVES):
         raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered", code="join-kind",
-                          span=span_of(join), try_="JOIN ... ON, or SEMI JOIN ... ON")
+                          span=span_of(join), try_=JOINS.get(kind) or JOINS.get(method) or "JOIN ... ON, or SEMI JOIN ... ON")
     return side, kind
 
 

@@ -99,6 +99,8 @@ def _not_total(problem: str, shown: str, args: Sequence[Expr], *, rows: Sequence
 
 def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
     """A cast for the first argument whose type fits no overload."""
+    if len(args) == 2 and all(arg.type.temporal for arg in args):
+        return "date_diff('second', a, b)"
     for arg, kind in zip(args, rows[0].args, strict=False):
         if all(arg.type not in row.args for row in rows):
             return f"CAST(... AS {kind.value})"
@@ -107,12 +109,13 @@ def _cast_hint(rows: Sequence[Overload], args: Sequence[Expr]) -> str:
 
 def written(name: str) -> str:
     """The name in SQL of a function of the table."""
-    for prefix in ("date_trunc", "date_diff"):
+    for prefix in ("date_trunc", "date_diff", "date_sub", "time_bucket"):
         if name.startswith(prefix + "_"):
             return f"{prefix}('{name[len(prefix) + 1:]}', ...)"
-    if name in ("add_days", "add_weeks", "add_months", "add_years"):
+    if name.startswith("add_") and name != "add_to_date":
         return "INTERVAL"
-    other = {"negate": "-", "add_to_date": "+", "days_between": "-", "like": "LIKE", "ilike": "ILIKE"}
+    other = {"negate": "-", "add_to_date": "+", "days_between": "-", "like": "LIKE", "ilike": "ILIKE", "like_escape": "LIKE",
+             "ilike_escape": "ILIKE"}
     return other.get(name, name.upper() if " " in name else name)
 
 
@@ -235,7 +238,7 @@ _SAME = {"=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct f
 
 def _agree(name: str, args: list[Expr], span: Span | None) -> list[Expr]:
     """Arguments converted towards one type where the operator wants that."""
-    if name in _SAME or name.startswith("date_diff_"):
+    if name in _SAME or name.startswith(("date_diff_", "date_sub_")):
         return common(args, span)
     if name == "||":
         return [as_text(arg) for arg in args]

@@ -12,9 +12,8 @@ from sqlglot import exp
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import ARGUMENTS, OTHERS, REASONS
-from dpsql.sql.text.spelling import closest
 from dpsql.sql.text.statement import PARAMETER
-from dpsql.sql.text.syntax import CALLS, RESERVED, WORDS
+from dpsql.sql.text.syntax import CALLS, RESERVED
 from dpsql.types import Span
 
 _BINARY = {"this", "expression"}
@@ -28,13 +27,14 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Union: _SET_OPERATION, exp.Intersect: _SET_OPERATION, exp.Except: _SET_OPERATION,
     exp.Subquery: {"this", "alias", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
-    exp.From: _UNARY, exp.Table: {"this", "alias", "joins"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
+    exp.From: _UNARY, exp.Table: {"this", "alias", "joins", "db"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Qualify: _UNARY, exp.Group: {"expressions", "all"},
     exp.Cube: {"expressions"}, exp.Rollup: {"expressions"}, exp.GroupingSets: {"expressions"}, exp.Grouping: {"expressions"},
     exp.GroupingId: {"expressions"},
     exp.Order: {"expressions"}, exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Limit: {"expression"}, exp.Offset: {"expression"}, exp.Distinct: {"expressions"},
-    exp.Alias: {"this", "alias"}, exp.Star: set(), exp.Column: {"this", "table"}, exp.Identifier: {"this", "quoted"},
+    exp.Alias: {"this", "alias"}, exp.Star: {"except_", "replace", "rename"},
+    exp.Column: {"this", "table", "db"}, exp.Identifier: {"this", "quoted"},
     # constants
     exp.Literal: {"this", "is_string"}, exp.Boolean: _UNARY, exp.Null: set(), exp.Var: _UNARY,
     exp.Interval: {"this", "unit"}, exp.DataType: {"this", "expressions"}, exp.DataTypeParam: _UNARY,
@@ -43,7 +43,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Paren: _UNARY, exp.And: _BINARY, exp.Or: _BINARY, exp.Not: _UNARY, exp.EQ: _BINARY, exp.NEQ: _BINARY, exp.LT: _BINARY,
     exp.LTE: _BINARY, exp.GT: _BINARY, exp.GTE: _BINARY, exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
     exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions", "query"}, exp.Exists: _UNARY,
-    exp.Like: {"this", "expression", "negate"}, exp.ILike: {"this", "expression", "negate"},
+    exp.Like: {"this", "expression", "negate"}, exp.ILike: {"this", "expression", "negate"}, exp.Escape: _BINARY,
     exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: _BINARY, exp.IntDiv: _BINARY,
     exp.Mod: _BINARY, exp.Neg: _UNARY, exp.Pow: _BINARY, exp.DPipe: {"this", "expression", "safe"},
     exp.Case: {"this", "ifs", "default"}, exp.If: {"this", "true", "false"}, exp.Cast: {"this", "to"},
@@ -51,7 +51,9 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Greatest: {"this", "expressions", "ignore_nulls"}, exp.Least: {"this", "expressions", "ignore_nulls"},
     exp.Concat: {"expressions", "safe", "coalesce"},
     # functions that need more than their arguments in order; the others of the table are added below
-    exp.Log: _BINARY, exp.Trim: {"this", "position"}, exp.RegexpLike: _BINARY, exp.RegexpFullMatch: _BINARY, exp.Extract: _BINARY,
+    exp.Log: _BINARY, exp.Trim: {"this", "position", "expression"}, exp.DateBin: _BINARY,
+    exp.Pad: {"this", "expression", "fill_pattern", "is_left"}, exp.ConcatWs: {"expressions", "safe", "coalesce"},
+    exp.RegexpLike: {"this", "expression", "flag"}, exp.RegexpFullMatch: _BINARY, exp.Extract: _BINARY,
     exp.TimestampTrunc: {"this", "unit"}, exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit", "date_part_boundary"}, exp.Anonymous: {"this", "expressions"},
     # aggregates
@@ -69,7 +71,10 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.FirstValue: _UNARY, exp.LastValue: _UNARY,
 }
 
+ACCEPTED[exp.Union] = _SET_OPERATION | {"by_name"}
 ACCEPTED |= {kind: set(keys) for kind, (_, keys) in CALLS.items() if kind not in ACCEPTED}
+
+MAIN = "main"  # the schema that every table of a policy is in
 
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
@@ -101,11 +106,29 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, exp.Window) and node.args.get("over") not in (None, "OVER"):
         raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
                           try_="OVER (...)")
+    schema = node.args.get("db") if isinstance(node, exp.Table | exp.Column) else None
+    if schema is not None and str(schema.this).lower() != MAIN:
+        raise Unsupported(f"tables of a policy are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
+                          try_="the name alone", subject=_subject(node))
+    if isinstance(node, exp.Star) and any(node.args.values()):
+        _check_star(node)
     if isinstance(node, exp.Tuple) and isinstance(node.parent, exp.Group | exp.GroupingSets):
         return  # () is the set of no keys
     names, what, try_ = _NEEDED.get(type(node), ((), "", ""))
     if names and not any(node.args.get(name) for name in names):
         raise SqlError(f"{what} is missing here", code="syntax", span=span_of(node), try_=try_)
+
+
+def _check_star(node: exp.Star) -> None:
+    """EXCLUDE, REPLACE and RENAME stand in a SELECT list, and name columns without their table."""
+    item = node.parent if isinstance(node.parent, exp.Column) else node
+    if not isinstance(item.parent, exp.Select):
+        raise Unsupported("EXCLUDE, REPLACE and RENAME stand after * in a SELECT list only", code="star", span=span_of(item),
+                          try_="COUNT(*), or SELECT * EXCLUDE (x) in a subquery")
+    excluded = node.args.get("except_") or ()
+    named = next((part for part in excluded if not isinstance(part, exp.Column) or part.args.get("table")), None)
+    if named is not None:
+        raise Unsupported("EXCLUDE takes names of columns", code="star", span=span_of(named), try_="t.* EXCLUDE (x)")
 
 
 _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
@@ -150,7 +173,7 @@ def _refused(node: exp.Expr, text: str) -> Unsupported:
         what = "aggregate" if isinstance(node, exp.AggFunc) else "function"
         others = "COUNT, SUM, AVG, STDDEV, MIN, MAX, MEDIAN, a quantile, MODE or CORR" if what == "aggregate" else OTHERS
         return Unsupported(f"the {what} {word} is not answered", code="unknown-function", span=span, subject=word,
-                           try_=closest(word, WORDS, cutoff=0.66) or others)
+                           try_=others)
     return Unsupported(f"{type(node).__name__} is not answered", code="not-accepted", span=span, subject=_subject(node))
 
 

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.accuracy_clause import take_goals
+from dpsql.sql.text.equivalents import rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Validate
@@ -128,6 +129,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise _not_a_query(tokens[0])
     place(trees[0], tokens)
+    rewrite_equivalents(trees[0])
     return trees[0]
 
 

@@ -49,6 +49,14 @@ def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
         tree.meta[_PLACE] = Span(tokens[0].start, tokens[-1].end + 1)
 
 
+def placed(node: exp.Expr, span: Span | None) -> exp.Expr:
+    """A node that was not written as it is, at the place of what was written; so are those below it that have no place."""
+    for part in node.walk():
+        if part.meta.get(_PLACE) is None:
+            part.meta[_PLACE] = span
+    return node
+
+
 def span_of(node: exp.Expr | None) -> Span | None:
     """The place of a node; that of the nearest node above where it left no trace."""
     while node is not None:

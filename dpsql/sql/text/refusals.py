@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 _BITS = ("bit operators are not answered", "% and // for the digits of a number")
-_SOME_ROW = ("a value of some row is not answered", "MIN, MAX or MEDIAN")
+_SOME_ROW = ("a value of some row is not answered", "MIN or MAX; or, of one entity's rows, those that a subquery keeps by "
+             "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1")
 _NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
 _CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
 _CHANGE = ("a statement cannot change data", "a SELECT")
@@ -13,7 +14,7 @@ _LISTS = ("lists, structs and maps are not answered", "one column for each value
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
 _SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
-_DURATION = ("intervals are a whole number of days, weeks, months or years", "INTERVAL 3 DAY")
+_DURATION = ("intervals are a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
 _SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
 _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
@@ -21,32 +22,33 @@ _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GRO
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
-    exp.Escape: ("LIKE with ESCAPE is not answered", "contains, starts_with or ends_with"),
     exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
-    exp.Any: ("ANY is not answered", "IN, or EXISTS"), exp.All: ("ALL is not answered", "NOT EXISTS"),
+    exp.Any: ("ANY stands after = and before a list of constants or a subquery", "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
+    exp.All: ("ALL stands after <> and before a list of constants or a subquery",
+              "NOT EXISTS (SELECT 1 FROM t WHERE (x <= t.y) IS NOT FALSE)"),
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
     exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.GroupConcat: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
     exp.Skewness: _SHAPE, exp.Kurtosis: _SHAPE, exp.RegrSxx: _SPREAD, exp.RegrSyy: _SPREAD, exp.ApproxTopK: _TOP,
     exp.RegrSxy: ("sums of products of distances are not answered", "COVAR_POP(y, x) * REGR_COUNT(y, x)"),
-    exp.LogicalAnd: ("BOOL_AND is not answered", "COUNT(*) FILTER (WHERE NOT x)"),
-    exp.LogicalOr: ("BOOL_OR is not answered", "COUNT(*) FILTER (WHERE x)"),
+    exp.LogicalAnd: ("BOOL_AND is answered for the rows of one entity only", "COUNT(*) FILTER (WHERE NOT x)"),
+    exp.LogicalOr: ("BOOL_OR is answered for the rows of one entity only", "COUNT(*) FILTER (WHERE x)"),
     exp.Bracket: ("lists and slices are not answered", "substring(x, 1, 2)"),
     exp.Slice: ("lists and slices are not answered", "substring(x, 1, 2)"),
     exp.Struct: _LISTS, exp.List: _LISTS, exp.Map: _LISTS, exp.ToMap: _LISTS, exp.Dot: _LISTS, exp.Lambda: _LISTS,
     exp.Kwarg: _LISTS, exp.PropertyEQ: _LISTS, exp.JSONExtract: _JSON, exp.JSONExtractScalar: _JSON,
     exp.BitwiseAnd: _BITS, exp.BitwiseOr: _BITS, exp.BitwiseXor: _BITS, exp.BitwiseNot: _BITS, exp.BitwiseLeftShift: _BITS,
     exp.BitwiseRightShift: _BITS, exp.Xor: _BITS,
-    exp.SimilarTo: ("SIMILAR TO is not answered", "regexp_full_match(x, 'pattern')"),
     exp.RegexpILike: ("this form of a regular expression is not answered", "regexp_matches(lower(x), 'pattern')"),
+    exp.WidthBucket: ("width_bucket is none of DuckDB's functions", "floor(x / 10), or bin_floor(x) with declared bins"),
     exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
-    exp.Lateral: ("LATERAL is not answered", "JOIN (SELECT key, COUNT(*) AS n FROM t GROUP BY key) AS s ON s.key = p.key, or the "
-                  "subquery as a value in the SELECT list"),
+    exp.Lateral: ("LATERAL is not answered", "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE "
+                  "t.key = p.key) AS n FROM p) AS s"),
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
@@ -62,6 +64,11 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.PositionalColumn: ("columns are called by their names", "the name of the column"),
 }
 
+JOINS = {
+    "ASOF": "JOIN ... ON a.key = b.key AND a.x >= b.x, of which QUALIFY ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.x DESC) "
+            "= 1 keeps the nearest",
+    "POSITIONAL": "JOIN ... ON a column that says which rows belong together",
+}
 OTHERS = "one of the functions listed in grammar/README.md"
 
 # The same for functions that sqlglot knows by name only.
@@ -80,11 +87,8 @@ NAMES: dict[str, tuple[str, str]] = {
 
 ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.With, "recursive"): ("recursive queries have no bound", "a fixed number of joins"),
-    (exp.CTE, "materialized"): ("MATERIALIZED has no meaning here", "WITH name AS (SELECT ...)"),
     (exp.CTE, "key_expressions"): ("USING KEY is not answered", "WITH name AS (SELECT ...)"),
-    (exp.Table, "db"): ("tables are named without a schema", "the table's name alone"),
     (exp.Table, "catalog"): ("tables are named without a schema", "the table's name alone"),
-    (exp.Column, "db"): ("columns are named by table and column", "table.column"),
     (exp.Column, "catalog"): ("columns are named by table and column", "table.column"),
     (exp.Table, "sample"): _SAMPLE, (exp.Select, "sample"): _SAMPLE, (exp.Subquery, "sample"): _SAMPLE,
     (exp.Table, "pivots"): REASONS[exp.Pivot], (exp.Subquery, "pivots"): REASONS[exp.Pivot],
@@ -100,12 +104,10 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Subquery, "offset"): ("OFFSET after brackets is not answered", "OFFSET inside them"),
     (exp.Subquery, "order"): ("ORDER BY after brackets is not answered", "ORDER BY inside them"),
     **{(kind, "by_name"): ("BY NAME is not answered", "the columns of both queries in one order")
-       for kind in (exp.Union, exp.Intersect, exp.Except)},
-    (exp.Star, "except_"): ("EXCLUDE is not answered", "the names of the columns"),
-    (exp.Star, "replace"): ("REPLACE is not answered", "the names of the columns"),
-    (exp.Star, "rename"): ("RENAME is not answered", "the names of the columns"),
-    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "least(a, b) and greatest(a, b) as ends"),
-    (exp.Distinct, "on"): ("DISTINCT ON is not answered", "GROUP BY with MIN or MAX"),
+       for kind in (exp.Intersect, exp.Except)},
+    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC is not answered", "x BETWEEN least(a, b) AND greatest(a, b)"),
+    (exp.Distinct, "on"): ("DISTINCT ON is answered in a subquery of rows, without GROUP BY, QUALIFY or LIMIT beside it",
+                           "SELECT ... FROM (SELECT ... QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1) AS t"),
     (exp.In, "field"): ("IN takes a list or a subquery", "x IN (1, 2)"),
     (exp.In, "unnest"): ("IN takes a list or a subquery", "x IN (1, 2)"),
     (exp.Limit, "expressions"): ("LIMIT takes a number of rows", "LIMIT 10"),
@@ -115,9 +117,8 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Group, "cube"): ("WITH CUBE is not answered", "GROUP BY CUBE (a, b)"),
     (exp.Group, "totals"): ("WITH TOTALS is not answered", "GROUP BY GROUPING SETS ((a), ())"),
     (exp.Count, "expressions"): ("COUNT takes one expression", "COUNT(*), or COUNT(x)"),
-    (exp.Trim, "expression"): ("trim takes off blanks only", "trim(x)"), (exp.Trim, "collation"): REASONS[exp.Collate],
+    (exp.Trim, "collation"): REASONS[exp.Collate],
     (exp.Trunc, "decimals"): ("trunc takes one number", "floor(x * 100) / 100"),
-    (exp.RegexpLike, "flag"): ("flags of regular expressions are not answered", "regexp_matches(lower(x), 'pattern')"),
     (exp.Cast, "format"): ("casts with a format are not answered", "CAST(x AS DATE)"),
     (exp.Order, "this"): ("ORDER BY inside an aggregate is not answered", "the aggregate without it"),
     (exp.DataType, "nested"): _LISTS,

@@ -13,6 +13,12 @@ def closest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     return lowered[close[0]] if close else ""
 
 
+def mistyped(name: str, words: Sequence[str]) -> str:
+    """The function that a name is a slip of the pen of, or nothing. A word much like another may be one of its own (MAD, mod)."""
+    swapped = next((word for word in words if word != name.lower() and sorted(word) == sorted(name.lower())), "")
+    return swapped or closest(name, words, cutoff=0.8)
+
+
 def one_of(known: Sequence[str]) -> str:
     """A hint that lists names, or nothing where there are none."""
     names = sorted(set(known))

@@ -29,7 +29,8 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 }
 
 # Functions that sqlglot knows by name only, and that are no row of the table.
-_UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor", **NAMED_AGGREGATES}
+_UNLISTED = {"date_part": "date_part", "datepart": "date_part", "bin_floor": "bin_floor",
+             "date_sub": "date_sub", "datesub": "date_sub", **NAMED_AGGREGATES}
 
 
 _CALL = re.compile(r"(\w+)\(({0}(?:, {0})*)\)".format(r"(?:\w+|'[^',]*')"))
@@ -80,7 +81,7 @@ NAMED = {**_NAMES, **_UNLISTED}
 
 PARTS = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week", "DAY": "day", "DOW": "dayofweek",
          "DAYOFWEEK": "dayofweek", "WEEKDAY": "dayofweek", "ISODOW": "isodow", "DOY": "dayofyear", "DAYOFYEAR": "dayofyear",
-         "HOUR": "hour", "MINUTE": "minute", "SECOND": "second"}
+         "HOUR": "hour", "MINUTE": "minute", "SECOND": "second", "DECADE": "decade", "CENTURY": "century", "EPOCH": "epoch"}
 
 TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "UINT": "UINTEGER",
          "USMALLINT": "USMALLINT", "UTINYINT": "UTINYINT", "DOUBLE": "DOUBLE", "FLOAT": "FLOAT", "TEXT": "VARCHAR",

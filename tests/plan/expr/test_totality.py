@@ -179,6 +179,18 @@ class Maker:
         draw = self.draw
         if name.startswith("regexp"):
             value: Value = draw.choice(["a", "^.*$", "[a-z]+", "(x|y)*", r"\d{2,4}", ".", "", "日", r"\p{L}+"])
+        elif name.endswith("_escape"):
+            value = draw.choice(["a!%", "!!", "_!_%", "", "a"]) if at == 1 else "!"
+        elif name == "strftime":
+            value = draw.choice(["%Y-%m", "%Y%m%d %H:%M:%S", "%y %j %b %B %a %A %w %u %U %W %V %G %p %I %%", "é", "%"])
+        elif name == "replace":
+            value = draw.choice(["aa", "日本", "%%%"]) if at == 1 else draw.choice(["", "b", "🦆"])
+        elif name in ("lpad", "rpad") and kind is Type.BIGINT:
+            value = draw.choice([0, 1, 3, 1000])
+        elif name in ("lpad", "rpad"):
+            value = draw.choice([".", "🦆", "e\u0301x"])
+        elif name.startswith("time_bucket"):
+            value = draw.choice([1, 2, 3, 7, 15, 1200])
         elif kind is Type.BIGINT:
             value = draw.choice([0, 1, 2, 3, -1, 15, 16, 1200, -1200, 10_000, -10_000, 36_500, -36_500])
         elif kind is Type.DOUBLE:

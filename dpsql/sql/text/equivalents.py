@@ -1,0 +1,181 @@
+"""Syntax that means the same as other syntax, which is put in its place once a text is parsed, so that nothing else knows of it.
+
+    (a, b) IN ((1, 2), (3, 4))   the parts are compared one by one; as in DuckDB, NULL is equal to NULL there
+    x = ANY ([1, 2])             x IN (1, 2); with <> ALL, x NOT IN (1, 2). NULL in the list is like nothing, as in DuckDB
+    x SIMILAR TO 'p'             regexp_full_match(x, 'p')
+    BOOL_OR(c), BOOL_AND(c)      MAX or MIN of 1 where c is true and 0 where it is false, compared with 1
+    DISTINCT ON (k) ... ORDER BY x   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1
+    date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
+    AS MATERIALIZED              nothing: how an engine works is not a part of the question
+
+What has none of these forms stays as it is, and the border or the binder refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sqlglot import exp
+
+from dpsql.sql.text.literals import whole_number
+from dpsql.sql.text.places import placed, span_of
+
+WRITTEN = "written"  # in `meta`: the aggregate that stood where another one does
+
+
+def rewrite_equivalents(tree: exp.Expr) -> None:
+    """Rewrite a tree, whose nodes have their places, from the inside out."""
+    for node in reversed(list(tree.walk(bfs=True))):
+        rule = _RULES.get(type(node))
+        made = rule(node) if rule is not None else None
+        if made is not None:
+            node.replace(placed(made, span_of(node)))
+
+
+# -- several values in brackets
+
+
+def _tuples_listed(node: exp.Expr) -> exp.Expr | None:
+    rows = node.expressions
+    if not isinstance(node.this, exp.Tuple) or not rows:
+        return None
+    compared = [_parts_equal(node.this, row) for row in rows]
+    return _joined(exp.Or, [part for part in compared if part is not None]) if None not in compared else None
+
+
+def _tuples_equal(node: exp.Expr) -> exp.Expr | None:
+    equal = _parts_equal(node.this, node.expression)
+    return exp.Not(this=exp.Paren(this=equal)) if equal is not None and isinstance(node, exp.NEQ) else equal
+
+
+def _parts_equal(left: exp.Expr, right: exp.Expr) -> exp.Expr | None:
+    """The condition that tuples are equal part by part; None where they are none, or of different lengths."""
+    if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple) or len(left.expressions) != len(right.expressions):
+        return None
+    return _joined(exp.And, [exp.NullSafeEQ(this=a.copy(), expression=b.copy())
+                             for a, b in zip(left.expressions, right.expressions, strict=True)])
+
+
+def _joined(kind: type[exp.Expr], parts: Iterable[exp.Expr]) -> exp.Expr | None:
+    joined: exp.Expr | None = None
+    for part in parts:
+        joined = part if joined is None else kind(this=joined, expression=part)
+    return exp.Paren(this=joined) if joined is not None else None
+
+
+# -- ANY and ALL
+
+
+def _equality(node: exp.Expr) -> exp.Expr | None:
+    quantified = _among(node.this, node.expression, exp.Any, "ANY")
+    return quantified if quantified is not None else _tuples_equal(node)
+
+
+def _inequality(node: exp.Expr) -> exp.Expr | None:
+    quantified = _among(node.this, node.expression, exp.All, "ALL")
+    return exp.Not(this=quantified) if quantified is not None else _tuples_equal(node)
+
+
+def _among(subject: exp.Expr, quantified: exp.Expr, kind: type[exp.Expr], word: str) -> exp.Expr | None:
+    """subject IN what stands after ANY or ALL; None where that is neither a list nor a subquery."""
+    inner: exp.Expr | None = quantified.this if isinstance(quantified, kind) else None
+    if isinstance(quantified, exp.Anonymous) and str(quantified.this).upper() == word and len(quantified.expressions) == 1:
+        inner = quantified.expressions[0]
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if isinstance(inner, exp.Query):
+        return exp.In(this=subject, query=inner if isinstance(inner, exp.Subquery) else placed(
+            exp.Subquery(this=inner), span_of(inner)))
+    values = [value for value in inner.expressions if not isinstance(value, exp.Null)] if isinstance(inner, exp.Array) else []
+    return exp.In(this=subject, expressions=values) if values else None
+
+
+# -- aggregates of truth values
+
+
+def _of_truth(node: exp.Expr) -> exp.Expr | None:
+    """The aggregate is known by `WRITTEN`: where it would be released, COUNT says more at the same price, so it is refused."""
+    kind, span = exp.Max if isinstance(node, exp.LogicalOr) else exp.Min, span_of(node)
+    ones = exp.Case(ifs=[exp.If(this=node.this, true=exp.Literal.number(1)),
+                         exp.If(this=exp.Not(this=node.this.copy()), true=exp.Literal.number(0))])
+    made = placed(kind(this=placed(ones, span)), span)
+    made.meta[WRITTEN] = type(node)
+    top = node
+    while (isinstance(top.parent, exp.Filter | exp.Window)) and top.parent.this is top:
+        top = top.parent
+    if top is node:
+        return exp.Paren(this=exp.EQ(this=made, expression=exp.Literal.number(1)))
+    node.replace(made)
+    compared = exp.Paren(this=exp.EQ(this=top.copy(), expression=exp.Literal.number(1)))
+    top.replace(placed(compared, span_of(top)))
+    return None
+
+
+# -- DISTINCT ON
+
+
+def _first_of_each(node: exp.Expr) -> exp.Expr | None:
+    """Changes a SELECT inside a query; one that groups, limits or qualifies its rows as well stays as it is."""
+    distinct = node.args.get("distinct")
+    on = distinct.args.get("on") if distinct is not None else None
+    taken = any(node.args.get(key) is not None for key in ("group", "having", "qualify", "limit", "offset"))
+    if on is None or taken or node.parent is None:
+        return None
+    keys = on.expressions if isinstance(on, exp.Tuple) else [on]
+    order = node.args.get("order")
+    sorted_by = order.expressions if order is not None else []
+    terms = [_item_meant(key, node) for key in keys], [_item_meant(term.this, node) for term in sorted_by]
+    if any(term is None for part in terms for term in part):
+        return None
+    window = exp.Window(this=exp.RowNumber(), partition_by=terms[0], over="OVER")
+    if order is not None:
+        for term, meant in zip(sorted_by, terms[1], strict=True):
+            term.set("this", meant)
+        window.set("order", order.copy())
+    node.set("order", None)
+    node.set("distinct", None)
+    first = exp.EQ(this=window, expression=exp.Literal.number(1))
+    node.set("qualify", placed(exp.Qualify(this=first), span_of(on) or span_of(node)))
+    return None
+
+
+def _item_meant(term: exp.Expr, select: exp.Expr) -> exp.Expr | None:
+    """What a term of ORDER BY means: an item of the SELECT list by its number or alias, or itself; None where it is unclear."""
+    named: dict[str, exp.Expr] = {str(item.args["alias"].this).lower(): item.this
+                                  for item in select.expressions if isinstance(item, exp.Alias)}
+    if isinstance(term, exp.Literal) and not term.args.get("is_string"):
+        number, starred = whole_number(str(term.this)), any(item.find(exp.Star) is not None for item in select.expressions)
+        if number is None or starred or not 1 <= number <= len(select.expressions):
+            return None
+        item: exp.Expr = select.expressions[number - 1]
+        meant: exp.Expr = item.this if isinstance(item, exp.Alias) else item
+        return meant.copy()
+    if isinstance(term, exp.Column) and term.args.get("table") is None and str(term.name).lower() in named:
+        return named[str(term.name).lower()].copy()
+    if isinstance(term, exp.Var) or any(column.args.get("table") is None and str(column.name).lower() in named
+                                        for column in term.find_all(exp.Column)):
+        return None
+    return term.copy()
+
+
+# -- words
+
+
+def _similar(node: exp.Expr) -> exp.Expr:
+    return exp.RegexpFullMatch(this=node.this, expression=node.expression)
+
+
+def _added(node: exp.Expr) -> exp.Expr | None:
+    later = node.expression
+    return exp.Paren(this=exp.Add(this=node.this, expression=later)) if isinstance(later, exp.Interval) else None
+
+
+def _materialized(node: exp.Expr) -> None:
+    node.set("materialized", None)
+
+
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
+    exp.In: _tuples_listed, exp.EQ: _equality, exp.NEQ: _inequality, exp.LogicalOr: _of_truth, exp.LogicalAnd: _of_truth,
+    exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
+    exp.DateAdd: _added,
+}
