@@ -5,7 +5,8 @@ went into it. Arithmetic carries the noise along: exactly for sums and multiples
 roots (the delta method), and then `linear` is False and intervals are approximate.
 
 Intervals are those of the noise, wider by what is known of a bias, and better where more is known than first order: those of
-quotients of sums are Fieller's, those of roots are the roots of the ends below, and a range that the truth lies in cuts them off.
+quotients of sums are Fieller's, or where sums have a bias those of all quotients; those of roots are the roots of the ends below;
+and a range that the truth lies in cuts them off.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Estimate:
     slopes        maps each piece of noise to how fast the value moves with it
     linear        whether it moves so however large the noise is
     below, above  how far the truth may lie below or above all that noise explains: a bias, infinite where it is not known
-    drawn         finds the ends of intervals for a confidence where they are not those of the slopes
+    drawn         finds the ends of intervals for a confidence where they are not those of the slopes; of biases too
     """
 
     values: Numbers
@@ -114,9 +115,9 @@ class Estimate:
                 return self.scaled(inverse)
             ratio = self.values * inverse
             moved = self.scaled(inverse, linear=False) + other.scaled(-ratio * inverse, linear=False)
-        # What both lack of the same rows nearly cancels in a quotient, and there is no bound of it: see the notes of answers.
-        return replace(moved, values=ratio, below=0.0, above=0.0,
-                       drawn=partial(fieller, self, other) if self.linear and other.linear else None)
+        if self.biased or other.biased:
+            return replace(moved, values=ratio, below=math.inf, above=math.inf, drawn=partial(_quotients, self, other))
+        return replace(moved, values=ratio, drawn=partial(fieller, self, other) if self.linear and other.linear else None)
 
     def root(self) -> Estimate:
         """The square root; 0 of what is negative."""
@@ -155,19 +156,40 @@ class Estimate:
 
     def beyond(self, below: float, above: float) -> Estimate:
         """The same values, where the truth may lie this much further below or above than noise explains."""
-        return replace(self, below=self.below + below, above=self.above + above) if below or above else self
+        if not below and not above:
+            return self
+        found = replace(self, below=self.below + below, above=self.above + above)
+        return found if self.drawn is None else replace(found, drawn=partial(_further, self.drawn, below, above))
+
+    def open_at(self, low: float, high: float) -> Estimate:
+        """The same values, of numbers that were held between these two: an interval that ends at one of them is open there."""
+        def ends(confidence: float) -> Ends:
+            lows, highs = self.ends(confidence)
+            return np.where(lows <= low, -np.inf, lows), np.where(highs >= high, np.inf, highs)
+
+        return replace(self, drawn=ends)
 
     def within(self, low: float, high: float) -> Estimate:
         """Moved into a range that the truth is known to lie in."""
         return replace(self.known(low, high), values=np.clip(self.values, low, high))
 
     def known(self, low: float, high: float) -> Estimate:
-        """The same values, with intervals cut off at a range that the truth is known to lie in."""
+        """The same values, with intervals cut off at a range that the truth is known to lie in, and no error beyond it."""
         def ends(confidence: float) -> Ends:
             lows, highs = self.ends(confidence)
             return np.clip(lows, low, high), np.clip(highs, low, high)
 
-        return replace(self, drawn=ends) if low > -math.inf or high < math.inf else self
+        return replace(self, drawn=ends)._off_within(low, high) if low > -math.inf or high < math.inf else self
+
+    def _off_within(self, low: float, high: float) -> Estimate:
+        """With no standard error larger than the distance to the farther end of a range that the truth lies in."""
+        held, deviations = np.clip(self.values, low, high), self.deviations
+        farthest = np.maximum(held - low, high - held)
+        large = np.isfinite(deviations) & (deviations > farthest)
+        if not large.any():
+            return self
+        part = np.divide(farthest, deviations, out=np.ones_like(deviations), where=large)
+        return replace(self, slopes={name: (error, slope * part) for name, (error, slope) in self.slopes.items()})
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
         """No value where the condition does not hold."""
@@ -184,6 +206,11 @@ class Estimate:
             else:
                 shared[error.together] = shared.get(error.together, 0.0) + math.sqrt(error.variance) * np.abs(slope)
         return np.sqrt(sum((both**2 for both in shared.values()), total))
+
+    @property
+    def biased(self) -> bool:
+        """Whether the truth may lie further off than noise explains."""
+        return bool(np.any(np.asarray(self.below) != 0) or np.any(np.asarray(self.above) != 0))
 
     @property
     def approximate(self) -> bool:
@@ -213,6 +240,22 @@ class Estimate:
         widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
                            for row in rows])
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
+
+
+def _further(drawn: Callable[[float], Ends], below: float, above: float, confidence: float) -> Ends:
+    low, high = drawn(confidence)
+    return low - below, high + above
+
+
+def _quotients(above: Estimate, below: Estimate, confidence: float) -> Ends:
+    """The ends of all quotients of a number in the one interval by a number in the other, of which each covers its truth so often
+    that both do with this probability (Bonferroni). Infinite where the lower one may well be 0.
+    """
+    (low, high), (least, most) = (each.ends((1 + confidence) / 2) for each in (above, below))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lows, highs = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
+    known = least > 0
+    return (np.where(known & np.isfinite(low), lows, -np.inf), np.where(known & np.isfinite(high), highs, np.inf))
 
 
 def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:

@@ -57,6 +57,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'rows', max_rows 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'clip', clip = 800) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'integer') sex, COUNT(*) FROM people GROUP BY CUBE (sex);
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') age, COUNT(*) FROM people GROUP BY age;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'auto', planning = 20) age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'dawa') age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'privtree') COUNT(*) FROM people WHERE age >= 30 AND income < 50000;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups = 2) year, COUNT(*) FROM visits GROUP BY year;

@@ -264,3 +264,42 @@ def test_pieces_that_may_depend_on_each_other_add_up(kind: str) -> None:
     one = Estimate(values=np.zeros(1), slopes={(0, 0): (NoiseTerm(kind=kind, scale=7.0), np.ones(1))})  # type: ignore[arg-type]
     assert shared.margins(0.95)[0] == pytest.approx(one.margins(0.95)[0]) and shared.margins(0.95)[0] > apart.margins(0.95)[0]
     assert (piece(0, 3.0, 7) * 2.0 + piece(0, 3.0, 7)).deviations[0] == pytest.approx(9)
+
+
+# -- biases and ranges
+
+
+def noisy(values: list[float], at: int = 0, **biases: float) -> Estimate:
+    return released((at, 0), np.array(values), NoiseTerm(kind="normal", scale=1.0)).beyond(**{"below": 0.0, "above": 0.0, **biases})
+
+
+def test_a_quotient_of_sums_that_lack_something_holds_all_that_they_may_be() -> None:
+    """At least a over at least b may be any number that is not negative; a known sum over at least b is a / b at most."""
+    least = noisy([100.0, 3.0], 1, above=math.inf)
+    for above, highest in ((noisy([50.0, 50.0], above=math.inf), [math.inf, math.inf]), (noisy([50.0, 50.0]), [52.25 / 98.04, 52.25 / 1.04])):
+        low, high = (above / least).ends(0.95)
+        assert np.allclose(low, 0) and np.allclose(high, highest, rtol=0.01)
+    low, high = (noisy([50.0, -50.0]) / noisy([100.0, 100.0], 1, above=10.0)).ends(0.95)
+    assert np.allclose(low, [47.75 / 112.25, -52.25 / 97.75], rtol=0.01) and np.allclose(high, [52.25 / 97.75, -47.75 / 112.25], rtol=0.01)
+    assert np.isneginf((noisy([50.0]) / noisy([1.0], 1, above=1.0)).ends(0.95)[0]).all()
+
+
+def test_a_bias_is_in_intervals_that_are_drawn_and_in_what_is_made_of_them() -> None:
+    ratio = (noisy([50.0]) / noisy([100.0], 1)).within(0, 1)
+    assert np.isfinite(ratio.ends(0.95)).all()
+    for one in (ratio.beyond(math.inf, math.inf), ratio.beyond(math.inf, math.inf) * 3.0, (ratio.beyond(math.inf, math.inf) + 1.0)):
+        assert np.isinf(one.ends(0.95)).all()
+    assert [end.tolist() for end in ratio.beyond(math.inf, math.inf).known(0, 1).ends(0.95)] == [[0.0], [1.0]]
+    assert np.isinf((ratio.beyond(math.inf, math.inf).known(0, 1) + noisy([1.0], 2)).ends(0.95)).all()
+
+
+def test_an_interval_that_ends_where_values_were_held_is_open_there() -> None:
+    low, high = noisy([0.5, 5.0, 9.5]).open_at(0, 10).ends(0.95)
+    assert np.isinf(low).tolist() == [True, False, False] and np.isinf(high).tolist() == [False, False, True]
+
+
+def test_no_error_is_larger_than_the_range_of_the_truth() -> None:
+    ratio = noisy([50.0, 50.0, -3.0]) / noisy([0.01, 100.0, 0.0], 1)
+    known = ratio.known(0, 4)
+    assert known.deviations[0] == pytest.approx(4.0) and known.deviations[1] == ratio.deviations[1] and not np.isfinite(known.deviations[2])
+    assert [end.tolist() for end in known.ends(0.95)][0][1] == ratio.ends(0.95)[0][1]

@@ -40,10 +40,11 @@ LEARNED = ["MEDIAN(cost) FROM visits", "MIN(cost), MAX(cost) FROM visits", "clin
 
 @pytest.mark.parametrize("text", LEARNED)
 def test_a_limit_is_learned_and_told(text: str, tmp_path: Path) -> None:
-    made = statement(text, session(tmp_path, declared=40)).release()
-    note, = (note for note in made.notes if "were kept" in note)
-    kept = int(note.split()[2])
-    assert 3 <= kept <= 12 and "of the 40 rows that an entity may have" in note and "does not cover" in note
+    """Nobody has more than six rows; a false alarm makes the limit larger once in some tens of times."""
+    made = statement(text, session(tmp_path, declared=40))
+    found = [note for _ in range(6) for note in made.release().notes if "were kept" in note]
+    assert all("of the 40 rows that an entity may have" in note and ("either way" in note) is ("MIN" not in text) for note in found)
+    assert 3 <= min(int(note.split()[2]) for note in found) <= 12
 
 
 @pytest.mark.parametrize(("text", "options", "declared"), [

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import ANY_NUMBER, Type
 
+CHANCE = 0.001  # that a group of too few entities is shown
 MOST_SUM = 2**126  # as sums are HUGEINT in DuckDB
 MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
@@ -173,6 +174,7 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         table = _ValueTable(question, cells, aggregates, scratch, singles)
         outputs = [table.output(output.expr) for output in question.outputs]
         kept = _chosen_rows(question, table, outputs, len(cells))
+        notes = [*notes, *told_withheld(question, len(table.withheld), len(cells))]
         errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
         intervals = [_intervals(made, confidence) for made in outputs]
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
@@ -228,6 +230,7 @@ class _ValueTable:
                                             if found.estimate is not None}}
         self._declared = {call.id: question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
                           for call in question.aggregates}
+        self.withheld = withheld(question, aggregates)
         self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
             name for name, found in singles.items() if found.noisy}
         self._calls = {call.id: call for call in question.aggregates} | {
@@ -340,10 +343,28 @@ def _factor(expr: Expr) -> tuple[float, Expr]:
     return 1.0, expr
 
 
+def withheld(question: Question, aggregates: Mapping[str, Estimate]) -> frozenset[int]:
+    """The cells of too few entities, as far as the noise tells; see `planning.minimum_frequency`."""
+    if (rule := question.minimum) is None:
+        return frozenset()
+    lows, _ = aggregates[rule.count].ends(1 - 2 * CHANCE)
+    return frozenset(np.flatnonzero(~(lows > rule.rows * (rule.entities - 1))).tolist())  # NaN is withheld too
+
+
+def told_withheld(question: Question, few: int, cells: int) -> Iterator[str]:
+    """The note of a rule that withholds groups."""
+    if question.minimum is not None:
+        here = f"{few} of {cells} here" if question.keys else "this one is" if few else "this one is not"
+        yield (f"{question.minimum}: {here}, as far as the noise tells; a smaller group is shown with a probability of at most "
+               f"{CHANCE:g}")
+
+
 def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     """The range that the true value of an aggregate lies in, whatever the rows are."""
     if call.function in ("count", "count_distinct"):
         return 0.0, math.inf
+    if call.function in ("corr", "regr_r2"):
+        return (-1.0 if call.function == "corr" else 0.0), 1.0
     ends = question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
     if not ends.finite or call.over is not None:
         return -math.inf, math.inf
@@ -392,7 +413,7 @@ def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
 
 def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[_Made], size: int) -> list[int]:
     """Which cells are shown, in which order."""
-    kept = list(range(size))
+    kept = [i for i in range(size) if i not in table.withheld]
     if question.having is not None:
         (true,) = table.values([question.having])
         kept = [i for i in kept if true[i] is True]

@@ -15,7 +15,7 @@ from dpsql.batch.workload_plan import Batch, cells_count, different
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
 from dpsql.plan.operators.summands import Count
-from dpsql.planning.explain import Expected, Explanation, Measurement, Step, steps
+from dpsql.planning.explain import Expected, Explanation, Measurement, Step, steps, withheld
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.workload.factors import AllRange, Factor, Identity, Prefix, Ranges, Total
 
@@ -32,7 +32,8 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
         rewrites.append(f"afterwards made consistent: {NOTES[made.consistency]}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
-                       groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too")
+                       groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too"
+                              + withheld([one.question for one in made.asked]))
 
 
 def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:

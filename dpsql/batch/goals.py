@@ -145,6 +145,17 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
     return found
 
 
+def with_minimum_goal(one: LinearStatement, goals: dict[str, Goal]) -> dict[str, Goal]:
+    """With an accuracy for the count by which small groups are withheld, where none of the others tells it: a standard error of
+    a quarter of the least, so that most groups of twice as many entities are shown."""
+    if (rule := one.question.minimum) is None:
+        return goals
+    sums = {recipe.call.id: recipe.sums for recipe in one.recipes}
+    if any(sums[name] == sums[rule.count] for name in goals):
+        return goals
+    return {**goals, rule.count: Goal(kind="standard", amount=Fraction(rule.rows * rule.entities, 4))}
+
+
 def _aggregate(question: Question, output: Output, goal: Goal) -> str:
     """The aggregate that a column shows. Raises Unsupported, located."""
     calls = {call.id: call for call in question.aggregates}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -16,8 +17,10 @@ from dpsql.errors import Unsupported
 from dpsql.measurements import WIDEST, Blocked, Blocks
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.strategies import clock
 from dpsql.strategies.all_strategies import NoStrategy, Verdict, best
 from dpsql.strategies.all_strategies import Plan as Search
+from dpsql.strategies.cache import ENDED, NEARLY
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import room, too_large
@@ -28,6 +31,7 @@ KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """How sums of independent noise are spread."""
 MOST_CELLS, MOST_ANSWERS = 2**26, 10**7  # of a marginal that is read; of all answers that get noise
 MOST_MIXED, MIXED = 256, 2**20  # noises, and weights of them, that are worked out to tell how answers depend on each other
+MOST_KEPT = 16  # workloads, with their strategies, in memory
 SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
 
 
@@ -131,12 +135,40 @@ def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
 
 
 def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tuple[Strategy, tuple[Verdict, ...]]:
-    """The best of some strategies. Raises Unsupported where there is none."""
+    """The best of some strategies: as it was found for the same workload lately, where that had as much time. Raises Unsupported
+    where there is none."""
+    workload, limit = group.smaller.workload, clock.remaining()
+    key = (workload.fingerprint, workload.domain, None if targets is None else targets.tobytes(), tuple(plans.items()))
+    known = _LATELY.get(key)
+    if known is not None and known.sought * NEARLY >= min(limit, ENDED):
+        with contextlib.suppress(Unsupported):  # more values may be merged in it than in the other one
+            check_room(group.smaller, known.strategy)
+            return known.strategy, known.verdicts
     try:
-        strategy, verdicts = best(group.smaller.workload, targets, plans, partial(check_room, group.smaller))
+        strategy, verdicts = best(workload, targets, plans, partial(check_room, group.smaller))
     except NoStrategy as refused:
         raise Unsupported(str(refused), code="too-large", try_="fewer keys, coarser keys, or the statements one by one") from None
+    _keep(key, FoundStrategy(strategy=strategy, verdicts=tuple(verdicts), sought=limit if clock.cut_short() else ENDED))
     return strategy, tuple(verdicts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundStrategy:
+    """The best strategy of a workload, what came of the others, and for how many seconds it was looked for."""
+
+    strategy: Strategy
+    verdicts: tuple[Verdict, ...]
+    sought: float
+
+
+_LATELY: dict[Hashable, FoundStrategy] = {}
+
+
+def _keep(key: Hashable, found: FoundStrategy) -> None:
+    """Of a few of the last workloads. Nothing of the data is in it, as in the files of `strategies.cache`."""
+    _LATELY[key] = found
+    while len(_LATELY) > MOST_KEPT:
+        _LATELY.pop(next(iter(_LATELY)), None)
 
 
 def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Cost) -> Array:

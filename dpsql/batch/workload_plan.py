@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -32,10 +33,12 @@ from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_values
 from dpsql.sql.binding.domains import Scratch
+from dpsql.strategies import clock
 from dpsql.types import Span
 from dpsql.workload.factors import Array
 
 MOST_ANSWERS = 2_000_000
+SHARE = 0.5  # of the time for planning, for one of two accounts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +90,12 @@ class Batch:
 
     @cached_property
     def plans(self) -> tuple[GroupPlan, ...]:
-        """One for each group."""
-        return tuple(planned(group, self.strategy, self.span) for group in self.groups)
+        """One for each group, each with an equal share of the time that there is for planning."""
+        return tuple(self._planned(at) for at in range(len(self.groups)))
+
+    def _planned(self, at: int) -> GroupPlan:
+        with clock.part(1 / (len(self.groups) - at)):
+            return planned(self.groups[at], self.strategy, self.span)
 
     def price(self, group: int) -> Cost:
         """An equal share for every group."""
@@ -248,10 +255,21 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
                           try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
     first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=options.consistency)
-    best = min([first, *map(first.paid, fitting[1:])], key=lambda one: one.mean_variance)
+    with time_for(options):
+        best = min([first, *map(first.paid, fitting[1:])], key=_mean_variance)
     for _, plan, share in best.shares:
         plan.check(share)
     return best
+
+
+def _mean_variance(made: Batch) -> float:
+    with clock.part(SHARE):
+        return made.mean_variance
+
+
+def time_for(options: Options) -> AbstractContextManager[None]:
+    """Strategies are looked for inside for as long as is usual, or as the statement says."""
+    return clock.limited(float(options.planning) if options.planning is not None else clock.USUAL)
 
 
 def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:

@@ -88,12 +88,15 @@ class Entity:
 
     With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in one
     of them, and rows may hang on several. `table` and `key` are those of the first kind then.
+
+    minimum_frequency   groups of fewer entities are withheld from answers, as far as the noise tells
     """
 
     name: str
     table: str
     key: str
     any_of: tuple[str, ...] = ()
+    minimum_frequency: int = 1
 
 
 INCIDENTS = 3  # how many statements of an account may fail after their charge, where the policy does not say

@@ -28,6 +28,7 @@ from dpsql.types import Span
 MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
 MOST_INCIDENTS = 1000
+MOST_FREQUENCY = 1_000_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 REFERENCE = re.compile(r'\s*(\w+)\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
@@ -47,7 +48,7 @@ FORMS = {  # what each key looks like where it is right
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
-    "incidents": "incidents = 3",
+    "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
@@ -238,8 +239,11 @@ def _entity(name: str, part: Section) -> Entity:
         entity = Entity(name=name, table="", key="", any_of=kinds)
     else:
         entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
+    least = part.take("minimum_frequency", int)
+    if least is not None and not 1 <= least <= MOST_FREQUENCY:
+        part.fail("minimum_frequency", f"must be a whole number from 1 to {MOST_FREQUENCY}")
     part.finish()
-    return entity
+    return replace(entity, minimum_frequency=least or 1)
 
 
 def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:

@@ -10,11 +10,11 @@ from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
 from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
 from dpsql.batch.explain_workload import explained_batch
-from dpsql.batch.goals import Goals, goals_of
+from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
 from dpsql.batch.linear_queries import LinearStatement
 from dpsql.batch.records import MARK, decoded, without_requests
 from dpsql.batch.workload_answers import Answers
-from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_out_of
+from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_out_of, time_for
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
@@ -42,7 +42,7 @@ class Accurate(Charged[Answers]):
 
     @property
     def identity(self) -> str:
-        options = replace(self.options, price=None)
+        options = replace(self.options, price=None, planning=None)
         return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals, _account(self.given, self.session),
                       options)
 
@@ -84,7 +84,7 @@ class Accurate(Charged[Answers]):
         return fault
 
     def _cheapest(self) -> AccuracyPlan:
-        return cheapest(self.queries, self.asked, self.goals, self.given, self.session)
+        return cheapest(self.queries, self.asked, self.goals, self.given, self.options, self.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,9 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
                 raise OptionError("an accuracy chooses its strategy", code="accuracy", span=options.span.get("strategy"),
                                   subject="strategy", try_="the price, or the accuracy without a strategy")
             each.append(goals_of(question, query.goals, general))
-    return all_linear(queries, questions, options, session), Goals(each=tuple(each), confidence=options.confidence)
+    asked = all_linear(queries, questions, options, session)
+    goals = tuple(with_minimum_goal(one, goals) for one, goals in zip(asked, each, strict=True))
+    return asked, Goals(each=goals, confidence=options.confidence)
 
 
 def _account(given: Sequence[Option], session: Session) -> Price:
@@ -130,12 +132,12 @@ def _account(given: Sequence[Option], session: Session) -> Price:
 
 
 def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
-             session: Session) -> AccuracyPlan:
+             options: Options, session: Session) -> AccuracyPlan:
     """The plans of least price, within the one that is given."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
-    with located(queries[0].text):
+    with located(queries[0].text), time_for(options):
         made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept)
         max_frequencies = [option for option in given if option.name in ("epsilon", "rho")]
         check_cap(made, account if max_frequencies else None, max_frequencies[0].span if max_frequencies else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +16,17 @@ from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, located
+from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.estimates import Estimate
 from dpsql.measurements import Request
+from dpsql.plan.certificate import stability
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.cut_off import beyond_kept, limits_rows
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
@@ -71,7 +74,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
         raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
                           span=span_of(query.tree), try_="the statement by itself" if known.public else
                           "max_rows = 10, or rows_per_entity in the policy")
-    return linear(question, view)
+    return linear(guarding_few(question, known, session, linear=True), view)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:
@@ -94,7 +97,8 @@ class WorkloadStatement(Charged[Answers]):
 
     @property
     def identity(self) -> str:
-        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted, self.options)
+        return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted,
+                      replace(self.options, planning=None))
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
@@ -126,13 +130,20 @@ def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Re
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 
+def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Options, session: Session) -> Mapping[str, Estimate]:
+    """The aggregates of a statement, whose intervals are open where a limit of rows that it gives takes an unknown part."""
+    if not limits_rows(options, stability(one.source, session.kernel)):
+        return aggregates
+    return {call.id: aggregates[call.id].beyond(*beyond_kept(one.question, call)) for call in one.question.aggregates}
+
+
 def _steps(made: Batch, options: Options, session: Session, left_out: tuple[str, ...]) -> Generator[Request, Any, Answers]:
     records: list[Record] = []
     found = yield from recording(made.steps(), records)
     notes = (*([made.told] if isinstance(made, AccuracyPlan) else []), *notes_of(made), *found.notes, *left_out)
     told = notes if len(made.asked) == 1 else ()
-    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=aggregates, notes=told), session,
-                            price=options.price)
+    answers = tuple(finished(one.question, options, Released(cells=cells, aggregates=_open(one, aggregates, options, session),
+                                                             notes=told), session, price=options.price)
                     for one, (cells, aggregates) in zip(made.asked, found.statements, strict=True))
     cost = str(options.price) if options.price is not None else ""
     return Answers(answers=answers, cost=cost, notes=notes, records=tuple(records))

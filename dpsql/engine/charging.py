@@ -19,8 +19,9 @@ from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.measurements import Request
 from dpsql.plan.certificate import Unbounded
-from dpsql.plan.node import InvalidPlan, Node
+from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
+from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.types import Span
@@ -117,6 +118,12 @@ def open_account(text: str, session: Session) -> Iterator[None]:
         raise closed(session.analyst, len(told.failed)).located(text) from None
     except Busy as told:
         raise busy(session.analyst, told.running).located(text) from None
+
+
+def guarding_few(question: Question, known: Stability, session: Session, *, linear: bool = False) -> Question:
+    """The question as the policy wants it, which may say that groups of few entities are withheld."""
+    entity = session.catalog.entity
+    return with_minimum(question, known, entity, linear=linear) if entity.minimum_frequency > 1 else question
 
 
 def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:

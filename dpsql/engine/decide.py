@@ -14,11 +14,12 @@ from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
 from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
-from dpsql.engine.charging import finished, located
+from dpsql.engine.charging import finished, guarding_few, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.validating import Checks, validation
+from dpsql.errors import OptionError
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node
 from dpsql.plan.question import Question
@@ -58,6 +59,11 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
             return accurate([query], [question], None, options, query.options, session)
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
+        if options.planning is not None:
+            raise OptionError("planning is the time to look for a strategy, and this statement is answered without one",
+                              code="workload", subject="planning", span=options.span.get("planning"),
+                              try_="strategy = 'auto' beside it")
+        question = guarding_few(question, known, session)
         program = compiled(question, options, view, known, session)
     single = SingleStatement(program=program, text=query.text, session=session)
     if not program.idle or program.first:

@@ -9,7 +9,7 @@ from typing import Any
 from dpsql.answers.answer import Answer, of_json
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.accounts import left_in_budget
-from dpsql.engine.charging import Bill, Charged, finished, located
+from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.measurements import Request
@@ -17,7 +17,7 @@ from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
-from dpsql.plan.question import Question
+from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained
 from dpsql.planning.left_out import left_out
@@ -38,8 +38,14 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
     """What will be done for a question over private rows, and for its scalar subqueries."""
     inside = options.inside(outer_public=known.public)
-    first = [(scalar, *limited_view(scalar.question, inside, session.kernel, scalar.span)) for scalar in question.scalars]
+    first = [_first(scalar, inside, session) for scalar in question.scalars]
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
+
+
+def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, Node, Stability]:
+    """A scalar subquery, the rows that it is about and their stability."""
+    view, known = limited_view(scalar.question, options, session.kernel, scalar.span)
+    return replace(scalar, question=guarding_few(scalar.question, known, session)), view, known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

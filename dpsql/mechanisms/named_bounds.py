@@ -58,7 +58,7 @@ BOUNDS: tuple[Bound, ...] = (
     Bound(name="removals", does="is held to a level chosen privately, by how many entities have to leave for it", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=Removals()),
     Bound(name="recursive", does="is held to a level found by the recursive mechanism", one=True, several=True,
-          needs=("clip",), takes=("max_rows",), each=True, mechanism=Recursive()),
+          takes=("clip", "max_rows"), each=True, mechanism=Recursive()),
     Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to a level that is declared, by clip or rows_per_entity", one=True, several=True,

@@ -102,11 +102,25 @@ class Ordering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MinimumFrequency:
+    """Groups of fewer than `entities` entities are withheld. The aggregate `count` tells how many there are: it is at most `rows`
+    times their number, whatever the rows are. `entity` is their name."""
+
+    count: str
+    rows: int
+    entities: int
+    entity: str
+
+    def __str__(self) -> str:
+        return f"groups of fewer than {self.entities} entities ({self.entity}) are withheld (minimum_frequency in the policy)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
 
     `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
-    have none of their own.
+    have none of their own. `minimum` says which groups are withheld; None where none is.
     """
 
     view: Node
@@ -121,6 +135,7 @@ class Question:
     scalars: tuple[Scalar, ...] = ()
     sets: tuple[tuple[int, ...], ...] | None = None
     levels: tuple[GroupingLevel, ...] = ()
+    minimum: MinimumFrequency | None = None
 
     @property
     def together(self) -> bool:

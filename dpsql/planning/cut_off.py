@@ -5,8 +5,11 @@ nobody knows. Of what is left a COUNT, and a SUM of values that are not negative
 intervals are open above. Limits that the policy declares are the owner's word for what the rows are like (`dpsql check --rows`
 holds it against them), and what they take is told in a note.
 
-A quotient, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. Its interval
-is that of the noise, and a note says so.
+A mean, a median, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. No
+finite interval holds it that rests on the released numbers: whatever these are, one entity may have any number of rows beyond
+the limit, and the promise is that nobody can tell. So all that is known of it is the range that the policy declares for its
+values, and its interval is open up to there; its standard error is that of the noise. The same is true of bounds that are
+searched for: what values are beyond them nobody knows.
 """
 
 from __future__ import annotations
@@ -15,37 +18,56 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Stability
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
-from dpsql.plan.question import AggregateCall
+from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.rules.decompose import DEGREES
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.degree_questions import DegreeQuestion
+from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.types import ANY_NUMBER
+
+RISING = {"count": 1, "count_distinct": 1, "max": 1, "min": -1}
+EITHER = (math.inf, math.inf)
 
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
     """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
-    sign = _sign(program, call)
-    if not sign or not cuts_off(program):
+    if call.function in DEGREES and call.columns[0] in program.searched:
+        return EITHER
+    if not cuts_off(program):
         return 0.0, 0.0
-    if _inside(program):
-        return math.inf, math.inf
-    return (0.0, math.inf) if sign > 0 else (math.inf, 0.0)
+    return EITHER if _inside(program) else beyond_kept(program.question, call)
 
 
-def _sign(program: Program, call: AggregateCall) -> int:
-    """1 for what grows with each row, -1 for what falls, 0 for what may do either."""
-    if call.function in ("count", "count_distinct"):
-        return 1
-    ends = program.question.view.field(call.columns[0]).facts.declared if call.function == "sum" else ANY_NUMBER
+def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
+    """How far the truth of an aggregate may lie below and above that of the rows that are kept."""
+    match _sign(question, call):
+        case 1:
+            return 0.0, math.inf
+        case -1:
+            return math.inf, 0.0
+    return EITHER
+
+
+def limits_rows(options: Options, known: Stability) -> bool:
+    """Whether the statement itself says how many rows of an entity are kept."""
+    return options.max_rows is not None and known.rows == options.max_rows
+
+
+def _sign(question: Question, call: AggregateCall) -> int:
+    """1 for what no further row brings down, -1 for what none raises, 0 for what may be moved either way."""
+    if call.function in RISING:
+        return RISING[call.function]
+    ends = question.view.field(call.columns[0]).facts.declared if call.function == "sum" else ANY_NUMBER
     return 1 if ends.low >= 0 else -1 if ends.high <= 0 else 0
 
 
@@ -62,11 +84,11 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
 
 
 def uncovered(program: Program) -> str:
-    """What a note of a limit adds about intervals that are those of the noise alone."""
+    """What a note of a limit adds about numbers that it may move either way."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
-    names = dict.fromkeys(told(call) for call in program.question.aggregates if not _sign(program, call))
-    return f"; the interval of {' and '.join(names)} does not cover what is cut off" if names else ""
+    names = dict.fromkeys(told(call) for call in program.question.aggregates if not _sign(program.question, call))
+    return f"; it may move {' and '.join(names)} either way, by as much as the declared bounds allow" if names else ""
 
 
 def _inside(program: Program) -> bool:
@@ -91,8 +113,9 @@ def cuts_off(program: Program) -> bool:
         return False
     if program.degrees is not None:
         return program.learn is not None or not program.degrees.declared
-    given = options.max_rows is not None and program.known.rows == options.max_rows
+    given = limits_rows(options, program.known)
     declared = bound.name == "extension" and options.clip is None
-    held = bound.mechanism is not None and not bound.decomposes and bound.name != "bands" and not declared
+    held = bound.mechanism is not None and not bound.decomposes and not declared and (
+        bound.name != "bands" or program.known.rows is None)
     return given or held or program.learn is not None or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

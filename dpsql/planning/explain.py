@@ -291,6 +291,15 @@ def _without_data(choice: Choice) -> Estimates | None:
 
 
 def _groups(program: Program) -> str:
+    return _cells(program) + withheld([program.question])
+
+
+def withheld(questions: Sequence[Question]) -> str:
+    """What the policy says of small groups, after what is said of groups."""
+    return "".join(f"; {rule}" for rule in dict.fromkeys(question.minimum for question in questions) if rule is not None)
+
+
+def _cells(program: Program) -> str:
     if not program.question.keys:
         return "one"
     declared = cells_declared(program.question)

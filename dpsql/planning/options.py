@@ -14,9 +14,10 @@ from dpsql.sql.text.statement import Option
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
-         "strategy", "consistency")
+         "strategy", "planning", "consistency")
 FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
-         "clip": "clip = 100"}
+         "clip": "clip = 100", "planning": "planning = 60"}
+MOST_PLANNING = 86_400  # seconds
 MOST_ROWS, MOST_GROUPS = 10**6, 1000
 
 
@@ -33,6 +34,7 @@ class Options:
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
     max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
     strategy     how a workload is measured; None: a single statement is answered by itself wherever it can be
+    planning     for how many seconds a strategy is looked for, about; None: as long as is usual
     consistency  how the numbers of a workload are made to look like counts: none, non_negative or integer
     span         where in the text each option stands
     """
@@ -46,6 +48,7 @@ class Options:
     clip: Fraction | None = None
     max_groups: int | None = None
     strategy: str | None = None
+    planning: Fraction | None = None
     consistency: str = "none"
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
@@ -55,7 +58,7 @@ class Options:
         if outer_public:
             return self
         return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None,
-                       strategy=None)
+                       strategy=None, planning=None)
 
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
@@ -89,6 +92,7 @@ class _Values:
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
             max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
+            planning=self._fraction("planning", Fraction(1, 100), Fraction(MOST_PLANNING)),
             clip=self._fraction("clip", Fraction(1, 10**9), Fraction(10**15)),
             span={name: option.span for name, option in self._values.items() if option.span is not None})
 

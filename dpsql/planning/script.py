@@ -29,12 +29,12 @@ from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
-from dpsql.plan.question import Scalar
+from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
 from dpsql.planning.contribution_bound import told as told_of
-from dpsql.planning.cut_off import open_ends, uncovered
+from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
@@ -43,6 +43,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Interval
 
+RANKED = ("min", "max", "quantile")
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
 MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
 
@@ -105,9 +106,16 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
-        aggregates[call.id] = aggregates[call.id].beyond(below, above)
+        aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
     notes += [*_too_fine(parts, view), *_not_told(program, aggregates), *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
+
+
+def _past_found(call: AggregateCall, program: Program, parts: Decomposition, estimate: Estimate) -> Estimate:
+    """A quantile among bounds that were found: where its interval ends at one of them, the truth may lie beyond it."""
+    grid = next((part.grid for part in parts.parts if isinstance(part, Quantiles) and part.column in (
+        set(program.searched) & set(call.columns)) and call.function in RANKED), None)
+    return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))
 
 
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
@@ -137,8 +145,9 @@ def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[in
             found = parts.parts[part]
             assert isinstance(found, Modes)
             rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
-            yield (f"{told_of(call)}: in each group, with a confidence of {100 * confidence:g} %, no declared value has over "
-                   f"{math.ceil(rows):,} more rows than the one that is told")
+            kept = "of the rows that are kept, " if cuts_off(program) else ""
+            yield (f"{told_of(call)}: {kept}in each group, with a confidence of {100 * confidence:g} %, no declared value has "
+                   f"over {math.ceil(rows):,} more rows than the one that is told")
 
 
 def _with_values(part: Part, setting: Setting) -> Setting:

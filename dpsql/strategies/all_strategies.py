@@ -16,6 +16,8 @@ from typing import TypeAlias
 from dpsql.errors import Unsupported
 from dpsql.strategies import (
     ca,
+    clock,
+    convex_kronecker,
     fitness,
     haar,
     hierarchy,
@@ -31,7 +33,7 @@ from dpsql.strategies import (
 )
 from dpsql.strategies.cache import remembered
 from dpsql.strategies.optimality_gap import OptimalityBound
-from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.strategies.strategy import NotMeasured, Refusal, Strategy
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
@@ -53,6 +55,7 @@ GAUSSIAN: dict[str, Plan] = {
     "convex": _total,
     "fitness-for-use": fitness.plan,
     "oblique-residual-planner": oblique.plan,
+    "convex-kronecker": convex_kronecker.plan,
     "weighted-hierarchy": partial(hierarchy.plan, noise="gaussian"),
     "identity": plain.plan_cells,
     "workload": plain.plan_queries,
@@ -86,6 +89,8 @@ LAPLACE: dict[str, Plan] = {
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
 BY_ITS_NAME = "only taken by its name"
+NO_TIME = "not tried, as the time for planning was over"
+SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
 
 
@@ -113,7 +118,11 @@ def best(workload: Workload, targets: Array | None = None,
         if certificate is not None and certificate.ratio <= GOOD:
             verdicts.append(Verdict(name=name, strategy=None, because="not tried, as no strategy is much better"))
             continue
-        made = attempted(partial(remembered, name, workload, targets, plan), admit)
+        if found is not None and clock.over():
+            verdicts.append(Verdict(name=name, strategy=None, because=NO_TIME))
+            continue
+        with clock.part(SHARE):
+            made = attempted(partial(remembered, name, workload, targets, plan), admit)
         if isinstance(made, Refusal):
             verdicts.append(Verdict(name=name, strategy=None, because=made.because))
             continue
@@ -131,7 +140,8 @@ class NoStrategy(ValueError):
 
 
 def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
-    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is."""
+    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is, or where
+    what it finds does not answer the workload."""
     try:
         found = search()
         if isinstance(found, Strategy) and admit is not None:
@@ -139,5 +149,7 @@ def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = No
         return found
     except Unsupported as refused:
         return Refusal(refused.reason)
+    except NotMeasured as fault:
+        return Refusal(str(fault))
     except MemoryError:
         return Refusal("there is not the memory for it")

@@ -32,6 +32,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.strategies import clock
 from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.optimality_gap import Noise, OptimalityBound
 from dpsql.strategies.p_identity import PIdentity
@@ -42,7 +43,9 @@ from dpsql.workload.workload import Workload, joined
 
 KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace", "kronecker": "laplace"}
 """The searches that may take long, and the noise of what they find."""
-VERSION = 1  # of what is kept: another one is another file
+VERSION = 2  # of what is kept: another one is another file
+ENDED = 1e9  # seconds, for a search that ended by itself
+NEARLY = 1.5  # times as much time is no reason to search again
 WORTH = 0.2  # seconds that a search takes before its result is kept
 TOTAL = "total variance"  # the objective of some; the largest variance over target is that of the others
 LARGEST = 2**26  # bytes of a file, packed or not
@@ -52,18 +55,18 @@ MOST_ARRAYS = 64  # in a file
 
 def remembered(name: str, workload: Workload, targets: Array | None,
                search: Callable[[Workload, Array | None], Strategy | Refusal]) -> Strategy | Refusal:
-    """What a search finds, from the cache if it is there."""
+    """What a search finds, from the cache if it is there: what was found in less time than there is now is sought again."""
     folder = cache_folder()
     if folder is None or name not in KEPT:
         return search(workload, targets)
     path = folder / (key_of(name, workload, targets) + ".npz")
-    found = _read(path, KEPT[name], workload, targets)
-    if found is not None:
+    found, sought = _read(path, KEPT[name], workload, targets)
+    if found is not None and sought * NEARLY >= min(clock.remaining(), ENDED):
         return found
-    begun = time.perf_counter()
+    begun, limit = time.perf_counter(), clock.remaining()
     made = search(workload, targets)
     if isinstance(made, LeastSquares) and time.perf_counter() - begun >= WORTH:
-        _write(path, made)
+        _write(path, made, limit if clock.cut_short() else ENDED)
     return made
 
 
@@ -95,13 +98,14 @@ def key_of(name: str, workload: Workload, targets: Array | None) -> str:
 # -- files
 
 
-def _write(path: Path, strategy: LeastSquares) -> None:
+def _write(path: Path, strategy: LeastSquares, sought: float) -> None:
     arrays: dict[str, Any] = {}
     known = strategy.certificate
     told = {"name": strategy.name, "domain": [[a.name, a.size] for a in strategy.domain.attributes],
             "blocks": [{"axes": block.axes, "scale": block.scale, "factors": [_told(factor, arrays) for factor in block.factors]}
                        for block in strategy.measured],
-            "certificate": None if known is None else [known.objective, known.value, known.bound, known.covers]}
+            "certificate": None if known is None else [known.objective, known.value, known.bound, known.covers],
+            "sought": min(sought, ENDED)}
     if any(factor is None for block in cast(Any, told["blocks"]) for factor in block["factors"]):
         return  # a kind of factor that is found fast
     if sum(array.nbytes for array in arrays.values()) > LARGEST:
@@ -143,8 +147,9 @@ def _forget_old(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -> Strategy | None:
-    """The strategy of a file; None where there is none, or where it does not answer the workload."""
+def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -> tuple[Strategy | None, float]:
+    """The strategy of a file, and for how many seconds it was sought, or might have been; None where there is none, or where it
+    does not answer the workload."""
     try:
         arrays = _arrays(path)
         told = json.loads(arrays["told"].tobytes())
@@ -158,9 +163,9 @@ def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -
         measured = Block(axes=tuple(block["axes"]), scale=block["scale"],
                          factors=tuple(_factor(part, arrays) for part in block["factors"]))
         return _checked(LeastSquares(name=str(told["name"]), domain=domain, noise=noise, measured=(measured,)),
-                        told["certificate"], workload, targets)
+                        told["certificate"], workload, targets), float(told["sought"])
     except Exception:  # whatever is wrong with a file, there is another way
-        return None
+        return None, 0.0
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

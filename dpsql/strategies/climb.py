@@ -7,6 +7,7 @@ from typing import Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from dpsql.strategies import clock
 from dpsql.workload.factors import Array
 
 FLOOR = 1e-13  # of a probability: an active one can come back from there
@@ -48,12 +49,13 @@ def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
     plain steps: theirs are as long as half of Newton's step along that coordinate alone. f hardly ever falls; where it does by
     more than a tenth of what is missing, the step is taken back for a plain one. Where the gap is not halved in a while, one
     query is about to lose all of its weight to another that is nearly the same; the way is then tried in ever longer steps.
+    It ends where its time is over (`clock`).
     """
     now = best = tightest = start
     path: Path = []
     scales = np.ones_like(now.residual)
     done, since, then = 1, 1, best.upper / tightest.lower - 1
-    while (missing := best.upper / tightest.lower - 1) > gap and done < evaluations:
+    while (missing := best.upper / tightest.lower - 1) > gap and done < evaluations and not clock.over():
         if done % RESCALE == 3:
             scales = np.clip(0.5 / np.maximum(now.steepness, FLOOR), 1.0, BOLD)
         if done - since >= PATIENCE:
@@ -80,7 +82,7 @@ def _strides(now: L) -> list[L]:
     """Looks along the residual, each four times as far as the one before, up to the first that is lower than the one before."""
     tried = [now.moved(now.place + 4 * now.residual)]
     stride = 4.0
-    while tried[-1].f > (tried[-2] if len(tried) > 1 else now).f * (1 + 1e-12):
+    while tried[-1].f > (tried[-2] if len(tried) > 1 else now).f * (1 + 1e-12) and not clock.over():
         stride *= 4
         tried.append(now.moved(now.place + np.clip(stride * now.residual, -FAR, FAR)))
     return tried

@@ -36,6 +36,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dpsql.strategies import clock
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum
 from dpsql.workload.domain import domain
@@ -49,7 +50,7 @@ WRITTEN = 2**25  # entries of a matrix of queries whose singular values may be a
 class Solution:
     """Measure `matrix` x with independent noise of variance 1: the squared cost is 1, the value at most `upper`.
 
-    No Gaussian strategy has a value below `lower`.
+    No Gaussian strategy has a value below `lower`. `mixing` times the matrix of all queries is `matrix`, where that is known.
     """
 
     lower: float
@@ -58,6 +59,7 @@ class Solution:
     matrix: Array
     queries: Array
     cells: Array
+    mixing: Array | None = None
 
     @property
     def gap(self) -> float:
@@ -76,11 +78,13 @@ def solve(workload: Workload, *, targets: Array | None = None, base: Array | Non
                       base=np.full(m, (1 - share) / m) if base is None else base)
     start = problem.look(np.full(m, 1 / m), np.full(n, 1 / n))
     tightest, best, done = climb(start, gap, evaluations)
-    if len(best.spectrum.s) < len(start.spectrum.s) and m * n <= WRITTEN:  # little weights have part of the space to themselves
+    fewer = len(best.spectrum.s) < len(start.spectrum.s)  # little weights have part of the space to themselves
+    if fewer and m * n <= WRITTEN and not clock.over():
         tightest, best, more = climb(replace(problem, exact=True).look(best.p, best.q), gap, evaluations)
         done += more
-    return Solution(lower=tightest.lower, upper=best.upper, evaluations=done, matrix=best.measured(),
-                    queries=best.p, cells=best.q)
+    matrix, mixing = best.measured()
+    return Solution(lower=tightest.lower, upper=best.upper, evaluations=done, matrix=matrix, queries=best.p, cells=best.q,
+                    mixing=mixing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,11 +195,14 @@ class FixedPointStep:
         m = 0 if self.problem.share == 0 else len(self.p)
         return self.problem.look(probabilities(place[:m]) if m else self.p, probabilities(place[m:]))
 
-    def measured(self) -> Array:
-        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1."""
+    def measured(self) -> tuple[Array, Array | None]:
+        """S^(1/2) V' diag(q)^(-1/2), scaled to the cost 1; and how it is mixed of the queries, where these are fewer."""
         s, problem = self.spectrum, self.problem
+        mixing = None
         if problem.transposed is not None:  # V' = S^-1 U' M
-            matrix = (s.vectors * np.sqrt(s.weights)[:, None] / np.sqrt(s.s)).T @ problem.transposed.dense().T
+            mixing = (s.vectors * np.sqrt(s.weights)[:, None] / np.sqrt(s.s)).T
+            matrix = mixing @ problem.transposed.dense().T
         else:
             matrix = (s.vectors * np.sqrt(s.s)).T / np.sqrt(s.weights)
-        return np.asarray(matrix / np.sqrt(((matrix**2).sum(axis=0) / problem.limits).max()))
+        size = np.sqrt(((matrix**2).sum(axis=0) / problem.limits).max())
+        return np.asarray(matrix / size), None if mixing is None else np.asarray(mixing / size)

@@ -17,13 +17,13 @@ def bits_of(factors: int) -> int:
     return min(BITS, ALL_BITS // max(1, factors))
 
 
-def whole(matrix: Array, workload: Workload, bits: int = BITS) -> Dense | None:
+def whole(matrix: Array, workload: Workload, bits: int = BITS, mixing: Array | None = None) -> Dense | None:
     """An integer matrix that measures nearly the same, in units of 2^-bits of the longest column.
 
     If the matrix has full column rank, its entries are rounded. Else rounding would tilt the space of what is measured, and
     queries that were combinations of it would be no more. So it is written as T B with B some of the workload's integer queries
-    themselves, a basis of all of them, and T is rounded: what is measured spans exactly the queries. Nothing, if the queries are
-    not integers.
+    themselves, a basis of all of them, and T is rounded: what is measured spans exactly the queries. Where `mixing` times all
+    queries is known to be the matrix, it is T. Nothing, if the queries are not integers.
     """
     if matrix.shape[0] == matrix.shape[1]:
         return Dense(rounded(matrix, bits))
@@ -31,10 +31,20 @@ def whole(matrix: Array, workload: Workload, bits: int = BITS) -> Dense | None:
     if queries.dtype.kind not in "iu":
         return None
     longest = np.sqrt((matrix**2).sum(axis=0).max())
-    basis = _basis(queries, matrix.shape[0])
-    mixing = np.linalg.lstsq(basis.T.astype(float), matrix.T / longest, rcond=None)[0].T
+    if mixing is not None:
+        basis, mixing = queries, mixing / longest
+    else:
+        basis = _basis(queries, matrix.shape[0])
+        mixing = np.linalg.lstsq(basis.T.astype(float), matrix.T / longest, rcond=None)[0].T
     bits += int(np.ceil(np.log2(1 + np.sqrt((basis.astype(float) ** 2).sum(axis=0).max()))))
-    return Dense(np.rint(mixing * 2.0**bits).astype(np.int64) @ basis)
+    return Dense(_product(np.rint(mixing * 2.0**bits), basis))
+
+
+def _product(left: Array, right: Exact) -> Exact:
+    """Of whole numbers: in floats where these hold every partial sum, as that is many times faster."""
+    if np.abs(left).sum(axis=1).max() * np.abs(right).max() < 2.0**53:
+        return np.asarray((left @ right.astype(float)).astype(np.int64))
+    return np.asarray(left.astype(np.int64) @ right)
 
 
 def rounded(matrix: Array, bits: int) -> Exact:

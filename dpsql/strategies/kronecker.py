@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsql.strategies import clock
 from dpsql.strategies.integers import bits_of, trivial
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.p_identity import ENDED, LONG, Gram, descended, error, measured, starts, whole
@@ -84,7 +85,7 @@ def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) 
             rows[i] = min(tried, key=lambda pair: pair[0])[1]
             costs[i] = _errors(grams[i], rows[i])
         value = float((others * math.prod(costs.values())).sum())
-        if value > before * (1 - SETTLED):
+        if value > before * (1 - SETTLED) or clock.over():
             break
     return value, rows
 

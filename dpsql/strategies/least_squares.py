@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import numpy as np
 import scipy
 
-from dpsql.strategies.strategy import Block, Strategy
+from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total
 from dpsql.workload.implicit import PIdentity
@@ -78,7 +78,7 @@ class LeastSquares(Strategy):
 
     @cached_property
     def _covariance(self) -> Array:
-        return np.asarray(np.linalg.pinv(self._normal, hermitian=True))
+        return np.asarray(np.linalg.pinv(self._normal, rcond=_rounding(self._normal), hermitian=True))
 
     def _iterated(self, right: Array) -> Array:
         """The cells by LSMR, to the precision of floats: cells may be many, but fit into memory."""
@@ -94,7 +94,7 @@ def within(gram: Array, projection: Array) -> None:
     """That every query is a combination of what is measured; else least squares would be biased."""
     lost = np.abs(gram - gram @ projection).max()
     if lost > 1e-6 * max(1.0, float(np.abs(gram).max())):
-        raise ValueError("the strategy does not measure all of the workload")
+        raise NotMeasured
 
 
 def _kron(parts: list[Array]) -> Array:
@@ -163,7 +163,7 @@ class MeasuredTotal:
 
     def variances(self, query: Factor) -> Array:
         if query != Total(self.n):
-            raise ValueError("the strategy does not measure all of the workload")
+            raise NotMeasured
         return np.ones(1)
 
 
@@ -175,19 +175,33 @@ class Inverted:
 
     @cached_property
     def inverse(self) -> Array:
-        return pseudo_inverse(self.factor.dense().astype(float))
+        return pseudo_inverse(self._matrix)
+
+    @cached_property
+    def _matrix(self) -> Array:
+        return np.asarray(self.factor.dense().astype(float))
 
     @property
     def condition(self) -> float:
         """|A| |A^+| in the norm of Frobenius, which is no less than the condition."""
-        return float(np.linalg.norm(self.factor.dense().astype(float)) * np.linalg.norm(self.inverse))
+        return float(np.linalg.norm(self._matrix) * np.linalg.norm(self.inverse))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
         return np.moveaxis(np.tensordot(self.inverse, array, axes=(1, axis)), 0, axis)
 
     def variances(self, query: Factor) -> Array:
-        within(query.gram(), self.inverse @ self.factor.dense().astype(float))
+        if query.rows <= self.factor.n // 2:
+            return self._of_few(query.dense().astype(float))
+        within(query.gram(), self.inverse @ self._matrix)
         return query.quadratic(self.inverse @ self.inverse.T)
+
+    def _of_few(self, queries: Array) -> Array:
+        """By how each query is combined of what was measured, which takes no matrix over pairs of cells. It is the one of least
+        variance, as its rows lie in the space of the answers that cells can have."""
+        mixed = queries @ self.inverse
+        if np.abs(queries - mixed @ self._matrix).max() > 1e-6 * max(1.0, float(np.abs(queries).max())):
+            raise NotMeasured
+        return np.asarray((mixed**2).sum(axis=1))
 
 
 def pseudo_inverse(matrix: Array) -> Array:
@@ -198,7 +212,13 @@ def pseudo_inverse(matrix: Array) -> Array:
     diagonal = np.abs(np.diag(r))
     if diagonal.min() > 1e-9 * diagonal.max():
         return np.asarray(scipy.linalg.solve_triangular(r, q.T, check_finite=False))
-    return np.asarray(np.linalg.pinv(matrix))
+    return np.asarray(np.linalg.pinv(matrix, rcond=_rounding(matrix)))
+
+
+def _rounding(matrix: Array) -> float:
+    """How large, against the largest, a singular value may come out that is 0. Inverted, it would put noise in place of what is
+    measured."""
+    return float(max(matrix.shape) * np.finfo(np.float64).eps)
 
 
 def one_block(*factors: Factor, scale: float = 1.0) -> Block:

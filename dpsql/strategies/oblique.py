@@ -34,16 +34,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from dpsql.errors import Unsupported
+from dpsql.strategies import clock
 from dpsql.strategies.climb import climb
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.integers import bits_of, rounded
 from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
+from dpsql.strategies.optimal import TURNS, check_long, eigen
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.strategies.product_bound import product_bound
 from dpsql.strategies.residual import Even, Oblique, Residuals, Split, subsets
 from dpsql.strategies.residual_planner import MarginalLook
 from dpsql.strategies.strategy import Refusal
-from dpsql.workload.domain import DENSE, domain
+from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense, Identity, Total
 from dpsql.workload.workload import Product, Workload
 
@@ -57,8 +60,13 @@ SETTLED = 1e-6  # relative change of the total variance
 
 def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusal:
     """The least total variance of strategies of this form; with targets, the least largest variance over target found."""
-    if any(factor.n > DENSE and not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
-        return Refusal(f"matrices over pairs of values of an attribute are made for up to {DENSE} values")
+    if len(workload.domain.shape) == 1 and not clock.allows(TURNS * eigen(workload.domain.size)):
+        return Refusal("there is one attribute, and not the time for another search over its values")
+    try:
+        factors = [factor for part in workload.parts for factor in part.factors]
+        check_long(max((factor.n for factor in factors if not isinstance(factor, Identity | Total)), default=1))
+    except Unsupported as refused:
+        return Refusal(refused.reason)
     if any(size < 2 for size in workload.domain.shape):
         return Refusal("an attribute has one value, and what is left of it beside its total is nothing")
     asked = MarginalProducts.of(workload)
@@ -100,7 +108,7 @@ def _least(asked: MarginalProducts, weights: Weights, plans: dict[Kind, Planned]
         value = asked.value(_pairs(now), weights.parts)
         if value < least:
             best = now
-        if value > least * (1 - SETTLED):
+        if value > least * (1 - SETTLED) or clock.over():
             break
         least = value
     return best
@@ -122,7 +130,7 @@ def _fitted(asked: MarginalProducts, targets: Array, bits: int) -> tuple[Residua
             best, value = _measured(asked, plans, found.noise), found.upper
         mean = float(asked.each(weights) @ targets)
         bound = max(bound, product_bound(asked, weights, {kind: each.cells for kind, each in plans.items()}) / mean)
-        if value < bound * (1 + 1e-3):
+        if value < bound * (1 + 1e-3) or clock.over():
             break
         ratios = _strategy(asked, weights, plans)[0].variances(asked.workload) / targets
         weights = _reweighted(asked, weights, ratios / ratios.max())

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.errors import Unsupported
+from dpsql.strategies import clock
 from dpsql.strategies.fixed_point import Solution, solve
 from dpsql.strategies.integers import bits_of, trivial, whole
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
 from dpsql.strategies.strategy import Refusal
-from dpsql.workload.domain import Attribute, CellDomain, too_large
-from dpsql.workload.factors import Array, Factor, Prefix
+from dpsql.workload.domain import DENSE, Attribute, CellDomain, domain, too_large
+from dpsql.workload.factors import Array, Dense, Factor, Prefix
 from dpsql.workload.workload import Product, Workload, joined
 
 
@@ -26,6 +27,8 @@ class Optimum:
     lower: float
 
 
+TURNS = 12  # eigenproblems, until the search over prefix sums is nearer to the best than the square root
+FEW, LEAST = 1000, 512  # queries that eigenproblems are over instead, and cells for which that is faster
 LONG = 2048  # values of an attribute, or cells, that one eigenproblem after the other is solved for (a second each)
 
 
@@ -47,14 +50,37 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
                           for attribute, factor, goal, weights
                           in zip(workload.domain.attributes, workload.parts[0].factors, goals, bases, strict=True)]
                 return _together(workload.domain, solved, name)
-        if workload.domain.size > LONG:
-            raise too_large("the search for the best strategy", workload.domain.size, LONG)
-        flat = joined(workload)
+        flat = _by_queries(workload)
+        if flat is None:
+            check_long(workload.domain.size)
+            flat = joined(workload)
         solution = solve(flat, targets=targets, base=base, share=share, gap=gap / 2)
-        matrix = whole(solution.matrix, flat)
+        matrix = whole(solution.matrix, flat, mixing=solution.mixing)
     except Unsupported as refused:
         return Refusal(refused.reason)
     return _together(flat.domain, [None if matrix is None else (matrix, solution.lower)], name)
+
+
+def _by_queries(workload: Workload) -> Workload | None:
+    """The queries written out, where they are so many fewer than the cells that eigenproblems are over them."""
+    if workload.rows > min(workload.domain.size // 2, FEW) or not LEAST < workload.domain.size <= DENSE:
+        return None
+    queries = workload.dense()
+    return Workload(domain(workload.domain.size), (Product((Dense(queries),)),)) if queries.dtype.kind in "iu" else None
+
+
+def check_long(n: int) -> None:
+    """Raise Unsupported where eigenproblems over so many values are too large, or take longer than there is time."""
+    if n > LONG:
+        raise too_large("the search for the best strategy", n, LONG)
+    if not clock.allows(2 * eigen(n)):
+        raise Unsupported(f"the search over {n} values would take longer than there is time for planning", code="too-large",
+                          try_="planning = 60")
+
+
+def eigen(n: int) -> float:
+    """About the seconds of an eigenproblem over so many values."""
+    return clock.EIGEN * float(n) ** 3
 
 
 def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: Array | None, share: float,
@@ -62,10 +88,10 @@ def _one(attribute: Attribute, factor: Factor, *, targets: Array | None, base: A
     """The integer strategy of one attribute and its bound."""
     if trivial(factor) and targets is None and base is None:
         return factor, 1.0
-    if factor.n > LONG:
-        if isinstance(factor, Prefix) and targets is None and base is None:
-            return SquareRoot(factor.n), prefix_bound(factor.n)
-        raise too_large("the search for the best strategy", factor.n, LONG)
+    long = factor.n > LONG or not clock.allows(TURNS * eigen(factor.n))
+    if long and isinstance(factor, Prefix) and targets is None and base is None:
+        return SquareRoot(factor.n), prefix_bound(factor.n)
+    check_long(factor.n)
     alone = Workload(CellDomain((attribute,)), (Product((factor,)),))
     solution: Solution = solve(alone, targets=targets, base=base, share=share, gap=gap / 2)
     matrix = whole(solution.matrix, alone, bits)

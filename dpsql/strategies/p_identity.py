@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from dpsql.strategies import marginals
+from dpsql.strategies import clock, marginals
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.product_bound import valued
@@ -41,6 +41,8 @@ STEEPEST, THINNEST = 2.0**10, 2.0**11  # entries of B, and how many times thinne
 LEAST_GAIN = 1e-5  # relative, over noise on the cells
 LEAST_OWN, MOST_TABLES = 0.02, 256  # the weight of cells in a start of marginals, and how many rows it has
 SHORT = 256  # cells for which a step takes no time
+SECONDS = 4e-3  # of a descent from several starts, about, for each of many cells
+FIRST_SHARE = 0.5  # of the time, for the first steps from every start
 STEPS, SETTLED, REMEMBERED, LONG_TREES, FIRST_STEPS = 200, 3e-7, 5, 2, 90
 SHORT_STEPS, SHORT_SETTLED, SHORT_REMEMBERED, SHORT_FIRST_STEPS, FOLLOWED = 1500, 1e-9, 10, 12, 4  # and of the best few starts
 
@@ -127,7 +129,11 @@ def best(gram: Gram, others: Sequence[Array] = ()) -> Array:
     n = len(gram.matrix)
     short = n <= SHORT
     first = SHORT_FIRST_STEPS if short else fewer(FIRST_STEPS, n)
-    begun = [descended(gram, start, first) for start in [*starts(n), *others]]
+    begun: list[tuple[float, Array]] = []
+    with clock.part(FIRST_SHARE):
+        for start in [*starts(n), *others] if short or clock.allows(n * SECONDS) else [*starts(n)[:1], *others]:
+            if not begun or not clock.over():
+                begun.append(descended(gram, start, first))
     begun.sort(key=lambda pair: pair[0])
     value, rows = min((descended(gram, rows) for _, rows in begun[: FOLLOWED if short else 1]), key=lambda pair: pair[0])
     return rows if value < float(gram.diagonal.sum()) * (1 - LEAST_GAIN) else np.zeros((0, n))
@@ -170,10 +176,17 @@ def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float
         value, slope = error(gram, flat.reshape(start.shape))
         return value, slope.reshape(-1)
 
-    found = scipy.optimize.minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B",
-                     bounds=scipy.optimize.Bounds(0, STEEPEST), options={"maxiter": steps or usual, "maxfun": 100_000,
-                              "ftol": SHORT_SETTLED if short else SETTLED, "maxcor": SHORT_REMEMBERED if short else REMEMBERED})
+    found = scipy.optimize.minimize(
+        loss, start.reshape(-1), jac=True, method="L-BFGS-B", callback=_in_time, bounds=scipy.optimize.Bounds(0, STEEPEST),
+        options={"maxiter": steps or usual, "maxfun": 100_000, "ftol": SHORT_SETTLED if short else SETTLED,
+                 "maxcor": SHORT_REMEMBERED if short else REMEMBERED})
     return float(found.fun), np.asarray(found.x).reshape(start.shape)
+
+
+def _in_time(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+    """Ends a descent whose time is over."""
+    if clock.over():
+        raise StopIteration
 
 
 def error(gram: Gram, rows: Array) -> tuple[float, Array]:

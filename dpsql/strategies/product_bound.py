@@ -28,6 +28,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
+from dpsql.strategies import clock
 from dpsql.strategies.marginal_products import Kind, MarginalProducts, Pair, Weights
 from dpsql.strategies.optimality_gap import Covers, OptimalityBound
 from dpsql.strategies.square_root import prefix_bound
@@ -38,11 +39,18 @@ from dpsql.workload.workload import Product, Workload
 
 SMALL = 1024  # cells, or values of an attribute, whose eigenvalues are taken
 FEW = 1500  # rows of the matrix that is decomposed
+LONGEST = 20  # seconds that a bound is worth
+BLOCK, POLAR = 2e-4, 5e-4  # seconds, about, that a block and a polar factor take at least
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
 def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind, Array]) -> float:
-    """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values."""
+    """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values; 0 where
+    there is no time to work one out."""
+    polar = sum(len(kind) * (POLAR + 4 * clock.EIGEN * float(kind[0].n) ** 3) for kind in asked.different if kind)
+    if not _in_time(len(EMPHASES) * polar):
+        return 0.0
+
     def value(pairs: Mapping[Kind, Pair]) -> float:
         return asked.value(pairs, weights.parts)
 
@@ -51,9 +59,14 @@ def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind
     for kind in asked.different:
         best = max(({**best, kind: pair} for pair in pairs[kind]), key=value)
     bound = value(best)
-    if sum(math.prod(min(part.factors[i].shape) for i in part.axes) for part in asked.workload.parts) <= FEW:
+    rows = sum(math.prod(min(part.factors[i].shape) for i in part.axes) for part in asked.workload.parts)
+    if rows <= FEW and _in_time(len(asked.workload.parts) ** 2 * BLOCK + clock.EIGEN * float(rows) ** 3):
         bound = max(bound, _decomposed(asked, weights, cells))
     return bound * (1 - 1e-9)
+
+
+def _in_time(seconds: float) -> bool:
+    return seconds < LONGEST and clock.allows(seconds)
 
 
 def spectral_bound(workload: Workload) -> float:

@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 
 from dpsql.strategies.least_squares import pseudo_inverse
-from dpsql.strategies.strategy import Block, Strategy
+from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload
@@ -148,7 +148,7 @@ class Residuals(Strategy):
             if axes in self.scales:
                 variances += self.scales[axes] ** 2 * share
             elif share.max() > 1e-12:
-                raise ValueError("the strategy does not measure all of the workload")
+                raise NotMeasured
         return np.asarray(variances.reshape(-1))
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:

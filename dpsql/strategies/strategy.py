@@ -20,7 +20,7 @@ from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
-__all__ = ["Block", "BlockSensitivity", "Refusal", "Strategy", "rmse", "sensitivity"]
+__all__ = ["Block", "BlockSensitivity", "NotMeasured", "Refusal", "Strategy", "rmse", "sensitivity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,14 @@ class Refusal:
     """A strategy does not fit the workload, and why."""
 
     because: str
+
+
+class NotMeasured(ValueError):
+    """Least squares of what is measured would not give the workload's answers: these are no combinations of it, or too many
+    digits are lost on the way."""
+
+    def __init__(self) -> None:
+        super().__init__("the strategy does not measure all of the workload")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from dpsql.strategies.strategy import Block, Strategy
+from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 
@@ -54,7 +54,7 @@ class TwoProducts(Strategy):
                    for factor, common in zip(part.factors, self._common, strict=True)]
         spread, hidden = self._applied(squares, self._inverse), self._applied(squares, (self._inverse == 0).astype(float))
         if (hidden > UNSEEN * np.maximum(1.0, spread)).any():
-            raise ValueError("the strategy does not measure all of the workload")
+            raise NotMeasured
         return spread
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:

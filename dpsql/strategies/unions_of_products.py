@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dpsql.strategies import clock
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.marginal_products import MarginalProducts
@@ -141,7 +142,7 @@ class GroupingSearch:
 
     def improved(self, groups: list[list[int]]) -> list[list[int]]:
         """Two groups become one, or a product changes its group, as long as that lowers the total (but not for ever)."""
-        while len(self._known) < TRIES:
+        while len(self._known) < TRIES and not clock.over():
             better = next((other for other in self._neighbours(groups) if self.total(other) < self.total(groups) * SETTLED), None)
             if better is None:
                 break

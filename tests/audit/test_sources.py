@@ -62,10 +62,13 @@ def test_what_is_refused_is_not_prepared(tmp_path: Path) -> None:
 
 
 def test_no_door_of_dpsql_leads_to_an_audit() -> None:
-    """Connections, cursors and the shell neither import the tools of audits nor let anybody choose the noise."""
+    """Connections, cursors and the shell neither import the tools of audits nor let anybody choose the noise. The shell alone
+    leads to what the owner reads of rows, which no statement reaches."""
     root = Path(dpsql.__file__).parent
     for path in root.rglob("*.py"):
         if "audit" not in path.parts:
-            assert "dpsql.audit" not in path.read_text(encoding="utf-8"), path
+            text = path.read_text(encoding="utf-8")
+            text = text.replace("from dpsql.audit.policy_on_rows import", "") if path == root / "cli.py" else text
+            assert "dpsql.audit" not in text, path
     for path in (root / "engine/opening.py", root / "dbapi.py", root / "cli.py", *(root / "engine").rglob("*.py")):
         assert "noise=" not in path.read_text(encoding="utf-8"), path

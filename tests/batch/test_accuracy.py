@@ -24,6 +24,7 @@ from dpsql.engine.batches import all_linear
 from dpsql.engine.single import bound_to
 from dpsql.errors import BudgetExhausted, Error, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.estimates import laplaces
+from dpsql.planning.options import Options
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
@@ -280,7 +281,7 @@ def _aimed(text: str, connection: Connection) -> tuple[AccuracyPlan, Query]:
     question, options = bound_to(query, session, ())
     asked = all_linear([query], [question], options, session)
     goals = Goals(each=(goals_of(question, query.goals, None),), confidence=options.confidence)
-    return cheapest([query], asked, goals, (), session), query
+    return cheapest([query], asked, goals, (), Options(price=None), session), query
 
 
 def _errors(made: AccuracyPlan, connection: Connection, times: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import Unsupported
+from dpsql.strategies.all_strategies import attempted
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.plain import AsAsked, plan_cells, plan_queries
 from dpsql.strategies.strategy import Block, Refusal, rmse, sensitivity
@@ -112,6 +113,27 @@ def test_a_strategy_that_misses_a_query_is_found_out() -> None:
     assert np.allclose(strategy.variances(Workload(domain(4), (Product((Total(4),)),))), 2.0)
     with pytest.raises(ValueError, match="does not measure"):
         strategy.variances(Workload(domain(4), (Product((Identity(4),)),)))
+
+
+def test_rounding_is_not_taken_for_what_is_measured() -> None:
+    """Queries of few directions among many cells: what the others come out as is rounding, and inverted it hides the workload."""
+    for size in (30, 60, 92, 104, 116):
+        workload = Workload(domain(4, 2, size), (Product((Identity(4), Dense(np.array([[1, 0]])), Total(size))),
+                                                 Product((Total(4), Total(2), Identity(size)))))
+        queries = plan_queries(workload)
+        assert isinstance(queries, LeastSquares)
+        assert (queries.variances(workload) <= float(queries.sensitivity.value) * (1 + 1e-9)).all()
+        table = RANDOM.integers(0, 50, size=(4, 2, size))
+        assert np.allclose(queries.reconstruct([table[:, 0].sum(axis=1), table.sum(axis=(0, 1))], workload), workload.apply(table))
+
+
+def test_a_strategy_that_does_not_answer_the_workload_is_refused() -> None:
+    def found() -> LeastSquares:
+        strategy = LeastSquares(name="too little", domain=domain(4), measured=(one_block(Total(4)),))
+        strategy.variances(Workload(domain(4), (Product((Identity(4),)),)))
+        return strategy
+
+    assert attempted(found) == Refusal("the strategy does not measure all of the workload")
 
 
 def test_the_plain_strategies() -> None:

@@ -59,16 +59,15 @@ def prepared(text: str, pair: Pair, folder: Path) -> tuple[PreparedStatement, Pr
 
 
 def outcome(released: Released, cells: list[Any]) -> Iterator[float]:
-    """All that is seen of a release, as numbers: for each of the cells, whether it is shown, its values, and their errors where
-    these are not constants; and the limits and bounds that the notes tell."""
+    """All that is seen of a release, as numbers: for each of the cells, whether it is shown, its values and their errors;
+    and the limits and bounds that the notes tell."""
     place = {cell: i for i, cell in enumerate(released.cells)}
     for cell in cells:
         at = place.get(cell)
         yield float(at is not None)
         for estimate in released.aggregates.values():
             yield float(estimate.values[at]) if at is not None else np.nan
-            if estimate.approximate and not any(error.kind != "approximate" for error, _ in estimate.slopes.values()):
-                yield float(estimate.deviations[at]) if at is not None else np.nan
+            yield float(estimate.deviations[at]) if at is not None else np.nan  # which may tell a level that was chosen
     for note in released.notes:
         found = re.findall(r"-?\d[\d.e+-]*", note)
         if "learned" in note or "bounds" in note:

@@ -11,10 +11,14 @@ from collections.abc import Generator
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
 from dpsql.mechanisms.additive.gaussian import sigma_of
 from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.truncation.significance import highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -24,6 +28,7 @@ from dpsql.types import Interval, Type
 
 LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50
 FALSE_ALARM = 1e-3  # chance that some empty bin stands out
+EXTRA = 1  # bins beyond the last that stands out: what hides there costs more than the noise of a bound twice as wide
 BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
 
 
@@ -33,10 +38,22 @@ def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generato
     noise, threshold = _noise(rows, allotted)
     found: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)),
                                           cells=tuple((number,) for number in BINS), noises=(noise,))
-    standing = [number for number, count in zip(BINS, found.totals[0][0], strict=True) if count > threshold]
-    if not standing:
+    counts = np.array(found.totals[0][0], dtype=np.float64)
+    standing = np.flatnonzero(counts > threshold)
+    if not len(standing):
         return Interval(0, 1)
-    return Interval(ends(min(standing)).low, ends(max(standing)).high)
+    first, last = int(standing[0]), int(standing[-1])
+    return Interval(ends(BINS[first - _further(counts[first::-1], noise)]).low,
+                    ends(BINS[last + _further(counts[last:], noise)]).high)
+
+
+def _further(counts: NDArray[np.float64], noise: Noise) -> int:
+    """How many bins further out the bounds are than the outermost bin that stands out of all, which comes first here.
+
+    A bin that does not may still hold as many rows as the noise of so small a part of the price hides, and these would all be
+    held to the bound. So bins are asked one after the other outwards from there, whose chance of a false alarm is that of a few.
+    """
+    return min(max(0, highest(counts, noise, usual=0, steps=1)) + EXTRA, len(counts) - 1)
 
 
 def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:

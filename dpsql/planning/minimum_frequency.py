@@ -1,0 +1,48 @@
+"""Groups of few entities are withheld, where the policy names the fewest that may be shown: `minimum_frequency = 10`.
+
+Statistical offices are bound by such a rule. It is about what is published; privacy does not rest on it. Which groups are small
+is itself private, so the rule acts on what is released anyway: a count of entities with noise, for which the statement's price
+pays beside the rest. A group is shown where the lower end of its one-sided interval is above `entities - 1`.
+
+Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at most
+`rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits keep
+(rows = 1), or a number of rows of which each entity keeps at most `rows`. So for n <= entities - 1 the group is shown only if the
+lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most. Which
+groups are shown is then post-processing of released numbers.
+
+Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), which tests a noisy count as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.catalog.model import Entity
+from dpsql.errors import Unsupported
+from dpsql.plan.node import Stability
+from dpsql.plan.question import AggregateCall, MinimumFrequency, Question
+from dpsql.types import Type
+
+COUNT = "#entities"
+
+
+def with_minimum(question: Question, known: Stability, entity: Entity, *, linear: bool = False) -> Question:
+    """The question, with a count of the entities of each group so that small ones can be withheld. With `linear`, of
+    rows, as workloads count no distinct entities. Raises Unsupported, located, where a row may belong to several."""
+    least, numbers = entity.minimum_frequency, question.aggregates or any(key.domain is None for key in question.keys)
+    if known.public or not numbers:
+        return question
+    span = next((call.span for call in question.aggregates), None)
+    if known.owner is None:
+        several = "belongs to several entities" if known.owners else "is not that of one entity"
+        raise Unsupported(f"the policy withholds groups of fewer than {least} entities ({entity.name}), and where a row "
+                          f"{several} those of a group are not counted", code="minimum-frequency", span=span,
+                          try_="a query over rows that belong to one entity each")
+    by_rows = linear or known.rows == 1
+    rows = known.rows if by_rows else 1
+    assert rows is not None
+    named = question.view.field(known.owner).facts.nullable or not by_rows  # a row without an entity counts for none
+    call = AggregateCall(id=COUNT, function="count" if by_rows else "count_distinct", columns=(known.owner,) if named else (),
+                         type=Type.BIGINT, span=span, text=f"the number of entities ({entity.name})")
+    minimum = MinimumFrequency(count=COUNT, rows=rows, entities=least, entity=entity.name)
+    return replace(question, aggregates=(*question.aggregates, call), minimum=minimum)

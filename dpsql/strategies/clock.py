@@ -1,0 +1,75 @@
+"""How long strategies are looked for: searches that improve step by step stop when the time is over, with the best so far.
+
+Whoever plans sets the time (`limited`); where nobody does, searches end as they are. It is CPU time of this process, so that what
+is found does not depend on what else the machine does. It does depend on the machine: any strategy is as private as any other,
+and errors are told of the one that is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+USUAL = 1.6  # seconds of CPU that a search may take by default, so that a plan is there within two
+EIGEN = 1.5e-10  # seconds of an eigenproblem over n values, divided by n^3
+
+_end: ContextVar[float] = ContextVar("end", default=math.inf)
+_stopped: ContextVar[list[bool] | None] = ContextVar("stopped", default=None)
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Searches inside take about so long together."""
+    end, stopped = _end.set(min(_end.get(), time.process_time() + seconds)), _stopped.set([False])
+    try:
+        yield
+    finally:
+        _end.reset(end)
+        _stopped.reset(stopped)
+
+
+@contextlib.contextmanager
+def part(share: float) -> Iterator[None]:
+    """Searches inside take this share of what is left at most."""
+    left = remaining()
+    end = _end.set(time.process_time() + share * max(0.0, left)) if math.isfinite(left) else None
+    try:
+        yield
+    finally:
+        if end is not None:
+            _end.reset(end)
+
+
+def remaining() -> float:
+    """Seconds that are left; infinite where there is no limit."""
+    return _end.get() - time.process_time()
+
+
+def over() -> bool:
+    """Whether a search should end with what it has. It is noted that one did."""
+    if time.process_time() < _end.get():
+        return False
+    _note()
+    return True
+
+
+def allows(seconds: float) -> bool:
+    """Whether there is time for something that takes about so long. It is noted where there is not."""
+    if seconds <= remaining():
+        return True
+    _note()
+    return False
+
+
+def cut_short() -> bool:
+    """Whether some search inside `limited` ended, or did not begin, for want of time."""
+    noted = _stopped.get()
+    return noted is not None and noted[0]
+
+
+def _note() -> None:
+    if (noted := _stopped.get()) is not None:
+        noted[0] = True

@@ -1,0 +1,147 @@
+"""Groups of few entities are withheld where the policy says so, from every kind of statement, with the chance that is told."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.joined_worlds import POLICY, Small
+from support.sessions import session_of
+
+from dpsql.answers.answer import CHANCE, Answer, withheld
+from dpsql.catalog.policy import parse_policy
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.engine.together import workload
+from dpsql.errors import PolicyError, Unsupported
+from dpsql.estimates import Estimate, NoiseTerm
+from dpsql.plan.question import MinimumFrequency, Question
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
+
+LEAST = POLICY.replace('key = "person"\n', 'key = "person"\nminimum_frequency = 12\n', 1)
+TOWNS = [0] * 60 + [1] * 4 + [2] * 20
+WORLD = Small({"people": [(i, town, i % 7 - 2) for i, town in enumerate(TOWNS)], "friends": [(i, (i + 1) % 84) for i in range(84)],
+               "calls": [(i % 84, i % 4) for i in range(400)] + [(60, 3)] * 40,  # a person with more calls than twelve people
+               "likes": [(i, i % 40 // 39, 0) for i in range(80)]})
+
+
+def session(folder: Path, policy: str = LEAST) -> Session:
+    return session_of(folder, reader=WORLD.reader(), policy=policy)
+
+
+def asked(text: str, folder: Path, policy: str = LEAST) -> Answer:
+    found = answer(text.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 400, delta = 1e-4)", 1), session(folder, policy))
+    assert isinstance(found, Answer)
+    return found
+
+
+SHOWN = [  # statements, and the groups that they show
+    ("SELECT town, COUNT(*) FROM people GROUP BY town", [0, 2]),
+    ("SELECT town, AVG(size) FROM people GROUP BY town", [0, 2]),
+    ("SELECT town, MEDIAN(size) FROM people GROUP BY town", [0, 2]),
+    ("SELECT town, COUNT(*) FROM people GROUP BY town ORDER BY 2 LIMIT 1", [2]),  # withheld before LIMIT
+    ("SELECT town, COUNT(*) FROM people GROUP BY ROLLUP (town)", [0, 2, None]),
+    ("SELECT town, SUM(COUNT(*)) OVER (ORDER BY town) FROM people GROUP BY town", [0, 2]),
+    ("SELECT people.town, COUNT(*) FROM people JOIN calls USING (person) GROUP BY people.town", [0, 2]),
+    ("SELECT people.town, SUM(size) FROM people JOIN calls USING (person) GROUP BY people.town", [0, 2]),
+    ("SELECT thing, COUNT(*) FROM likes GROUP BY thing", [0]),
+    ("SELECT thing FROM likes GROUP BY thing", [0]),
+]
+
+
+@pytest.mark.parametrize(("text", "groups"), SHOWN, ids=[text for text, _ in SHOWN])
+def test_small_groups_are_withheld(text: str, groups: list[int | None], tmp_path: Path) -> None:
+    found = asked(text, tmp_path)
+    assert sorted((row[0] for row in found.rows), key=lambda key: (key is None, key)) == groups
+    assert any("groups of fewer than 12 entities (person) are withheld" in note for note in found.notes)
+
+
+def test_without_the_rule_all_are_shown(tmp_path: Path) -> None:
+    found = asked("SELECT town, COUNT(*) FROM people GROUP BY town", tmp_path, POLICY)
+    assert len(found.rows) == 5 and not any("withheld" in note for note in found.notes)
+
+
+def test_a_total_of_few_is_withheld_too(tmp_path: Path) -> None:
+    assert asked("SELECT COUNT(*) FROM people WHERE town = 1", tmp_path).rows == ()
+    assert len(asked("SELECT COUNT(*) FROM people WHERE town = 2", tmp_path).rows) == 1
+
+
+def test_rows_of_few_entities_are_few_however_many_they_are(tmp_path: Path) -> None:
+    """Of workloads rows are counted, of which each entity has as many as the limit: they show a group for that many as much."""
+    text = "SELECT people.town, COUNT(*) FROM people JOIN calls USING (person) WHERE people.town = 1 GROUP BY ROLLUP (people.town)"
+    found = answer(text.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 40, max_rows = 20)", 1), session(tmp_path))
+    assert isinstance(found, Answer) and found.rows == ()
+
+
+def test_a_value_of_few_is_null(tmp_path: Path) -> None:
+    found = asked("SELECT COUNT(*) FROM people WHERE size > (SELECT AVG(size) FROM people WHERE town = 1)", tmp_path)
+    assert found.rows == () and any("= NULL was released first" in note for note in found.notes)
+
+
+def test_workloads_withhold(tmp_path: Path) -> None:
+    texts = ["SELECT town, COUNT(*) FROM people GROUP BY town", "SELECT COUNT(*) FROM people WHERE town = 1", "SELECT SUM(size) FROM people"]
+    queries = [query for text in texts if isinstance(query := parse(text), Query)]
+    found = workload(queries, session_of(tmp_path, reader=WORLD.reader(), policy=LEAST, at={"epsilon": 40}))
+    assert [len(one.rows) for one in found.answers] == [2, 0, 1]
+
+
+@pytest.mark.parametrize("aggregate", ["COUNT(*) ERROR WITHIN 1", "SUM(size) ERROR WITHIN 2", "SUM(size) ERROR WITHIN 200"])
+def test_accuracies_measure_how_many_there_are(aggregate: str, tmp_path: Path) -> None:
+    found = answer(f"SELECT town, {aggregate} FROM people GROUP BY town", session(tmp_path))
+    assert isinstance(found, Answer)
+    assert {row[0] for row in found.rows} <= {0, 2} and 0 in {row[0] for row in found.rows}
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM friends", "SELECT COUNT(*) FROM (SELECT DISTINCT town FROM people) AS t",
+                                  "SELECT tag, COUNT(likes.person) FROM tags LEFT JOIN likes USING (thing) GROUP BY tag"])
+def test_where_entities_are_not_counted_the_statement_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="those of a group are not counted") as caught:
+        asked(text, tmp_path)
+    assert caught.value.code == "minimum-frequency" and caught.value.span is not None
+
+
+def test_public_tables_are_shown(tmp_path: Path) -> None:
+    assert asked("SELECT COUNT(*) FROM tags", tmp_path).rows
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("laplace", 1), ("laplace", 3), ("gaussian", 1)])
+def test_smaller_groups_are_shown_as_seldom_as_is_told(kind: str, rows: int) -> None:
+    """A million groups that have one entity too few, each with as many rows as it may have."""
+    entities, size, scale, draw = 12, 1_000_000, 2.0 * rows, np.random.default_rng(5)
+    ratio = -math.expm1(-1 / scale)  # noise is whole numbers
+    noise = draw.geometric(ratio, size) - draw.geometric(ratio, size) if kind == "laplace" else np.round(draw.normal(0, scale, size))
+    count = Estimate(values=rows * (entities - 1) + noise,
+                     slopes={(0, 0): (NoiseTerm(kind=kind, scale=scale), np.ones(size))})  # type: ignore[arg-type]
+    rule = MinimumFrequency(count="n", rows=rows, entities=entities, entity="person")
+    shown = size - len(withheld(_question(rule), {"n": count}))
+    spread = 4 * math.sqrt(size * CHANCE)
+    assert size * CHANCE / 3 < shown < size * CHANCE + spread
+
+
+def _question(rule: MinimumFrequency) -> Question:
+    found = object.__new__(Question)
+    object.__setattr__(found, "minimum", rule)
+    return found
+
+
+@pytest.mark.parametrize("value", ["0", "-3", "2000000", '"ten"', "1.5", "true"])
+def test_the_policy_names_a_whole_number(value: str) -> None:
+    with pytest.raises(PolicyError, match="minimum_frequency"):
+        parse_policy(LEAST.replace("minimum_frequency = 12", f"minimum_frequency = {value}"))
+
+
+def test_what_is_told_of_a_group_does_not_rest_on_rows_alone(tmp_path: Path) -> None:
+    """Which groups are withheld follows from the released count: by other noise other groups near the least are."""
+    world = Small({"people": [(i, i % 4, 0) for i in range(56)]})  # fourteen each
+    seen = set()
+    for turn in range(12):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        found = answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) town, COUNT(*) FROM people GROUP BY town",
+                       session_of(folder, reader=world.reader(), policy=LEAST))
+        assert isinstance(found, Answer)
+        seen.add(tuple(row[0] for row in found.rows))
+    assert len(seen) > 1
