@@ -34,7 +34,7 @@ from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.planning.choose import Choice
 from dpsql.planning.contribution_bound import told as told_of
-from dpsql.planning.cut_off import open_ends, uncovered
+from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
@@ -145,8 +145,9 @@ def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[in
             found = parts.parts[part]
             assert isinstance(found, Modes)
             rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
-            yield (f"{told_of(call)}: in each group, with a confidence of {100 * confidence:g} %, no declared value has over "
-                   f"{math.ceil(rows):,} more rows than the one that is told")
+            kept = "of the rows that are kept, " if cuts_off(program) else ""
+            yield (f"{told_of(call)}: {kept}in each group, with a confidence of {100 * confidence:g} %, no declared value has "
+                   f"over {math.ceil(rows):,} more rows than the one that is told")
 
 
 def _with_values(part: Part, setting: Setting) -> Setting:

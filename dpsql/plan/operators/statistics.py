@@ -14,9 +14,6 @@ from dpsql.plan.operators.summary import Summary
 from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
-_FUNCTIONS = {"avg": "AVG", "var_pop": "VAR_POP", "var_samp": "VAR_SAMP", "stddev_pop": "STDDEV_POP",
-              "stddev_samp": "STDDEV_SAMP", "min": "MIN", "max": "MAX"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics(Summary):
@@ -57,7 +54,7 @@ class Statistics(Summary):
 
     def _aggregate(self, call: AggregateCall, names: dict[str, str]) -> str:
         when = f" FILTER (WHERE {names[call.when]})" if call.when is not None else ""
-        column = names[call.columns[0]] if call.columns else "*"
+        column = ", ".join(names[one] for one in call.columns[:2]) or "*"  # a third one is made of two
         match call.function:
             case "count":
                 return f"COUNT({column}){when}"
@@ -69,12 +66,10 @@ class Statistics(Summary):
             case "quantile" if call.fraction is not None:
                 kind = "quantile_disc" if call.discrete else "quantile_cont"
                 return f"CAST({kind}({column}, {float(call.fraction)!r}){when} AS {call.type.value})"
-            case "covar_pop" | "covar_samp" | "corr" | "regr_slope" | "regr_intercept" | "regr_r2":
-                return f"{call.function}({column}, {names[call.columns[1]]}){when}"
             case "geomean":
                 return f"exp(AVG({column}){when})"
             case name:
-                return f"CAST({_FUNCTIONS[name]}({column}){when} AS {call.type.value})"
+                return f"CAST({name.upper()}({column}){when} AS {call.type.value})"
 
     def label(self) -> str:
         return "Exact " + ", ".join(call.text or call.function for call in self.calls)

@@ -138,7 +138,7 @@ class _Pair:
             sizes = np.abs(low), np.abs(high)
             return np.where(low * high <= 0, 0.0, np.minimum(*sizes) ** 2), np.maximum(*sizes) ** 2
 
-        return _held(replace(root * root, drawn=ends), 0.0, 1.0)
+        return replace(root * root, drawn=ends).within(0.0, 1.0)
 
     def _told(self, made: Estimate, ends: Callable[[float], Ends], low: float, high: float) -> Estimate:
         """A statistic that lies in a range, with its interval: all of that range where there may be no rows."""
@@ -148,11 +148,4 @@ class _Pair:
                 unsure = (self._rows.ends(confidence)[0] < LEAST_ROWS) | np.isnan(lows) | np.isnan(highs)
             return np.where(unsure, low, np.clip(lows, low, high)), np.where(unsure, high, np.clip(highs, low, high))
 
-        return _held(replace(made, linear=False, drawn=guarded), low, high)
-
-
-def _held(made: Estimate, low: float, high: float) -> Estimate:
-    """A statistic within the range that it lies in: no standard error is more than half of its width."""
-    most, deviations = (high - low) / 2, made.deviations
-    part = np.where(deviations > most, most / np.where(deviations > 0, deviations, 1.0), 1.0)
-    return replace(made.within(low, high), slopes={name: (error, slope * part) for name, (error, slope) in made.slopes.items()})
+        return replace(made, linear=False, drawn=guarded).within(low, high)

@@ -88,7 +88,7 @@ def test_intervals_cover_in_small_groups_and_in_large_ones(function: str, noise:
         assert covered.mean() < 0.99
     if function in ("corr", "regr_r2"):
         assert (low >= (-1 if function == "corr" else 0)).all() and (high <= 1).all()
-        assert (made.deviations[told] <= 1 + 1e-9).all()
+        assert (made.deviations[told] <= (2 if function == "corr" else 1) + 1e-9).all()
 
 
 def test_where_there_may_be_nothing_the_interval_is_everything_there_can_be() -> None:
