@@ -916,7 +916,7 @@ SELECT ENTROPY(sex) FROM people
 -- Unsupported unknown-function: products of values are not answered
 SELECT PRODUCT(age) FROM people
 
--- Unsupported unknown-function: the function histogram is not answered
+-- Unsupported unknown-function: lists of values are not answered
 SELECT HISTOGRAM(age) FROM people
 
 -- # bounds

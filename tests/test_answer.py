@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
-from dpsql.answers.display import interval_text, shown
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
@@ -203,12 +202,6 @@ def test_an_interval_of_dates_ends_at_dates() -> None:
     made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((day,),), errors=((2.0,),), confidence=0.95,
                   intervals=(((day.toordinal() - 3.5, math.inf),),))
     assert made.ends(0, 0) == (day - dt.timedelta(days=4), dt.date.max)
-
-
-def test_a_number_of_any_error_is_shown_with_its_first_digits() -> None:
-    ends = -math.inf, math.inf
-    assert (shown(1234.56789, ends), interval_text(ends, 1234.56789)) == ("1,235", "of any error")
-    assert shown(0.0, ends) == "0" and shown(-0.01234567, ends) == "-0.012"
 
 
 def test_an_answer_is_read_that_was_stored_with_half_widths() -> None:

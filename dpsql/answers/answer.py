@@ -363,6 +363,8 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     """The range that the true value of an aggregate lies in, whatever the rows are."""
     if call.function in ("count", "count_distinct"):
         return 0.0, math.inf
+    if call.function in ("corr", "regr_r2"):
+        return (-1.0 if call.function == "corr" else 0.0), 1.0
     ends = question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
     if not ends.finite or call.over is not None:
         return -math.inf, math.inf

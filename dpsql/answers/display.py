@@ -37,8 +37,7 @@ def shown(value: Value, ends: Ends) -> str:
     """A value that has an interval, as people read it."""
     if ends is None or value is None or isinstance(value, str | dt.date):
         return number(value)
-    margin = half_width(ends) or min(abs(end - float(value)) for end in ends)
-    return number(value, margin if math.isfinite(margin) else abs(float(value)))  # of any error: its size
+    return number(value, half_width(ends) or min(abs(end - float(value)) for end in ends))
 
 
 def printable(text: str) -> str:
