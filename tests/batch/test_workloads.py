@@ -49,7 +49,7 @@ VISITS = [
 ]
 
 
-GENEROUS = worlds.POLICY.replace("person = 3, household = 12", "person = 50, household = 50")  # which rows stay is no matter here
+GENEROUS = worlds.POLICY.replace("person = 3, household = 12", "person = 15, household = 15")  # so many that all rows stay
 
 
 def listed() -> worlds.World:

@@ -27,7 +27,7 @@ WORKLOADS = {
 
 
 PLANS = [("gaussian", name) for name in GAUSSIAN] + [("laplace", name) for name in LAPLACE]
-TOTAL_ONLY = {"convex", "square-root", "haar", "hierarchy", "weighted-hierarchy", "p-identity", "kronecker", "marginals", "union",
+TOTAL_ONLY = {"convex", "square-root", "haar", "hierarchy", "weighted-hierarchy", "p-identity", "kronecker", "convex-kronecker", "marginals", "union",
               "matrix-mechanism"}
 LEVELS = {"haar", "hierarchy", "weighted-hierarchy"}
 
@@ -40,7 +40,7 @@ def refused(asked: str, name: str, fitted: bool) -> bool:
     if name in LEVELS:
         return several or asked == "weights"  # of three values
     return {"residual-planner": asked != "marginals", "square-root": asked != "prefix", "kronecker": not several,
-            "union": len(WORKLOADS[asked].parts) == 1}.get(name, False)
+            "convex-kronecker": not several or len(set(WORKLOADS[asked].parts)) == 1, "union": len(WORKLOADS[asked].parts) == 1}.get(name, False)
 
 
 @pytest.mark.parametrize("fitted", [False, True], ids=["total", "targets"])
@@ -93,7 +93,7 @@ def test_large_domains_get_what_fits_them() -> None:
     assert strategy.name == "oblique-residual-planner" and "4500" in next(v.because for v in verdicts if v.name == "convex")
     tried = {verdict.name: verdict.strategy for verdict in verdicts}
     others = [other for other in tried.values() if isinstance(other, Strategy) and other is not strategy]
-    assert {other.name for other in others} == {"identity", "workload"}
+    assert {other.name for other in others} == {"convex-kronecker", "identity", "workload"}
     assert all(other.certificate is not None and other.certificate.value > strategy.certificate.value for other in others)
 
 

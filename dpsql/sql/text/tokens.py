@@ -129,10 +129,22 @@ def _open_bracket(tokens: Sequence[Token]) -> Span:
 
 def _check_stars(tokens: Sequence[Token]) -> None:
     """Refuse FROM people *, which sqlglot reads as other engines do."""
-    for before, star, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
-        if star.token_type is TokenType.STAR and before.token_type not in _BEFORE_STAR and (
-                after is None or after.token_type in {*_ENDS_FROM, *_AFTER_COMMA, TokenType.JOIN, TokenType.ON}):
+    for at, (before, star, after) in enumerate(zip(tokens, tokens[1:], [*tokens[2:], None], strict=False)):
+        last = after is None or after.token_type in {*_ENDS_FROM, *_AFTER_COMMA, TokenType.JOIN, TokenType.ON}
+        if star.token_type is TokenType.STAR and last and before.token_type not in _BEFORE_STAR and not _ends_head(tokens, at):
             raise SqlError("* is not expected here", code="syntax", span=place_of(star))
+
+
+def _ends_head(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a SELECT list begins after this token: after DISTINCT ON (...), OPTIONS (...) or WITH DIFFERENTIAL_PRIVACY."""
+    depth = 0
+    for place in range(at, -1, -1):
+        depth += (tokens[place].token_type in CLOSING) - (tokens[place].token_type in OPENING)
+        if depth == 0:
+            break
+    words = [token.text.upper() for token in tokens[max(0, place - 2):place]]
+    return tokens[at].text.upper() == "DIFFERENTIAL_PRIVACY" or (place < at and (
+        words == ["DISTINCT", "ON"] or words == ["DIFFERENTIAL_PRIVACY", "OPTIONS"]))
 
 
 def _check_limits(tokens: Sequence[Token]) -> None:
