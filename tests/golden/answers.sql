@@ -239,6 +239,8 @@ SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (2, 'b')) AS t(x, y);
 SELECT n + 1 FROM (SELECT COUNT(*) AS n FROM people) AS t;
 SELECT sex, n * 100 AS p FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t WHERE n > 100 AND sex IS NOT NULL ORDER BY n DESC LIMIT 1;
 WITH r(a, b) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT b, r.a FROM r ORDER BY 1;
+WITH r(n, sex) AS (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) SELECT n, q.sex FROM r AS q ORDER BY 2;
+WITH r(a, b) AS (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) SELECT x, b FROM r AS q(x) WHERE b > 50;
 WITH r AS (SELECT clinic, SUM(cost) AS s, COUNT(*) AS n FROM visits GROUP BY clinic HAVING n > 10) SELECT *, s / n AS mean FROM r WHERE s > 100;
 SELECT t.m, d FROM (SELECT age // 10 AS d, AVG(income) AS m, COUNT(*) AS n FROM people GROUP BY d HAVING n > 2) AS t ORDER BY m DESC;
 SELECT * FROM (SELECT city, COUNT(*) AS n FROM clinics GROUP BY city) AS t WHERE n > 1;

@@ -49,8 +49,8 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
     refuse_windows(tree)
     released = released_inside(tree, names)
     if released is not None:
-        inner, seen, alias = released
-        question = bind_over_released(tree, inner, alias, context, seen)
+        inner, seen, aliases = released
+        question = bind_over_released(tree, inner, aliases, context, seen)
     else:
         question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
     return replace(question, scalars=context.scalars.needed(question))

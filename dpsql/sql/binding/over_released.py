@@ -6,7 +6,7 @@ aggregates; the outer SELECT list in terms of the inner one; and the outer WHERE
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -29,34 +29,35 @@ _ALONE = ("group", "having", "distinct", "qualify", "windows", "joins")
 _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 
-def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, exp.Expr | None] | None:
-    """The released query that a SELECT reads, the CTEs that it sees, and its alias; None where a SELECT is not of this form."""
+def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
+    """The released query that a SELECT reads, the CTEs that it sees, and its aliases from the innermost one, as a CTE and its use
+    both name columns; None where a SELECT is not of this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None
     source, seen = clause.this, names
-    alias = source.args.get("alias")
+    aliases = [source.args["alias"]] if source.args.get("alias") is not None else []
     if isinstance(source, exp.Table) and source.args.get("db") is None and not source.args.get("joins"):
         found = names.ctes.get(str(source.name).lower())
         if found is None:
             return None
         source, seen = found[0].this, found[1]
-        alias = alias if alias is not None else found[0].args["alias"]
+        aliases.insert(0, found[0].args["alias"])
     while isinstance(source, exp.Subquery) and not source.args.get("joins"):
         seen, source = seen.with_(source.args.get("with_")), source.this
     if not isinstance(source, exp.Select) or any(source.args.get(key) for key in _INNER):
         return None
     grouped = source.args.get("group") is not None or any(has_aggregate(item) for item in source.expressions)
-    return (source, seen.with_(source.args.get("with_")), alias) if grouped else None
+    return (source, seen.with_(source.args.get("with_")), aliases) if grouped else None
 
 
-def bind_over_released(select: exp.Select, inner: exp.Select, alias: exp.Expr | None, context: BindingContext,
+def bind_over_released(select: exp.Select, inner: exp.Select, aliases: Sequence[exp.Expr], context: BindingContext,
                        names: Names) -> Question:
     """The question of a SELECT over a released query. Raises SqlError or Unsupported, located."""
     refuse_windows(inner)
     below = Outermost(inner, context, names, bind_from(inner, context, names))
     question, _ = below.bind()
-    rows = ReleasedRows(question, below.known, context, alias)
+    rows = ReleasedRows(question, below.known, context, aliases)
     outputs = rows.items(select)
     ordering = ordering_of(select, [output.expr for output in outputs], rows.term)
     where = select.args.get("where")
@@ -69,15 +70,18 @@ def bind_over_released(select: exp.Select, inner: exp.Select, alias: exp.Expr | 
 class ReleasedRows(Binder):
     """Binds expressions over the columns of a released query."""
 
-    def __init__(self, question: Question, known: Mapping[str, Facts], context: BindingContext, alias: exp.Expr | None) -> None:
+    def __init__(self, question: Question, known: Mapping[str, Facts], context: BindingContext,
+                 aliases: Sequence[exp.Expr]) -> None:
         super().__init__()
         self._known, self._context = known, context
-        self._alias = str(alias.this.this) if alias is not None and alias.this is not None else ""
-        renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
-        if len(renamed) > len(question.outputs):
-            raise SqlError(f"{self._alias} has {len(question.outputs)} columns, and {len(renamed)} names are given", code="alias",
-                           span=span_of(alias), subject=self._alias, try_=f"up to {len(question.outputs)} names")
-        labels = [*renamed, *(output.name for output in question.outputs[len(renamed):])]
+        self._alias, labels = "", [output.name for output in question.outputs]
+        for alias in aliases:
+            self._alias = str(alias.this.this) if alias.this is not None else ""
+            renamed = [str(part.this) for part in alias.args.get("columns") or ()]
+            if len(renamed) > len(labels):
+                raise SqlError(f"{self._alias} has {len(labels)} columns, and {len(renamed)} names are given", code="alias",
+                               span=span_of(alias), subject=self._alias, try_=f"up to {len(labels)} names")
+            labels = [*renamed, *labels[len(renamed):]]
         self._columns: list[tuple[str, Expr]] = [
             (label, output.expr) for label, output in zip(labels, question.outputs, strict=True)]
         self._items: dict[str, Expr] = {}
