@@ -38,7 +38,6 @@ from dpsql.types import Span
 from dpsql.workload.factors import Array
 
 MOST_ANSWERS = 2_000_000
-SHARE = 0.5  # of the time for planning, for one of two accounts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,16 +254,15 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
                           try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
     first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=options.consistency)
+    made, values = [first, *map(first.paid, fitting[1:])], []
     with time_for(options):
-        best = min([first, *map(first.paid, fitting[1:])], key=_mean_variance)
+        for at, one in enumerate(made):
+            with clock.part(1 / (len(made) - at)):
+                values.append(one.mean_variance)
+    best = made[int(np.argmin(values))]
     for _, plan, share in best.shares:
         plan.check(share)
     return best
-
-
-def _mean_variance(made: Batch) -> float:
-    with clock.part(SHARE):
-        return made.mean_variance
 
 
 def time_for(options: Options) -> AbstractContextManager[None]:

@@ -104,11 +104,10 @@ def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
     replaced = {_known(item_name(part), names, span_of(part)): host.bind(inner_of(part))
                 for part in star.args.get("replace") or ()}
     renamed = {_known(str(part.this.name), names, span_of(part)): item_name(part) for part in star.args.get("rename") or ()}
-    for part in (*(star.args.get("replace") or ()), *(star.args.get("rename") or ())):
-        name = (item_name(part) if part in (star.args.get("replace") or ()) else str(part.this.name)).lower()
-        if name in left_out or (name in replaced and name in renamed):
-            raise SqlError(f"{name} is named twice after *", code="star", span=span_of(part), subject=name,
-                           try_="each column in one of EXCLUDE, REPLACE and RENAME")
+    twice = sorted(left_out & {*replaced, *renamed} | replaced.keys() & renamed.keys())
+    if twice:
+        raise SqlError(f"{twice[0]} is named twice after *", code="star", span=span_of(node), subject=twice[0],
+                       try_="each column in one of EXCLUDE, REPLACE and RENAME")
     kept = [(renamed.get(name.lower(), name), replaced.get(name.lower(), expr)) for name, expr in shown
             if name.lower() not in left_out]
     if not kept:
