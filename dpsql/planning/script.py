@@ -21,7 +21,7 @@ from dpsql.mechanisms.select.range_search import found_bounds
 from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
-from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
@@ -32,7 +32,7 @@ from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.planning.choose import Choice
+from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
@@ -45,6 +45,7 @@ from dpsql.types import Interval
 
 RANKED = ("min", "max", "quantile")
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
+OF_VALUES = 4  # times as much of the price as for one of rows goes to learning a limit of totals of values
 MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
 
 
@@ -177,7 +178,8 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if program.learn != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
-    rows, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    rows = found.limit if found is not None else None
     if declared is not None and (rows is None or rows >= declared):
         return program, program.view
     if rows is None and program.decomposition.parts:
@@ -211,7 +213,8 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
             limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, noise, lost)
         else:
             assert known.owner is not None
-            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))) or 1
+            rows = yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))
+            limit = rows.limit if rows is not None else 1
         found.append(limit)
         notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
 
@@ -273,30 +276,38 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
             notes: list[str]) -> Generator[Request, Any, list[Choice]]:
     """The mechanism of every part, with totals limited where the statement wants that."""
     limits: Mapping[int, int] = {}
+    weights: Sequence[float] = ()
     if program.learn == "totals":
-        program, limits = yield from _totals(program, parts, view, cells, notes)
-    choices = assign(program, tasks_of(program, parts, view, public, limits), cells)
+        program, limits, weights = yield from _totals(program, parts, view, cells, notes)
+    choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None]
 
 
 def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
-            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int]]]:
-    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took.
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], Sequence[float]]]:
+    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took; the
+    limits; and the weights of the parts, where these tell how much each of them matters.
 
     Where no limit shows, a limit of rows stands in for it, with every row at its bound.
     """
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
     measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
-    price = program.stages["limits"].part(Fraction(1, len(different)))
-    limits: dict[GridSum | Count, int] = {}
-    for summand in different:
+    shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in different]
+    found: dict[GridSum | Count, LearnedLimit] = {}
+    for summand, share in zip(different, shares, strict=True):
         sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
-        limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
-        if limit is not None:
-            limits[summand] = limit
-    if len(limits) < len(different):
+        price = program.stages["limits"].part(Fraction(share, sum(shares)))
+        known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
+        if known is not None:
+            found[summand] = known
+    limits = {summand: known.limit for summand, known in found.items()}
+    weights: Sequence[float] = ()
+    if len(limits) == len(different):
+        weights = shares_of_averages(_averages(program, parts), parts.weights, {i: found[summand].limit / max(
+            found[summand].limit, found[summand].total) for i, summand in measured.items()})
+    else:
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
         rows = min(rows, program.known.rows or rows)
@@ -305,7 +316,13 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
                      f"was learned privately{uncovered(program)}")
-    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, weights
+
+
+def _averages(program: Program, parts: Decomposition) -> list[tuple[int, int]]:
+    """The total and the count of every average that rests on two parts."""
+    both = [parts.uses[call.id] for call in program.question.aggregates if call.function == "avg"]
+    return [(used[0], used[1]) for used in both if len(used) == 2]
 
 
 def _deviation(program: Program, cells: int) -> Deviation:
