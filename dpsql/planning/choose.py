@@ -66,16 +66,17 @@ def weight_of(task: Task, uses: float) -> float:
     return float(len(task.part.fractions) if isinstance(task, Ordered) else uses)
 
 
-def shares_of_averages(averages: Sequence[tuple[int, int]], uses: Sequence[float], parts: Mapping[int, float]) -> list[float]:
-    """Weights of parts by how much each adds to the error of averages.
+def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequence[float],
+                       parts: Mapping[int, float]) -> list[float]:
+    """Weights of parts by how much each adds to the error of averages: their total, count, and how much its error matters.
 
     An average errs by its total's relative error and its count's, which `parts` has at equal prices. Used alike, both have a
     weight of one; here the two are shared out by their squares. For heavy tails that is nearly all of it for the total, as the
     noise of a count is a few rows of many.
     """
     weights = [float(number) for number in uses]
-    for total, count in averages:
-        ours, theirs = parts[total] ** 2, parts[count] ** 2
+    for total, count, matters in averages:
+        ours, theirs = parts[total] ** 2, (matters * parts[count]) ** 2
         weights[total] += ours / (ours + theirs) - 1
         weights[count] += theirs / (ours + theirs) - 1
     return [max(weight, LEAST_WEIGHT) for weight in weights]

@@ -32,6 +32,7 @@ from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
+from dpsql.planning.centred_averages import averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
@@ -98,7 +99,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     program, view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
     cells = yield from _cells(program, view, public, notes)
-    choices = yield from _chosen(program, parts, view, public, len(cells), notes)
+    choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
@@ -273,41 +274,40 @@ def declared_cells(program: Program) -> Cells:
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
-            notes: list[str]) -> Generator[Request, Any, list[Choice]]:
-    """The mechanism of every part, with totals limited where the statement wants that."""
+            notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
+    """The mechanism of every part, with totals limited where the statement wants that; and the parts, which may differ then."""
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
     if program.learn == "totals":
-        program, limits, weights = yield from _totals(program, parts, view, cells, notes)
+        program, limits, found = yield from _totals(program, parts, view, cells, notes)
+        if found:
+            parts, view, weights = _centred(program, parts, view, found, notes)
     choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
-    return [choice for choice in choices if choice is not None]
+    return [choice for choice in choices if choice is not None], parts
 
 
 def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
-            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], Sequence[float]]]:
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], dict[int, LearnedLimit]]]:
     """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took; the
-    limits; and the weights of the parts, where these tell how much each of them matters.
+    limits; and what else was learned with them, if all of them were.
 
     Where no limit shows, a limit of rows stands in for it, with every row at its bound.
     """
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
-    measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
+    measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
     shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in different]
     found: dict[GridSum | Count, LearnedLimit] = {}
     for summand, share in zip(different, shares, strict=True):
         sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
         price = program.stages["limits"].part(Fraction(share, sum(shares)))
-        known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
+        of_noise = Fraction(share, sum(shares)) if averages_of(program.question, parts) else None
+        known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells, of_noise))
         if known is not None:
             found[summand] = known
     limits = {summand: known.limit for summand, known in found.items()}
-    weights: Sequence[float] = ()
-    if len(limits) == len(different):
-        weights = shares_of_averages(_averages(program, parts), parts.weights, {i: found[summand].limit / max(
-            found[summand].limit, found[summand].total) for i, summand in measured.items()})
-    else:
+    if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
         rows = min(rows, program.known.rows or rows)
@@ -316,18 +316,28 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
                      f"was learned privately{uncovered(program)}")
-    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, weights
+    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
+        i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 
 
-def _averages(program: Program, parts: Decomposition) -> list[tuple[int, int]]:
-    """The total and the count of every average that rests on two parts."""
-    both = [parts.uses[call.id] for call in program.question.aggregates if call.function == "avg"]
-    return [(used[0], used[1]) for used in both if len(used) == 2]
+def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[int, LearnedLimit],
+             notes: list[str]) -> tuple[Decomposition, Node, Sequence[float]]:
+    """The parts with averages counted from about where they are, the view for that, and how much each part matters."""
+    centres = centres_of(program.question, parts, found)
+    off = {centre.average.call.id: centre.off for centre in centres}
+    weights = shares_of_averages(
+        [(each.total, each.count, off.get(each.call.id, 1.0)) for each in averages_of(program.question, parts)], parts.weights,
+        {i: known.limit / max(known.limit, known.total) for i, known in found.items()})
+    if not centres:
+        return parts, view, weights
+    for centre in centres:
+        notes.append(f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}, about what it is")
+    return (*centred(program.question, parts, view, centres), weights)
 
 
-def _deviation(program: Program, cells: int) -> Deviation:
-    """How the noise of a part grows with the limit that is learned for it."""
-    return deviation_of(program.parts_allotted.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
+def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:
+    """How the noise of a part grows with the limit that is learned for it, if it gets this share of the price; else all alike."""
+    return deviation_of(program.parts_allotted.part(share or Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,

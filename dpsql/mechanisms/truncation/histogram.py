@@ -94,10 +94,11 @@ def norms_of(given: Contributions, order: int) -> Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedLimit:
-    """A limit of sizes, and about how much all entities have together, as far as it leaves it."""
+    """A limit of sizes, about how much entities that have no more have together, and the standard error of that."""
 
     limit: int
     total: float
+    deviation: float
 
 
 def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Generator[Request, Any, LearnedLimit | None]:
@@ -115,7 +116,9 @@ def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Gene
     if place is None:
         return None
     ends = ends_of(len(counts), row)
-    return LearnedLimit(limit=math.ceil(ends[place]), total=float(counts[: place + 1] @ _middles(ends[: place + 1])))
+    middles = _middles(ends[: place + 1])
+    return LearnedLimit(limit=math.ceil(ends[place]), total=float(counts[: place + 1] @ middles),
+                        deviation=math.sqrt(noise.variance * float(middles @ middles)))
 
 
 def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, int]:

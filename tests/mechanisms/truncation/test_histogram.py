@@ -14,7 +14,8 @@ from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.measurements import BalancedLevel, DiscreteGaussian, DiscreteLaplace, ExtensionSums, MeasuredSums, NoisySums
-from dpsql.mechanisms.truncation.histogram import STEEPNESS, best, bin_of, deviation_of, drawn, ends_of, learned, norms_of, rows_of
+from dpsql.mechanisms.truncation import histogram
+from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.certificate import Certificate, certify, stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import NoPublicFacts, Printing, fold
@@ -69,7 +70,7 @@ def test_bins_are_half_powers_of_two() -> None:
 
 @pytest.mark.parametrize("row", [1, 3, 1000, 9_999_900, 2**30, 2**40 - 1])
 def test_a_bin_ends_at_a_row_at_its_bound(row: int) -> None:
-    ends = ends_of(101, row)
+    ends = histogram.ends_of(101, row)
     sizes = [1, 2, row - 1, row, row + max(1, row // 2**20), 2 * row, 3 * row]
     given = Given(columns=(("size", "BIGINT"),), rows=tuple((size,) for size in sizes), nullable=False)
     plan = Project(input=given, columns=(("bin", "bin", bin_of(Ref(column="size", type=Type.BIGINT), 100, row)),))  # type: ignore[arg-type]
@@ -143,7 +144,7 @@ def test_what_is_falsely_taken_for_the_top_costs_little_on_average(noise: Any, e
 def test_counts_that_disagree_show_no_limit() -> None:
     """One bin stands out, and yet so far up that the top is below it: then a limit is drawn."""
     noise, counts = DiscreteLaplace(scale=10.0), np.zeros(101)
-    needed = 10.0 * STEEPNESS[True] * 30 * math.log(2)
+    needed = 10.0 * histogram.STEEPNESS[True] * 30 * math.log(2)
     for more, place in ((-1.0, None), (1.0, 60)):
         counts[60] = needed + more
         assert best(counts, noise, 2**40, lambda limit: limit) == place
