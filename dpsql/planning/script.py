@@ -296,7 +296,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     price = program.stages["limits"].part(Fraction(1, len(different)))
     limits: dict[GridSum | Count, int] = {}
     for summand in different:
-        sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
+        sizes = norms_of(contributions(view, program.owner, _told_apart(program, summand), summand), program.order)
         limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
         if limit is not None:
             limits[summand] = limit
@@ -310,6 +310,13 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
                      f"was learned privately{uncovered(program)}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+
+
+def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
+    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
+    need not be added up by cell first, which takes several times as long."""
+    added = isinstance(summand, Count) or summand.grid.from_low or summand.grid.low >= 0
+    return () if added and program.order == 1 else program.keys
 
 
 def _deviation(program: Program, cells: int) -> Deviation:
