@@ -256,16 +256,17 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     choice = rules[0] if rules else program.rule
     assert choice is not None
     found = yield from found_keys(view, owner, hidden, program.groups, choice.rule)
-    notes.append(f"groups of about {choice.half} entities or more are shown; each told of {program.groups} at most"
-                 if owner is not None else f"groups of about {choice.half} rows or more are shown")
+    counts = ", by the noisy counts that are told" if program.counted else ""
+    notes.append(f"groups of about {choice.half} entities or more are shown{counts}; each told of {program.groups} at most"
+                 if owner is not None else f"groups of about {choice.half} rows or more are shown{counts}")
     declared = [[None] if key.domain is None else key.values for key in keys]
     cells = []
     for values in found.keys:
         given = dict(zip(hidden, values, strict=True))
         cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
                   for combination in product(*declared)]
-    counts = np.array(found.counts, dtype=np.int64)  # of the cells, as nothing else is grouped by where some part is counted
-    return tuple(sorted(cells, key=sort_key)), {at: (shown_counts((at, 0), counts, choice.rule),) for at in program.counted}
+    told = np.array(found.counts, dtype=np.int64)  # of the cells, as nothing else is grouped by where some part is counted
+    return tuple(sorted(cells, key=sort_key)), {at: (shown_counts((at, 0), told, choice.rule),) for at in program.counted}
 
 
 def declared_cells(program: Program) -> Cells:
