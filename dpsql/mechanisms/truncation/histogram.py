@@ -3,14 +3,14 @@
 Every entity is in one bin, by the half power of two that its rows, or the norm of what it adds, are below: so all bins together
 cost as much as one count. Bins are aligned so that one of them ends at a row at its bound, as many totals may.
 
-The top is the end t with the least N(t) + STEEPNESS * scale * ln t, for N(t) the noisy number of entities above it: to go up by a
-factor of r there must be STEEPNESS * ln r scales of noise more entities between. The noise of empty bins is a random walk
-against this drift d, in scales for each bin. By Chernoff's bound it reaches a limit k bins too high with a probability of
-exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the square of the error is 2^k times
-as large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so that what false alarms add to the mean square error does not grow with
-the ladder. It is the rule of the exponential mechanism for a quantile, with a prior of t^-STEEPNESS; the draw itself errs as much
-at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but tells nothing else. Below the top the limit is the end for
-which what is cut off and the noise are smallest together, by the same counts.
+The top is the end t with the least N(t) + STEEPNESS * scale * ln t, for N(t) the noisy number of entities above it: to go up
+by a factor of r there must be STEEPNESS * ln r scales of noise more entities between. The noise of empty bins is a random
+walk against this drift d, in scales for each bin. By Chernoff's bound it reaches a limit k bins too high with a probability
+of exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the square of the error is
+2^k times as large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so that what false alarms add to the mean square error does
+not grow with the ladder. It is the rule of the exponential mechanism for a quantile, with a prior of t^-STEEPNESS; the draw
+itself errs as much at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but tells nothing else. Below the top
+the limit is the end for which what is cut off and the noise are smallest together, by the same counts.
 
 Nothing rests on the limit but the error: it is enforced, whatever it is.
 

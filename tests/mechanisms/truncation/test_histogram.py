@@ -121,7 +121,7 @@ def test_few_entities_with_most_of_the_total_are_seen_together(noise: Any, effor
     """Those of 4,000 that pay thousands of times as much: their bins hold too few to be seen one by one."""
     draw, places = np.random.default_rng(7), Counter[int | None]()
     counts = np.zeros(101)
-    counts[10:18], counts[38:46] = 480, [4, 8, 15, 25, 40, 60, 50, 20]
+    counts[10:18], counts[38:46] = 480, [7, 14, 26, 42, 68, 102, 85, 34]
     for _ in range(int(300 * effort)):
         drawn_ = draw.laplace(0, 3.3, 101) if isinstance(noise, DiscreteLaplace) else draw.normal(0, 2.6, 101)
         places[best(np.round(counts + drawn_), noise, 2**27, lambda limit: 1.5 * limit)] += 1
