@@ -21,7 +21,7 @@ Against the sparse vector technique (which needs noise for its limit and for eac
 against the sums of bands themselves (`bands`), the error of the sum is smaller by a third and more. That bins are of half powers
 was chosen there: with whole ones the limit is up to twice what is needed, with thirds more noise is added up. Before, the top
 was the highest bin of those that stand out one after the other: where few entities have most of the total, each of their
-bins is too thin for that, and the error was up to 50 times what it is now. `tests/bench/clips.py` prints it beside the best limit
+bins is too thin for that, and the error was 15 times that of the best. `tests/bench/clips.py` prints it beside the best limit
 in hindsight, `tests/bench/tpch.py` beside other ways.
 
 Source of the idea: the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs
