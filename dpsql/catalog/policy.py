@@ -247,11 +247,13 @@ def _entity(name: str, part: Section) -> Entity:
 
 
 def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
-    """The entities, with the table and key of the first kind where there are several kinds."""
+    """The entities, with the table and key of the first kind where there are several kinds. As a group of few of one kind is
+    one of few entities, the largest of their minimum frequencies is theirs together."""
     found = {}
     for name, entity in entities.items():
-        first = entities.get(entity.any_of[0], entity) if entity.any_of else entity
-        found[name] = replace(entity, table=first.table, key=first.key)
+        kinds = [entities.get(kind, entity) for kind in entity.any_of] or [entity]
+        least = max(each.minimum_frequency for each in (entity, *kinds))
+        found[name] = replace(entity, table=kinds[0].table, key=kinds[0].key, minimum_frequency=least)
     return found
 
 

@@ -11,6 +11,7 @@ from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.linear_queries import LinearStatement, linear
+from dpsql.batch.plan_choice import KINDS as ADAPTIVE
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
@@ -82,11 +83,23 @@ def batch_of(asked: Sequence[LinearStatement], options: Options, session: Sessio
     """Linear questions as workloads, on the terms of a statement or of all of them."""
     options = replace(options, price=priced(options.price, session.budget, options.span), strategy=options.strategy or "auto")
     check_fitting(options)
+    _check_minimum(asked, options)
     made = least(asked, options, session.kernel, session.scratch)
     if options.consistency != "none":
         for group in made.groups:
             check_consistency(group, options.span.get("consistency"))
     return made, options
+
+
+def _check_minimum(asked: Sequence[LinearStatement], options: Options) -> None:
+    """Raise OptionError where groups of few would be withheld by counts with a bias that no interval holds."""
+    rule = next((one.question.minimum for one in asked if one.question.minimum is not None), None)
+    biased = "strategy" if options.strategy in ADAPTIVE else "consistency" if options.consistency != "none" else None
+    if rule is not None and biased is not None:
+        raise OptionError(f"{rule}, by counts of which it is known how far they may be off; {biased} = '{getattr(options, biased)}' "
+                          "gives them a bias that is not", code="minimum-frequency", subject=biased,
+                          span=options.span.get(biased), try_="strategy = 'auto'" if biased == "strategy" else
+                          "the statement without it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
