@@ -249,12 +249,9 @@ def _entity(name: str, part: Section) -> Entity:
 def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
     """The entities, with the table and key of the first kind where there are several kinds. As a group of few of one kind is
     one of few entities, the largest of their minimum frequencies is theirs together."""
-    found = {}
-    for name, entity in entities.items():
-        kinds = [entities.get(kind, entity) for kind in entity.any_of] or [entity]
-        least = max(each.minimum_frequency for each in (entity, *kinds))
-        found[name] = replace(entity, table=kinds[0].table, key=kinds[0].key, minimum_frequency=least)
-    return found
+    kinds = {name: [*(entities.get(kind, entity) for kind in entity.any_of), entity] for name, entity in entities.items()}
+    return {name: replace(entities[name], table=of[0].table, key=of[0].key, minimum_frequency=max(
+        kind.minimum_frequency for kind in of)) for name, of in kinds.items()}
 
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:

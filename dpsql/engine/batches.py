@@ -96,8 +96,8 @@ def _check_minimum(asked: Sequence[LinearStatement], options: Options) -> None:
     rule = next((one.question.minimum for one in asked if one.question.minimum is not None), None)
     biased = "strategy" if options.strategy in ADAPTIVE else "consistency" if options.consistency != "none" else None
     if rule is not None and biased is not None:
-        raise OptionError(f"{rule}, by counts of which it is known how far they may be off; {biased} = '{getattr(options, biased)}' "
-                          "gives them a bias that is not", code="minimum-frequency", subject=biased,
+        raise OptionError(f"{rule}, by counts of which it is known how far they may be off; {biased} = "
+                          f"'{getattr(options, biased)}' gives them a bias that is not", code="minimum-frequency", subject=biased,
                           span=options.span.get(biased), try_="strategy = 'auto'" if biased == "strategy" else
                           "the statement without it")
 

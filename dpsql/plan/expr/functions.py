@@ -182,8 +182,7 @@ def _escaped(values: Sequence[Value]) -> str:
     other signs of ASCII stay as they are, and nothing else becomes one of them.
     """
     pattern, sign = values
-    if not isinstance(pattern, str) or not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or (
-            sign in "%_" or sign.isalpha()):
+    if not isinstance(pattern, str) or not isinstance(sign, str) or not re.fullmatch("[!-$&-@[-^`{-~]", sign):
         return "a pattern, and one sign of ASCII that is no letter and neither % nor _, are needed here"
     return "the pattern ends in its sign of escape" if pattern.replace(sign * 2, "").endswith(sign) else ""
 
