@@ -72,11 +72,18 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
-        single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
-        raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
-                          span=span_of(query.tree), try_=single if known.public or known.owners else
-                          "max_rows = 10, or rows_per_entity in the policy")
-    return linear(guarding_few(question, known, session, linear=True), view)
+        raise _unlimited(query, "one statement for each set of keys" if question.sets is not None else "the statement by itself",
+                         limits=not known.public and not known.owners)
+    one = linear(guarding_few(question, known, session, linear=True), view)
+    if stability(one.source, session.kernel).rows is None:  # conditions are tests of cells there, and limit no rows
+        raise _unlimited(query, limits=True)
+    return one
+
+
+def _unlimited(query: Query, instead: str = "", *, limits: bool) -> Unsupported:
+    """That rows are not fit for a workload: with `limits`, as a limit is missing."""
+    return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
+                       try_="max_rows = 10, or rows_per_entity in the policy" if limits else instead)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:
