@@ -239,6 +239,12 @@ class Estimate:
             width = np.where(one_sided, self.margins(max(2 * confidence - 1, 0.0)), width)
         return self.values - width - below, self.values + width + above
 
+    def least(self, confidence: float) -> Numbers:
+        """What the truth is at least, with this probability, for each value: noise errs above as often as below, and of intervals
+        that are found in other ways nobody knows on which side they err."""
+        low, high = self.ends(confidence)
+        return low if self.drawn is not None else np.where(np.isinf(high), low, self.ends(2 * confidence - 1)[0])
+
     def margins(self, confidence: float) -> Numbers:
         """Half the width of the interval of the noise, for each value."""
         names = list(self.slopes)

@@ -90,7 +90,7 @@ class DeclaredValues:
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
         seen = [(yield from looked(task, first, setting))]
         on_total = bought(_moved(task.total, rest), rest)
-        if float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
+        if setting.cells and float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
             released: MeasuredSums = yield NoisySums(
                 plan=GroupedSums(input=task.total.input, keys=setting.keys, summands=(task.total.summand,)),
                 cells=setting.cells, noises=(on_total,))
