@@ -10,7 +10,6 @@ from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise
 Reals = NDArray[np.float64]
 
 SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
-NEXT, STEEP = 0.05, 2.0
 
 
 def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
@@ -23,28 +22,14 @@ def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
     A false alarm errs by about the size of its place, which doubles with every octave. With CAUTION > 1 what is expected of
     false alarms stays bounded however long the ladder is; with a fixed chance it would be that of its end.
     """
-    sure = np.flatnonzero(_stand_out(numbers, noise, usual, steps))
+    sure = np.flatnonzero(stand_out(numbers, noise, usual=usual, steps=steps))
     if not len(sure):
         return -1
     return _climbed(numbers, int(sure[-1]), exceeded(noise, ALARM * 2.0 ** (-CAUTION * np.arange(len(numbers)) / steps)))
 
 
-def top_of(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
-    """The place of the highest number that stands out of counts in the bins of one distribution; -1 where none does.
-
-    It begins with the number that stands out most, where most entities are: that one is hardly ever a false alarm. Upwards, one
-    that is d octaves above the last that stood out does so with probability NEXT * 2^(-STEEP d). So what may be a false alarm far
-    up has to be the surer the more it would cost, also where single rows may reach. There `highest` has one fixed chance for all,
-    and a limit that is a thousand times too high, once in a hundred times, is most of the mean square error.
-    """
-    sure = _stand_out(numbers, noise, usual, steps)
-    if not sure.any():
-        return -1
-    first = int(np.argmax(np.where(sure, numbers, -np.inf)))
-    return _climbed(numbers, first, exceeded(noise, NEXT * 2.0 ** (-STEEP * np.arange(1, len(numbers) + 1) / steps)))
-
-
-def _stand_out(numbers: Reals, noise: Noise, usual: int, steps: int) -> NDArray[np.bool_]:
+def stand_out(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> NDArray[np.bool_]:
+    """Whether each number of a ladder stands out by itself; see `highest`."""
     above = np.maximum(np.arange(len(numbers)) - usual, 0) / steps
     return np.asarray(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
 

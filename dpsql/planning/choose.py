@@ -11,6 +11,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, Task, Verdict, Yes
 
+LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, so far as that is known
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -59,6 +61,22 @@ def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
     return [Fraction(math.floor(power / total * 2**40 * (1 - 1e-12)), 2**40) for power in powers]
 
 
-def weight_of(task: Task, uses: int) -> float:
+def weight_of(task: Task, uses: float) -> float:
     """How much a task matters: how many aggregates rest on it, or how many choices one after another it needs."""
     return float(len(task.part.fractions) if isinstance(task, Ordered) else uses)
+
+
+def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequence[float],
+                       parts: Mapping[int, float]) -> list[float]:
+    """Weights of parts by how much each adds to the error of averages: their total, count, and how much its error matters.
+
+    An average errs by its total's relative error and its count's, which `parts` has at equal prices. Used alike, both have a
+    weight of one; here the two are shared out by their squares. For heavy tails that is nearly all of it for the total, as the
+    noise of a count is a few rows of many.
+    """
+    weights = [float(number) for number in uses]
+    for total, count, matters in averages:
+        ours, theirs = parts[total] ** 2, (matters * parts[count]) ** 2
+        weights[total] += ours / (ours + theirs) - 1
+        weights[count] += theirs / (ours + theirs) - 1
+    return [max(weight, LEAST_WEIGHT) for weight in weights]

@@ -23,7 +23,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import MOST_STEPS
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules import regression
@@ -43,6 +43,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
+TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 50)}  # that much more for totals of values, of an epsilon or of rho
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
 COUNTED_SHARE = Fraction(1, 2)  # of the keys, where the counts that come with them answer something that is asked
@@ -110,9 +111,16 @@ class Program:
 
     @property
     def learn_share(self) -> Fraction:
-        """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them."""
+        """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them.
+
+        Totals of values may have heavy tails, in which a limit rests on few entities: so it takes more of the price, as far as
+        the noise of many groups does not hide all of them (simulated for the six data sets of `tests/bench/clips.py`). Of a
+        pure price it takes more, as noise falls with a part of epsilon, and of rho with the root of a part.
+        """
         if self.learn == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
+        if self.learn == "totals" and self.summed and not self.hidden:
+            return LEARN_SHARE + TOTALS_SHARE[self.order == 1] / max(1, cells_declared(self.question))
         return LEARN_SHARE if self.learn is not None else Fraction(0)
 
     @property
@@ -140,6 +148,11 @@ class Program:
         if len(self.counted) == len(self.decomposition.parts):
             return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0)
         return COUNTED_SHARE if self.counted else KEYS_SHARE
+
+    @property
+    def summed(self) -> bool:
+        """Whether totals of values have a limit of their own, and not rows only."""
+        return any(isinstance(part, Sums) and isinstance(part.summand, GridSum) for part in self.decomposition.parts)
 
     @property
     def stages(self) -> dict[str, Cost]:
@@ -489,10 +502,10 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
                    listed=are_listed(part, program.known, program.question, options))
 
 
-def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
-    """Share out what is left for the parts, and choose the mechanism of each."""
+def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
+    """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
-    weights = [weight_of(task, program.decomposition.weights[task.at]) for task in tasks]
+    weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
         smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms

@@ -22,7 +22,7 @@ from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
-from dpsql.mechanisms.truncation.histogram import Deviation, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
@@ -33,7 +33,8 @@ from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.planning.choose import Choice
+from dpsql.planning.centred_averages import averages_of, centred, centres_of
+from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
@@ -46,6 +47,7 @@ from dpsql.types import Interval
 
 RANKED = ("min", "max", "quantile")
 MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
+OF_VALUES = 4  # times as much of the price as for one of rows goes to learning a limit of totals of values
 MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
 
 
@@ -98,7 +100,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     program, view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
     cells, counted = yield from _cells(program, view, public, notes)
-    choices = yield from _chosen(program, parts, view, public, len(cells), notes)
+    choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
@@ -178,7 +180,8 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
     if program.learn != "rows":
         return program, program.view
     sizes, deviation = rows_of(program.view, program.owner), _deviation(program, cells_declared(program.question))
-    rows, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    found, declared = (yield from learned(sizes, 1, program.stages["limits"], deviation)), program.known.rows
+    rows = found.limit if found is not None else None
     if declared is not None and (rows is None or rows >= declared):
         return program, program.view
     if rows is None and program.decomposition.parts:
@@ -212,7 +215,8 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
             limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, noise, lost)
         else:
             assert known.owner is not None
-            limit = (yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))) or 1
+            rows = yield from learned(rows_of(place.relation, known.owner), 1, price, partial(deviation, times=1))
+            limit = rows.limit if rows is not None else 1
         found.append(limit)
         notes.append(f"at most {limit} row{'s' if limit > 1 else ''} of {place.of} were kept, a limit that was learned privately")
 
@@ -275,32 +279,39 @@ def declared_cells(program: Program) -> Cells:
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
-            notes: list[str]) -> Generator[Request, Any, list[Choice]]:
-    """The mechanism of every part, with totals limited where the statement wants that."""
+            notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
+    """The mechanism of every part, with totals limited where the statement wants that; and the parts, which may differ then."""
     limits: Mapping[int, int] = {}
+    weights: Sequence[float] = ()
     if program.learn == "totals":
-        program, limits = yield from _totals(program, parts, view, cells, notes)
-    choices = assign(program, tasks_of(program, parts, view, public, limits), cells)
+        program, limits, found = yield from _totals(program, parts, view, cells, notes)
+        if found:
+            parts, view, weights = _centred(program, parts, view, found, notes)
+    choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
-    return [choice for choice in choices if choice is not None]
+    return [choice for choice in choices if choice is not None], parts
 
 
 def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
-            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int]]]:
-    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took.
+            notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], dict[int, LearnedLimit]]]:
+    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took; the
+    limits; and what else was learned with them, if all of them were.
 
     Where no limit shows, a limit of rows stands in for it, with every row at its bound.
     """
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
-    measured = {i: summand if isinstance(summand, GridSum) else Count(when=summand.when) for i, summand in sums.items()}
+    measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
     different: list[GridSum | Count] = list(dict.fromkeys(measured.values()))
-    price = program.stages["limits"].part(Fraction(1, len(different)))
-    limits: dict[GridSum | Count, int] = {}
-    for summand in different:
+    shares = [OF_VALUES if isinstance(summand, GridSum) else 1 for summand in different]
+    found: dict[GridSum | Count, LearnedLimit] = {}
+    for summand, share in zip(different, shares, strict=True):
         sizes = norms_of(contributions(view, program.owner, _told_apart(program, summand), summand), program.order)
-        limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
-        if limit is not None:
-            limits[summand] = limit
+        price = program.stages["limits"].part(Fraction(share, sum(shares)))
+        of_noise = Fraction(share, sum(shares)) if averages_of(program.question, parts) else None
+        known: LearnedLimit | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells, of_noise))
+        if known is not None:
+            found[summand] = known
+    limits = {summand: known.limit for summand, known in found.items()}
     if len(limits) < len(different):
         sizes = norms_of(contributions(view, program.owner, program.keys, Count()), program.order)
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
@@ -310,7 +321,8 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
                      f"was learned privately{uncovered(program)}")
-    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+    return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
+        i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 
 
 def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
@@ -320,9 +332,24 @@ def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
     return () if added and program.order == 1 else program.keys
 
 
-def _deviation(program: Program, cells: int) -> Deviation:
-    """How the noise of a part grows with the limit that is learned for it."""
-    return deviation_of(program.parts_allotted.part(Fraction(1, len(program.decomposition.parts) or 1)), cells)
+def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[int, LearnedLimit],
+             notes: list[str]) -> tuple[Decomposition, Node, Sequence[float]]:
+    """The parts with averages counted from about where they are, the view for that, and how much each part matters."""
+    centres = centres_of(program.question, parts, found)
+    off = {centre.average.call.id: centre.off for centre in centres}
+    weights = shares_of_averages(
+        [(each.total, each.count, off.get(each.call.id, 1.0)) for each in averages_of(program.question, parts)], parts.weights,
+        {i: known.limit / max(known.limit, known.total) for i, known in found.items()})
+    if not centres:
+        return parts, view, weights
+    for centre in centres:
+        notes.append(f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}, about what it is")
+    return (*centred(program.question, parts, view, centres), weights)
+
+
+def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:
+    """How the noise of a part grows with the limit that is learned for it, if it gets this share of the price; else all alike."""
+    return deviation_of(program.parts_allotted.part(share or Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,

@@ -177,6 +177,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'laplace') COUNT(*), SUM(c
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 50, mechanism = 'gaussian') year, COUNT(*), SUM(cost) FROM visits GROUP
     BY year;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(age), COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') AVG(income), COUNT(income), COUNT(*) FROM people;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') AVG(cost) FILTER (WHERE year > 2018), AVG(cost * 2) FROM visits;
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') sex, AVG(income), SUM(weight) FROM people GROUP BY sex;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (clip = 100000) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip', clip = 1000) year, COUNT(*) FROM visits GROUP BY year;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 9) SUM(points), COUNT(*) FROM scores;

@@ -20,6 +20,7 @@ from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.engine.session import Session
+from dpsql.mechanisms.truncation.histogram import LearnedLimit
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
@@ -134,7 +135,7 @@ def test_a_limit_that_bites_would_be_found(sessions: dict[str, Session], monkeyp
 def too_few(*given: Any) -> Iterator[Any]:
     """Learns a limit of two rows, asking nothing."""
     yield from ()
-    return 2
+    return LearnedLimit(limit=2, total=2.0, deviation=1.0)
 
 
 LEFT_OUT = re.compile(r"\b(max_rows|clip|max_groups|bands|LIMIT|OFFSET|EXPLAIN|SHOW|DESCRIBE|bin_floor)\b", re.IGNORECASE)

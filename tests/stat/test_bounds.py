@@ -31,6 +31,8 @@ CONFIDENCE = 1 - 3e-8
 MANY = Pair(people=[person(i) for i in range(6)], scores=[(0, 5)] * 64 + [(i, -5) for i in range(1, 6)])
 # Sixty people of about twenty scores, and one of two hundred: a limit is learned between.
 CROWD = Pair(people=[person(i) for i in range(61)], scores=[(0, 5)] * 200 + [(i, 1) for i in range(1, 61) for _ in range(15 + i % 10)])
+# One with the most that is declared, among people of little: an average is counted from about where it is.
+RICH = Pair(people=[person(i, income=1000.0 if i else 100_000.0) for i in range(121)])
 # One goes to all clinics in all years; the others each to one.
 ROUND = Pair(people=[person(i) for i in range(8)], visits=[
     *(visit(i, 0, year=2018 + i % 4, clinic="abcd"[i % 4], cost=500.0) for i in range(3)),
@@ -63,6 +65,7 @@ CLAIMS = [
     Claim(bound="rows", text="COUNT(*) FROM scores", pair=CROWD),
     Claim(bound="rows", text="AVG(points), COUNT(*) FROM scores", pair=MANY, options=", max_rows = 2"),
     Claim(bound="clip", text="SUM(points) FROM scores", pair=CROWD),
+    Claim(bound="clip", text="AVG(income) FROM people", pair=RICH, epsilon=3.0),
     Claim(bound="clip", text="year, SUM(cost), COUNT(*) FROM visits GROUP BY year", pair=ROUND),
     Claim(bound="reservoir", text="year, COUNT(*) FROM visits GROUP BY year", pair=ROUND, options=", max_groups = 2, clip = 1"),
     Claim(bound="bands", text="SUM(points) FROM scores", pair=MANY, times=250),

@@ -256,16 +256,12 @@ class _LearnedDecomposer(_ApartDecomposer):
 
         Of totals that are not negative, what is cut off is what the largest values add: the mean may lie any distance above.
         """
-        total, (first,) = self._total(call)
+        _, (first,) = self._total(call)
         count = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
+        part = self._parts[first]
+        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
         ends = self._view.field(call.columns[0]).facts.declared
-
-        def mean(released: Released) -> Estimate:
-            rows = released[count][0]
-            found = total(released) / rows
-            return (found.at_least() if self.cut and ends.low >= 0 else found).within(ends.low, ends.high).where(rows.values > 0)
-
-        return mean, (first, count)
+        return mean_of(first, part.summand.grid.step, count, ends, cut=self.cut), (first, count)
 
     def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         return self._statistic(replace(call, function="sum"))
@@ -304,6 +300,16 @@ class _EachDecomposer(_LearnedDecomposer):
         part = self._add(Sums(summand=GridSum(column=call.columns[0], when=call.when, grid=grid)))
         step = float(grid.step)
         return (lambda released: released[part][0] * step), (part,)
+
+
+def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool, centre: float = 0.0) -> Recipe:
+    """The mean of values in `ends`, from their total, counted in steps from `centre`, and the number of rows; see `_mean`."""
+    def mean(released: Released) -> Estimate:
+        rows = released[count][0]
+        found = released[total][0] * float(step) / rows + centre
+        return (found.at_least() if cut and ends.low >= 0 else found).within(ends.low, ends.high).where(rows.values > 0)
+
+    return mean
 
 
 def _component(part: int, index: int) -> Recipe:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace
-from dpsql.mechanisms.significance import ALARM, CAUTION, FIRST, NEXT, STEEP, SURE, exceeded, highest, top_of
+from dpsql.mechanisms.significance import ALARM, CAUTION, FIRST, SURE, exceeded, highest
 
 NOISE = DiscreteLaplace(scale=2.0)
 
@@ -27,30 +27,6 @@ def test_the_highest_is_found() -> None:
     sums[6], sums[7] = climbed[0] + 1e-9, climbed[0] + 1e-9  # one that stands out brings the next one nearer
     assert highest(sums, NOISE, usual=20, steps=1) == 7
     assert highest(np.concatenate((sums[:6], [0.0, climbed[1] - 1e-9])), NOISE, usual=20, steps=2) == 7  # half an octave each
-
-
-def test_the_top_is_found_upwards_from_where_most_are() -> None:
-    sure, next_one = 2 * math.log(0.5 / SURE), [2 * math.log(0.5 / (NEXT * 2 ** (-STEEP * d))) for d in range(1, 40)]
-    counts = np.zeros(51)
-    assert top_of(counts, NOISE, usual=60, steps=1) == -1
-    counts[5], counts[30] = 4 * sure, sure + 1e-9  # sure for one of a ladder, and too little so far up
-    assert highest(counts, NOISE, usual=60, steps=1) == 30 and next_one[24] > sure
-    assert top_of(counts, NOISE, usual=60, steps=1) == 5
-    counts[30] = next_one[24] + 1e-9
-    assert top_of(counts, NOISE, usual=60, steps=1) == 30
-    counts[8] = next_one[2] + 1e-9  # one between brings it nearer
-    counts[30] = next_one[21] + 1e-9
-    assert top_of(counts, NOISE, usual=60, steps=1) == 30
-
-
-def test_what_is_falsely_taken_for_the_top_costs_little_on_average(effort: float) -> None:
-    """In squares: a limit that is d octaves too high has 4^d times the mean square error."""
-    draw, squares = np.random.default_rng(6), []
-    counts = np.concatenate(([0.0] * 20, [200.0], [0.0] * 79))
-    for _ in range(int(4000 * effort)):
-        top = top_of(counts + draw.laplace(0, 2.0, 100), NOISE, usual=100, steps=2)
-        squares.append(4.0 ** ((top - 20) / 2))
-    assert np.mean(squares) < 20
 
 
 def test_far_above_a_row_more_is_needed() -> None:
