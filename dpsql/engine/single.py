@@ -32,7 +32,8 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
     """What is asked and on which terms: from the text, the policy and public tables."""
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
                            strategies=STRATEGIES)
-    return bind(query, session.catalog, session.kernel, session.scratch, named(parameters, query)), options
+    values = named(parameters, query) if query.parameters or parameters != () else {}
+    return bind(query, session.catalog, session.kernel, session.scratch, values), options
 
 
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:

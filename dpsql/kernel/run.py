@@ -29,12 +29,11 @@ from dpsql.measurements.reading.context import Context
 from dpsql.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.decompose_join import decompose_join
-from dpsql.plan.node import Node, Printing
+from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
-from dpsql.plan.operators.summary import Summary
 
 
 class Kernel:

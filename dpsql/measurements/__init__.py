@@ -52,7 +52,7 @@ from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
-from dpsql.plan.operators.summary import Summary
+from dpsql.plan.node import Summary
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({

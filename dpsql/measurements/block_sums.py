@@ -16,10 +16,9 @@ from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, numbered, 
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
 from dpsql.workload.matrices import Exact
 

@@ -15,10 +15,9 @@ from dpsql.noise.integer import WIDEST
 from dpsql.noise.partition import cheapest_partition, partition_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1

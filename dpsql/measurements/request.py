@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
-from dpsql.plan.operators.summary import Summary
+from dpsql.plan.node import Summary
 
 Release: TypeAlias = Any  # a frozen value of the measurement's own file
 

@@ -18,7 +18,7 @@ from dpsql.kernel.claims import Claims
 from dpsql.measurements import DiscreteLaplace, reach
 from dpsql.measurements.reading.content import Learned
 from dpsql.mechanisms.additive.laplace import Laplace
-from dpsql.noise import samplers
+from dpsql.noise import source
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
@@ -56,13 +56,13 @@ def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
 
 
 def halved_laplace(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.laplace
-    patch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 2))
+    add = source.laplace
+    patch.setattr(source, "laplace", lambda values, scale: add(values, scale / 2))
 
 
 def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.gaussian
-    patch.setattr(samplers, "gaussian", lambda values, sigma: add(values, sigma / 2))
+    add = source.gaussian
+    patch.setattr(source, "gaussian", lambda values, sigma: add(values, sigma / 2))
 
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ class Content:
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     """The text of a plan where what was learned holds; see above."""
-    if isinstance(plan, GroupedSums) and isinstance(plan.input, Project):
+    if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
         return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
     if isinstance(plan, GroupedSums) and (given := clipped(plan)) is not None:
@@ -167,7 +167,8 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 
 def _in_steps(node: GroupedSums | Contributions) -> bool:
     """Whether a tally is printed in two steps, which rest on nothing that is learned."""
-    return isinstance(node, GroupedSums) and isinstance(node.input, Project) and in_two_steps(node, "") is not None
+    return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
+            and in_two_steps(node, "") is not None)
 
 
 def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:

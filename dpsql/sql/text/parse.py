@@ -18,8 +18,9 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.text.accuracy_clause import FIRST_WORDS as OF_ACCURACY
 from dpsql.sql.text.accuracy_clause import take_goals
-from dpsql.sql.text.equivalents import rewrite_equivalents
+from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Validate
@@ -99,7 +100,7 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if tokens[0].token_type not in _QUERIES:
         raise _not_a_query(tokens[0])
     rest, options = take_options(list(tokens))
-    rest, goals = take_goals(rest)
+    rest, goals = (rest, ()) if OF_ACCURACY.isdisjoint(token.text.upper() for token in rest) else take_goals(rest)
     marked, parameters = _mark_parameters(rest)
     tree = _tree(text, marked)
     return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals)
@@ -128,8 +129,10 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise _not_a_query(tokens[0])
-    place(trees[0], tokens)
-    rewrite_equivalents(trees[0])
+    nodes = list(trees[0].walk(bfs=True))
+    place(nodes, tokens)
+    if not WRITTEN_WITH.isdisjoint(map(type, nodes)):
+        rewrite_equivalents(trees[0])
     return trees[0]
 
 

@@ -27,9 +27,9 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 }
 
 
-def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Note the place of every node of a tree that was parsed from these tokens."""
-    finder, nodes = _Finder(tokens), list(tree.walk(bfs=True))
+def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
+    """Note the place of every node of a tree, in which parents stand first, that was parsed from these tokens."""
+    finder, tree = _Finder(tokens), nodes[0]
     intervals = [node for node in nodes if isinstance(node, exp.Interval)]
     words = [i for i, token in enumerate(tokens) if token.text.upper() == "INTERVAL"]
     if len(intervals) == len(words) == 1:  # its parts leave no trace, so it is only found where it is the only one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from sqlglot.dialects.duckdb import DuckDB
@@ -65,11 +65,10 @@ def tokens_of(text: str) -> list[Token]:
                        span=place_of(tokens[MOST_TOKENS]), try_="several statements")
     _check_tokens(tokens)
     _check_templates(text, tokens)
-    _check_stars(tokens)
-    _check_limits(tokens)
-    _check_joins(tokens)
-    _check_cases(tokens)
-    _check_over(tokens)
+    kinds = {token.token_type for token in tokens}
+    for about, check in _CHECKS:
+        if not kinds.isdisjoint(about):
+            check(tokens)
     return tokens
 
 
@@ -211,6 +210,12 @@ def _check_cases(tokens: Sequence[Token]) -> None:
                 raise SqlError("WHEN needs THEN", code="syntax", span=place_of(token),
                                try_="CASE WHEN x > 1 THEN 'a' ELSE 'b' END")
             waiting[-1] = token if token.token_type is TokenType.WHEN else None
+
+
+_CHECKS: tuple[tuple[set[TokenType], Callable[[Sequence[Token]], None]], ...] = (  # with the tokens that each is about
+    ({TokenType.STAR}, _check_stars), ({TokenType.LIMIT}, _check_limits), ({TokenType.JOIN}, _check_joins),
+    ({TokenType.WHEN, TokenType.WITH}, _check_cases), ({TokenType.OVER}, _check_over),
+)
 
 
 def place_of(token: Token) -> Span:
