@@ -67,6 +67,7 @@ class Program:
     whole     what the statement spends
     drawn     whether the reserve was taken, for a limit that had to be drawn
     first     its scalar subqueries, in the order in which they are released
+    chosen    the mechanism of each part, where nothing is asked before that they could rest on
     """
 
     question: Question
@@ -86,6 +87,7 @@ class Program:
     whole: Cost = FREE
     drawn: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
+    chosen: tuple[Choice, ...] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -178,7 +180,9 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
     program, choices = _with_account(program, price, public)
     _check_mechanisms(program)
     _check_choices(choices, program, public)
-    return program
+    if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
+        return program
+    return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:

@@ -272,6 +272,8 @@ def declared_cells(program: Program) -> Cells:
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, list[Choice]]:
     """The mechanism of every part, with totals limited where the statement wants that."""
+    if program.chosen is not None:
+        return list(program.chosen)
     limits: Mapping[int, int] = {}
     if program.learn == "totals":
         program, limits = yield from _totals(program, parts, view, cells, notes)

@@ -78,7 +78,7 @@ def _range(expr: Expr, env: Mapping[str, Facts]) -> tuple[float, float]:
     if expr.type is not Type.BIGINT:
         return -math.inf, math.inf
     try:
-        held = facts(expr, {column: replace(known, physical=known.returned) for column, known in env.items()})
+        held = facts(expr, {column: replace(env[column], physical=env[column].returned) for column in columns(expr)})
     except NotTotal:
         return -math.inf, math.inf
     return held.physical.low, held.physical.high

@@ -112,8 +112,10 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for name in names:
-        numbered = (f"{name}_{number}" for number in itertools.count(1))
-        fresh = next(option for option in itertools.chain([name], numbered) if option.lower() not in taken)
+        fresh, number = name, 0
+        while fresh.lower() in taken:
+            number += 1
+            fresh = f"{name}_{number}"
         taken.add(fresh.lower())
         found.append(fresh)
     return found
