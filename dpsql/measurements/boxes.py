@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.buckets import Numbered, height
 from dpsql.measurements.listed import check_columns, scale, whole
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, added
 from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, scale, whole
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import numbered, read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST
 from dpsql.noise.partition import cheapest_partition, partition_cost
 from dpsql.plan.certificate import Certificate

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.noisy_sums import dense
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
 from dpsql.measurements.several.levels import are_bounded, times
 from dpsql.noise.integer import Noise, check_noise, drawn

@@ -11,9 +11,7 @@ from typing import Any
 from dpsql.accounting.reports import amount
 from dpsql.catalog.price import short
 from dpsql.estimates import Estimate
-from dpsql.mechanisms.additive.additive_noise import estimates
-from dpsql.mechanisms.additive.gaussian import Gaussian
-from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability

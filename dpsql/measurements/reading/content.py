@@ -34,6 +34,7 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -129,7 +130,7 @@ def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
         return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
-    if isinstance(plan, GroupedSums) and (given := clipped(plan)) is not None:
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
 

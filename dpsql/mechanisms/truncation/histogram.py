@@ -27,8 +27,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import COARSEST, BalancedLevel, ExtensionSums, MeasuredSums, Noise, NoisySums, Request, score_range
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, top_of
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node

@@ -17,9 +17,8 @@ from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
-from dpsql.sql.binding.domains import domain_of
+from dpsql.sql.binding.domains import domain_of, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
-from dpsql.sql.binding.left_values import values_left
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
