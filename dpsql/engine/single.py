@@ -38,8 +38,7 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
 
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
     """What will be done for a question over private rows, and for its scalar subqueries."""
-    inside = options.inside(outer_public=known.public)
-    first = [_first(scalar, inside, session) for scalar in question.scalars]
+    first = [_first(scalar, options.inside(outer_public=known.public), session) for scalar in question.scalars]
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 

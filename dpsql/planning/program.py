@@ -172,9 +172,11 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
     `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
     """
-    inside = options.inside(outer_public=known.public)
-    program = replace(_outline(question, options, view, known, public), first=tuple(
-        (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+    program = _outline(question, options, view, known, public)
+    if first:
+        inside = options.inside(outer_public=known.public)
+        program = replace(program, first=tuple(
+            (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = _with_account(program, price, public)

@@ -55,4 +55,5 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
         question = bind_over_released(tree, inner, aliases, context, seen)
     else:
         question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
-    return replace(question, scalars=context.scalars.needed(question))
+    scalars = context.scalars.needed(question)
+    return replace(question, scalars=scalars) if scalars else question

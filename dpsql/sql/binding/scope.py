@@ -113,10 +113,10 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     taken: set[str] = set()
     for name in names:
         fresh, number = name, 0
-        while fresh.lower() in taken:
+        while (known := fresh.lower()) in taken:
             number += 1
             fresh = f"{name}_{number}"
-        taken.add(fresh.lower())
+        taken.add(known)
         found.append(fresh)
     return found
 
