@@ -71,7 +71,7 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         singles[scalar.awaited.id] = found
         notes += [*released.notes, told(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
-    return replace(released, notes=(*notes, *released.notes), singles=singles)
+    return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
 
 
 def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:

@@ -32,6 +32,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
             "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
             **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!="), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
+_OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
@@ -171,6 +172,8 @@ def _clause_like(token: Token) -> str:
 
 def _mark_parameters(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
     """Turn `?`, `$1`, `$name` and `:name` into marked identifiers; returns the names in order of appearance."""
+    if not any(token.token_type in _OF_PARAMETERS for token in tokens):
+        return tokens, ()
     marked: list[Token] = []
     names: list[str] = []
     at = 0
