@@ -130,7 +130,7 @@ def open_database(path: str | Path) -> DuckReader:
                                try_="a DuckDB file that you may read") from None
     if own:
         connection.close()
-        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions holds of DuckDB's own alone",
+        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions holds of DuckDB's own",
                                code="own-functions", try_="other names for its macros")
     return DuckReader(connection, _fingerprint([path]))
 

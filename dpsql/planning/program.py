@@ -71,6 +71,7 @@ class Program:
     whole     what the statement spends
     drawn     whether the reserve was taken, for a limit that had to be drawn
     first     its scalar subqueries, in the order in which they are released
+    chosen    the mechanism of each part, where nothing is asked before that they could rest on
     """
 
     question: Question
@@ -90,6 +91,7 @@ class Program:
     whole: Cost = FREE
     drawn: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
+    chosen: tuple[Choice, ...] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -209,15 +211,19 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
     `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
     """
-    inside = options.inside(outer_public=known.public)
-    program = replace(_outline(question, options, view, known, public), first=tuple(
-        (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+    program = _outline(question, options, view, known, public)
+    if first:
+        inside = options.inside(outer_public=known.public)
+        program = replace(program, first=tuple(
+            (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = _with_account(program, price, public)
     _check_mechanisms(program)
     _check_choices(choices, program, public)
-    return program
+    if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
+        return program
+    return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:

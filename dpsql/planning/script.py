@@ -74,7 +74,7 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         singles[scalar.awaited.id] = found
         notes += [*released.notes, told(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
-    return replace(released, notes=(*notes, *released.notes), singles=singles)
+    return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
 
 
 def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
@@ -281,6 +281,8 @@ def declared_cells(program: Program) -> Cells:
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
     """The mechanism of every part, with totals limited where the statement wants that; and the parts, which may differ then."""
+    if program.chosen is not None:
+        return list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
     if program.learn == "totals":

@@ -44,7 +44,7 @@ from dpsql.measurements import (
 )
 from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Last
+from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.noise import choice
 from dpsql.noise.source import Secure

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import COARSEST, ExtensionSums, are_bounded, cost_of_sums, is_free
 from dpsql.measurements.several.sets import Sums, read, released
 from dpsql.noise.choice import choice_cost, compared

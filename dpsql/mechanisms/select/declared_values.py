@@ -40,8 +40,7 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.measurements import DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
-from dpsql.mechanisms.additive.additive_noise import error_of, estimates
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought, error_of, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.expr.nodes import Case, predicate, real
 from dpsql.plan.node import Node

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import WIDEST, FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
-from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive_noise import sigma_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums

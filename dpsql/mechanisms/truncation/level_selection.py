@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
 from dpsql.measurements import Balance, ExtensionSums, Noise, RecursiveSums, Removed, Request
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
 from dpsql.plan.operators.owner_sets import UNIT, slack
