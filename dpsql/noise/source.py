@@ -73,23 +73,15 @@ class Secure:
         return secrets.randbelow(end)
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
-        noisy = [count + z for count, z in zip(counts, self._within(len(counts), scale, reach), strict=True)]
-        return [number if number > reach else None for number in noisy]
-
-    def _within(self, number: int, scale: float, reach: int) -> list[int]:
-        """So many draws of discrete Laplace noise z, given |z| <= reach. Where noise that wide seldom stays within, every z is
-        drawn with the same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale)
-        for n >= 0.
+        """Noise is drawn until it stays within the reach. Where it is so wide that this is rare, every z within is drawn with the
+        same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale) for n >= 0.
         """
-        found: list[int] = []
-        while missing := number - len(found):
+        wide, kept = scale >= reach, list[int]()
+        while missing := len(counts) - len(kept):
             noise = self.laplace([0] * missing, scale)
-            if scale < reach:
-                found += [z for z in noise if abs(z) <= reach]
-            else:
-                drawn = [self.below(2 * reach + 1) - reach for _ in range(missing)]
-                found += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= y]
-        return found
+            drawn = [self.below(2 * reach + 1) - reach for _ in noise] if wide else noise
+            kept += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= (y if wide else reach)]
+        return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
 
 
 # -- OpenDP's exact samplers; they are given arrays, as of a list they would check every number in Python, which takes longer

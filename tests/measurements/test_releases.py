@@ -556,7 +556,13 @@ def test_counts_of_keys_are_as_private_as_they_cost_and_no_reach_is_too_long(eps
                                             (Fraction(1), Fraction(1, 10**400))])
 def test_prices_too_small_for_keys_are_refused(epsilon: Fraction, delta: Fraction) -> None:
     with pytest.raises(ValueError, match="the scale of noise|with a delta"):
-        assert TruncatedGeometric(epsilon=epsilon, delta=delta).reach
+        TruncatedGeometric(epsilon=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**56])
+def test_thresholds_have_noise_that_can_be_drawn(sigma: float) -> None:
+    with pytest.raises(ValueError, match="the scale of noise"):
+        GaussianThreshold(sigma=sigma, threshold=3)
 
 
 def test_keys_are_kept_with_their_chance(people: Scan, effort: float) -> None:
