@@ -14,7 +14,7 @@ from oracle.worlds import world_of
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.plan.certificate import Unbounded
 
-WORLDS, STATEMENTS = 12, 34
+WORLDS, STATEMENTS = 14, 34
 REACHED = ("NoisySums Count l1", "NoisySums Count l2", "NoisySums rows", "NoisySums GridSum l1", "NoisySums Moments l1", "NoisySums Clipped l1",
            "Select choice", "NoisyFlipDistance slacks")
 
