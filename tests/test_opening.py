@@ -185,6 +185,15 @@ def test_other_functions_of_a_database_are_its_own_matter(tmp_path: Path) -> Non
     open_reader(read_policy(tmp_path / "dpsql.toml"), None).close()
 
 
+@pytest.mark.parametrize("name", ["people.csv", "./people.csv", "link.csv", "hard.csv"])
+def test_a_public_table_is_no_private_file_under_another_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id\n1\n", encoding="utf-8")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "people.csv")
+    fault = told(tmp_path, FILES + f'[tables.towns]\npublic = true\nsource = "{name}"\n[tables.towns.columns]\nid = {{}}\n')
+    assert "has the file of people, which is private" in fault.reason and fault.as_dict()["line"] == 15
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ".csv", 5, b"people.csv"])
 @pytest.mark.parametrize("which", ["database", "policy", "ledger"])
 def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: Path) -> None:

@@ -86,12 +86,13 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
-            views = {name for name, in cursor.execute(
+            views = {name: _read_by(name, cursor) for name, in cursor.execute(
                 "SELECT view_name FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
                 "AND NOT internal").fetchall()}
         return {table: TableSchema(
             columns=tuple(pairs), unique=tuple(unique.get(table, ())), not_null=frozenset(required.get(table, ())),
-            foreign_keys=tuple(foreign.get(table, ())), view=table in views) for table, pairs in columns.items()}
+            foreign_keys=tuple(foreign.get(table, ())), view=views.get(table))
+            for table, pairs in columns.items()}
 
     def close(self) -> None:
         self._connection.close()
@@ -109,6 +110,13 @@ class DuckReader:
             cursor.close()
         if failed:
             raise ReaderFault
+
+
+def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """The tables below a view, through other views and macros too; none of one that cannot be read."""
+    with contextlib.suppress(duckdb.Error):
+        return frozenset(name.lower() for name in cursor.get_table_names(f"SELECT * FROM {quote(view)}"))
+    return frozenset()
 
 
 def open_database(path: str | Path) -> DuckReader:
@@ -130,7 +138,7 @@ def open_database(path: str | Path) -> DuckReader:
                                try_="a DuckDB file that you may read") from None
     if own:
         connection.close()
-        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions holds of DuckDB's own",
+        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
                                code="own-functions", try_="other names for its macros")
     return DuckReader(connection, _fingerprint([path]))
 

@@ -37,6 +37,7 @@ KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers":
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
          "released": 4, "firsts": 4, "words": 7, "least": 3}
 """Kinds of statements, and how often they are drawn."""
+NEWER = ("statistics", "parts", "released", "firsts", "words", "least")
 
 
 @dataclass(frozen=True)
