@@ -225,8 +225,9 @@ def test_values_are_drawn_by_the_exponential_mechanism(effort: float) -> None:
 
 
 def test_permute_and_flip_sees_the_same_distances(effort: float) -> None:
+    """Chances are exact, so what is wrong with a distance shows in any case that has it."""
     draw = random.Random(3)
-    for _ in range(round(60 * effort)):
+    for _ in range(round(20 * effort)):
         rows = [draw.randint(0, 5) for _ in range(draw.randint(0, 6))]
         segment, scale = random_segment(draw, most=5), draw.uniform(0.3, 8)
         far, b = definition(rows, segment), segment.target.fraction.denominator
