@@ -43,7 +43,7 @@ class Average:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Centre:
+class AverageCentre:
     """A number near an average, on the grid of its values, and about how far off it is, as a part of it."""
 
     average: Average
@@ -57,7 +57,7 @@ def averages_of(question: Question, parts: Decomposition) -> list[Average]:
     return [Average(call=call, total=used[0], count=used[1]) for call, used in both if len(used) == 2]
 
 
-def centres_of(question: Question, parts: Decomposition, found: Mapping[int, LearnedLimit]) -> list[Centre]:
+def centres_of(question: Question, parts: Decomposition, found: Mapping[int, LearnedLimit]) -> list[AverageCentre]:
     """The averages that can be counted from a centre, and that centre."""
     centres = []
     for average in averages_of(question, parts):
@@ -70,11 +70,11 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
         off = max(total.deviation / total.total, rows.deviation / rows.total) + MIDDLES
         place = round(total.total / rows.total)
         if off <= UNSURE and 0 < place < part.summand.grid.most:
-            centres.append(Centre(average=average, value=float(place * part.summand.grid.step), off=off))
+            centres.append(AverageCentre(average=average, value=float(place * part.summand.grid.step), off=off))
     return centres
 
 
-def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[Centre]) -> tuple[Decomposition, Node]:
+def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre]) -> tuple[Decomposition, Node]:
     """The parts with sums counted from centres, and the view with the columns that these are sums of."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)

@@ -26,6 +26,7 @@ from dpsql.plan.parts import Decomposition, Distincts, Modes, Quantiles, Sums
 from dpsql.plan.question import Question
 from dpsql.plan.rules import regression
 from dpsql.planning.bounded_view import for_subquery
+from dpsql.planning.centred_averages import averages_of
 from dpsql.planning.choose import Choice
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.left_out import kept_by
@@ -224,7 +225,10 @@ def _stages(program: Program) -> list[str]:
              "keys": "groups that enough entities have are selected"}
     drawn = f", or where that shows none, of rows, drawn at {amount(program.reserve)} more" if (
         program.learn in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
-    return [f"{words[name]} at {amount(cost)}{drawn if name == 'limits' else ''}" for name, cost in program.stages.items()]
+    shared = ", which tells how averages share out what is left" if program.learn == "totals" and averages_of(
+        program.question, program.decomposition) else ""
+    more = {"limits": shared + drawn}
+    return [f"{words[name]} at {amount(cost)}{more.get(name, '')}" for name, cost in program.stages.items()]
 
 
 def _what(program: Program, i: int) -> str:
