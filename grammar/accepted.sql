@@ -462,3 +462,6 @@ SELECT * FROM clinics ORDER BY beds DESC LIMIT 2;
 SELECT c.*, beds + 1 AS more FROM clinics AS c WHERE beds > 5;
 SELECT 100.0 * n / total AS percent FROM (SELECT COUNT(*) FILTER (WHERE active) AS n, COUNT(*) AS total FROM people) AS t;
 WITH r(sex, n) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT * FROM r WHERE n > 10 ORDER BY n DESC;
+SELECT regexp_extract(nickname, '^[a-z]') AS first, COUNT(*) FROM people WHERE nickname GLOB '[a-m]*' GROUP BY 1;
+SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, '(.)(.)', 2) = 'l' OR nickname NOT GLOB 'a*';
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[aeiou]', '') = 'l' OR regexp_replace(nickname, 'l', 'r', 'g') = 'ar';

@@ -971,8 +971,11 @@ SELECT COUNT(*) FROM people WHERE sleep_ms(100) = 1
 -- Unsupported unknown-function: the function format is not answered
 SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
 
--- Unsupported unknown-function: the function regexp_replace is not answered
-SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b') = 'b'
+-- Unsupported pattern: of the options of regexp_replace, 'g' is answered
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b', 'i') = 'b'
+
+-- SqlError type: regexp_extract: a whole number between 0 and 9 is needed here
+SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, 'a', 11) = 'b'
 
 -- SqlError pattern: this is not a regular expression
 SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '(')
@@ -1001,8 +1004,8 @@ SELECT AVG(width_bucket(age, 0, 100, 10)) FROM people
 -- SqlError type: LIKE takes a constant here
 SELECT COUNT(*) FROM people WHERE nickname LIKE sex
 
--- Unsupported not-accepted: GLOB is not answered
-SELECT COUNT(*) FROM people WHERE nickname GLOB 'a*'
+-- SqlError type: glob takes a constant here
+SELECT COUNT(*) FROM people WHERE nickname GLOB sex
 
 -- SqlError type: contains takes a constant here
 SELECT COUNT(*) FROM people WHERE contains(nickname, sex)

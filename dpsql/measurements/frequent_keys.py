@@ -1,4 +1,4 @@
-"""The keys of a GROUP BY that enough entities have."""
+"""The keys of a GROUP BY that enough entities have, with their counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.noise.key_selection import KeyRule, kept
+from dpsql.noise.key_selection import KeyRule, shown
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -33,16 +33,18 @@ class Keys(OfOnePlan):
         return self.rule.cost(rows) if certificate.disjoint_cells else self.rule.cost_of_moves(rows)
 
     def release(self, context: Context, certificate: Certificate) -> FrequentKeys:
-        """Each key that the rule lets pass, in canonical order."""
+        """Each key that the rule lets pass, in canonical order, with what the rule tells of it."""
         width = len(self.plan.keys)
         rows = context.reader.rows(context.sql(self.plan))
-        shown = kept([row[width] for row in rows], self.rule, context.noise)
-        return FrequentKeys(keys=tuple(sorted((row[:width] for row, show in zip(rows, shown, strict=True) if show),
-                                              key=sort_key)))
+        told = shown([row[width] for row in rows], self.rule, context.noise)
+        found = sorted(((row[:width], count) for row, count in zip(rows, told, strict=True) if count is not None),
+                       key=lambda each: sort_key(each[0]))
+        return FrequentKeys(keys=tuple(key for key, _ in found), counts=tuple(count for _, count in found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequentKeys:
-    """The keys that may be shown, in canonical order."""
+    """The keys that may be shown, in canonical order, and the noisy count of each by which it is shown."""
 
     keys: Cells
+    counts: tuple[int, ...]

@@ -43,8 +43,8 @@ class Source(Protocol):
         """A whole number 0 <= n < end, each as likely."""
         ...
 
-    def coin(self, weight: int, bits: int) -> bool:
-        """True with probability weight / 2^bits."""
+    def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
+        """Each count plus discrete Laplace noise z, given |z| <= reach, where that is above `reach`; else None."""
         ...
 
 
@@ -72,8 +72,24 @@ class Secure:
     def below(self, end: int) -> int:
         return secrets.randbelow(end)
 
-    def coin(self, weight: int, bits: int) -> bool:
-        return secrets.randbits(bits) < weight
+    def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
+        noisy = [count + z for count, z in zip(counts, self._within(len(counts), scale, reach), strict=True)]
+        return [number if number > reach else None for number in noisy]
+
+    def _within(self, number: int, scale: float, reach: int) -> list[int]:
+        """So many draws of discrete Laplace noise z, given |z| <= reach. Where noise that wide seldom stays within, every z is
+        drawn with the same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale)
+        for n >= 0.
+        """
+        found: list[int] = []
+        while missing := number - len(found):
+            noise = self.laplace([0] * missing, scale)
+            if scale < reach:
+                found += [z for z in noise if abs(z) <= reach]
+            else:
+                drawn = [self.below(2 * reach + 1) - reach for _ in range(missing)]
+                found += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= y]
+        return found
 
 
 # -- OpenDP's exact samplers; they are given arrays, as of a list they would check every number in Python, which takes longer

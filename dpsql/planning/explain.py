@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dpsql.accounting.reports import amount
 from dpsql.catalog.price import short
-from dpsql.estimates import Estimate
+from dpsql.estimates import Estimate, released
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
+from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.join import Join
@@ -246,10 +249,11 @@ def _products(program: Program) -> frozenset[str]:
 
 
 def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Measurement]:
-    found, shared = [], _shared(program)
-    for i, choice in enumerate(choices):
+    shared = _shared(program)
+    found = [_counted(program, i, shared[i]) for i in sorted(program.counted)]
+    for choice in choices:
         assert choice is not None
-        noise = choice.yes.noise
+        i, noise = choice.task.at, choice.yes.noise
         if program.learn is not None:
             noise = f"{noise}, times the limit that is learned"
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
@@ -260,8 +264,17 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
     return found
 
 
+def _counted(program: Program, i: int, aggregates: Sequence[str]) -> Measurement:
+    """A part that comes with the groups."""
+    assert program.rule is not None
+    return Measurement(what=_what(program, i), aggregates=tuple(aggregates), price="the price of the groups", against={},
+                       mechanism=program.rule.name, noise="the noisy counts by which groups are chosen, told with them")
+
+
 def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expected]:
-    given = {i: made for i, choice in enumerate(choices) if choice is not None and (made := _without_data(choice)) is not None}
+    given = {choice.task.at: made for choice in choices if choice is not None and (made := _without_data(choice)) is not None}
+    if program.rule is not None:
+        given |= {at: (released((at, 0), np.zeros(1), noise_of(program.rule.rule)),) for at in program.counted}
     found = []
     for call in program.question.aggregates:
         estimate = _recipe(program.decomposition, call.id, given) if call.function != "mode" else None
@@ -309,7 +322,7 @@ def _cells(program: Program) -> str:
     names = ", ".join(key.name for key in program.hidden)
     times = f", each with the {declared} declared groups" if declared > 1 else ""
     if program.known.owner is None:
-        least = "" if program.learn is not None else f" of about {program.rule.half:.0f} rows or more"
+        least = "" if program.learn is not None else f" of about {program.rule.half} rows or more"
         return f"{names}{least} ({program.rule.name}; all rows that one entity moves tell){times}"
-    return (f"{names} of about {program.rule.half:.0f} entities or more ({program.rule.name}; each entity tells of at most "
+    return (f"{names} of about {program.rule.half} entities or more ({program.rule.name}; each entity tells of at most "
             f"{program.groups}){times}")

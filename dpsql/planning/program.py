@@ -16,6 +16,7 @@ from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
+from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
@@ -44,7 +45,9 @@ from dpsql.types import Interval, Span, Type
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
+COUNTED_SHARE = Fraction(1, 2)  # of the keys, where the counts that come with them answer something that is asked
 USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
+ROWS = Sums(summand=Count())
 MOST_CELLS = 1_000_000
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # that are told apart: in any case, at most, for each row of an entity
 MOST_LISTED = 2**14  # over all declared groups
@@ -115,6 +118,32 @@ class Program:
         return LEARN_SHARE if self.learn is not None else Fraction(0)
 
     @property
+    def counted(self) -> frozenset[int]:
+        """The parts that the counts answer by which undeclared groups are chosen: the number of entities of each group, where
+        these groups are all that is grouped by and no entity is left out of a group that it is in."""
+        additive = [name for name in self.options.mechanisms if name not in RULES]
+        limited = self.learn is not None or self.bound.mechanism is not None or self.bound.name in ("clip", "reservoir")
+        if not self.hidden or len(self.hidden) < len(self.question.keys) or additive or limited or self.known.rows is None:
+            return frozenset()
+        owner, parts = self.known.owner, enumerate(self.decomposition.parts)
+        if owner is None:
+            return frozenset(i for i, part in parts if part == ROWS)
+        if self.known.rows > self.groups or self.view.field(owner).facts.nullable:
+            return frozenset()
+        alone = self.known.rows == 1 or self.view.max_frequency((owner, *self.keys)) == 1
+        return frozenset(i for i, part in parts if (part == ROWS and alone) or (
+            isinstance(part, Distincts) and part.entities and part.when is None))
+
+    @property
+    def keys_share(self) -> Fraction:
+        """The part of the price for which undeclared keys are chosen: all that is left, where nothing else is measured."""
+        if not self.hidden:
+            return Fraction(0)
+        if len(self.counted) == len(self.decomposition.parts):
+            return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0)
+        return COUNTED_SHARE if self.counted else KEYS_SHARE
+
+    @property
     def stages(self) -> dict[str, Cost]:
         """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
         found: dict[str, Cost] = {}
@@ -123,8 +152,7 @@ class Program:
         if self.searched:
             found["bounds"] = self.allotted.part(BOUNDS_SHARE)
         if self.hidden:
-            share = KEYS_SHARE if self.decomposition.parts else 1 - self.learn_share
-            found["keys"] = self.allotted.part(Fraction(share), delta=self.allotted.delta / self.delta_takers)
+            found["keys"] = self.allotted.part(self.keys_share, delta=self.allotted.delta / self.delta_takers)
         return found
 
     @property
@@ -139,9 +167,7 @@ class Program:
 
     @property
     def _left(self) -> Fraction:
-        taken = self.learn_share + (BOUNDS_SHARE if self.searched else 0) + (
-            KEYS_SHARE if self.hidden else 0)
-        return 1 - Fraction(taken)
+        return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0) - self.keys_share
 
     @property
     def may_fail(self) -> int:
@@ -409,13 +435,16 @@ def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
 def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
     """The weighted mean of the logarithms of expected errors, to compare accounts with."""
     weights = program.decomposition.weights
-    sizes = [weight * math.log(max(choice.yes.error, 1e-9)) for choice, weight in zip(choices, weights, strict=True)
+    sizes = [weights[choice.task.at] * math.log(max(choice.yes.error, 1e-9)) for choice in choices
              if choice is not None and math.isfinite(choice.yes.error)]
-    return sum(sizes) + (math.log(program.rule.half) if program.rule is not None else 0.0)
+    if program.rule is None:
+        return sum(sizes)
+    told_by_rule = math.log(max(noise_of(program.rule.rule).scale, 1e-9))
+    return sum(sizes) + math.log(program.rule.half) + sum(weights[at] * told_by_rule for at in program.counted)
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The choices for all parts, as far as they are known."""
+    """The choices for the parts that are measured, as far as they are known."""
     return _assigned(program, _expected_tasks(program, public))
 
 
@@ -424,7 +453,8 @@ def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
 
 
 def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
-    """The tasks of all parts: a limit that is still to be learned counts as one. Only the norm of a clip rests on the account."""
+    """The tasks of the parts that are measured: a limit that is still to be learned counts as one. Only the norm of a clip
+    rests on the account."""
     if program.learn == "degrees" and program.degrees is not None:
         program = replace(program, degrees=program.degrees.at_most(1))
     view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
@@ -433,8 +463,9 @@ def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
 
 
 def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
-    """The tasks of all parts, over the view with its limits; `learned` are limits of totals."""
-    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts)]
+    """The tasks of all parts that are measured, over the view with its limits; `learned` are limits of totals."""
+    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts)
+            if i not in program.counted]
 
 
 def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:
@@ -467,7 +498,7 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 def assign(program: Program, tasks: Sequence[Task], cells: int) -> list[Choice | None]:
     """Share out what is left for the parts, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
-    weights = [weight_of(task, uses) for task, uses in zip(tasks, program.decomposition.weights, strict=True)]
+    weights = [weight_of(task, program.decomposition.weights[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
         smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms

@@ -14,10 +14,11 @@ import numpy as np
 
 from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
-from dpsql.estimates import Estimate
+from dpsql.estimates import Estimate, constant
 from dpsql.measurements import Request
 from dpsql.mechanisms.mechanism import Estimates, Setting
 from dpsql.mechanisms.select.range_search import found_bounds
+from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
@@ -96,13 +97,13 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     program = yield from _with_degrees(program, notes)
     program, view = yield from _limited(program, public, notes)
     parts = yield from _with_bounds(program, view, public, notes)
-    cells = yield from _cells(program, view, public, notes)
+    cells, counted = yield from _cells(program, view, public, notes)
     choices = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
-    estimates = yield from _measured(choices, parts, setting)
+    estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
@@ -238,30 +239,34 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
     return parts_of(program.question, known.owner, found, program.bound, program.options)
 
 
-def _cells(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Cells]:
-    """All keys of the answer: every combination of declared values, with the undeclared keys that were selected."""
+def _cells(program: Program, view: Node, public: PublicFacts,
+           notes: list[str]) -> Generator[Request, Any, tuple[Cells, dict[int, Estimates]]]:
+    """All keys of the answer: every combination of declared values, with the undeclared keys that were selected; and the
+    estimates of parts that came with these."""
     keys = program.question.keys
     if program.degrees is not None:
-        return program.degrees.cells(keys)
+        return program.degrees.cells(keys), {}
     if not program.hidden:
-        return declared_cells(program)
+        return declared_cells(program), {}
     hidden, owner = [key.column for key in program.hidden], program.known.owner
     rules = rules_of(program, stability(view, public)) if owner is None else ()
     if owner is None and not rules:
         notes.append("one entity may move so many rows here that the price is too small to show any group")
-        return ()
-    rule = rules[0] if rules else program.rule
-    assert rule is not None
-    found = yield from found_keys(view, owner, hidden, program.groups, rule.rule)
-    notes.append(f"groups of about {rule.half:.0f} entities or more are shown; each told of {program.groups} at most"
-                 if owner is not None else f"groups of about {rule.half:.0f} rows or more are shown")
+        return (), {at: (constant(np.zeros(0)),) for at in program.counted}
+    choice = rules[0] if rules else program.rule
+    assert choice is not None
+    found = yield from found_keys(view, owner, hidden, program.groups, choice.rule)
+    counts = ", by the noisy counts that are told" if program.counted else ""
+    notes.append(f"groups of about {choice.half} entities or more are shown{counts}; each told of {program.groups} at most"
+                 if owner is not None else f"groups of about {choice.half} rows or more are shown{counts}")
     declared = [[None] if key.domain is None else key.values for key in keys]
     cells = []
     for values in found.keys:
         given = dict(zip(hidden, values, strict=True))
         cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
                   for combination in product(*declared)]
-    return tuple(sorted(cells, key=sort_key))
+    told = np.array(found.counts, dtype=np.int64)  # of the cells, as nothing else is grouped by where some part is counted
+    return tuple(sorted(cells, key=sort_key)), {at: (shown_counts((at, 0), told, choice.rule),) for at in program.counted}
 
 
 def declared_cells(program: Program) -> Cells:
@@ -294,7 +299,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     price = program.stages["limits"].part(Fraction(1, len(different)))
     limits: dict[GridSum | Count, int] = {}
     for summand in different:
-        sizes = norms_of(contributions(view, program.owner, program.keys, summand), program.order)
+        sizes = norms_of(contributions(view, program.owner, _told_apart(program, summand), summand), program.order)
         limit: int | None = yield from learned(sizes, summand.l1, price, _deviation(program, cells))
         if limit is not None:
             limits[summand] = limit
@@ -308,6 +313,13 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
                      f"was learned privately{uncovered(program)}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}
+
+
+def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
+    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
+    need not be added up by cell first, which takes several times as long."""
+    added = isinstance(summand, Count) or summand.grid.from_low or summand.grid.low >= 0
+    return () if added and program.order == 1 else program.keys
 
 
 def _deviation(program: Program, cells: int) -> Deviation:

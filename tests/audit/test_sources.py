@@ -22,7 +22,7 @@ def test_exact_adds_nothing_and_takes_the_best() -> None:
     assert source.laplace([3, -4], 2.0) == [3, -4] == source.gaussian([3, -4], 2.0)
     assert source.exponential([0.5, 2.0, 2.0], 1.0) == 1 == source.flip([-3, 0, 0], 1.0)
     assert [source.below(end) for end in (1, 2, 5)] == [0, 0, 2]
-    assert [source.coin(weight, 8) for weight in (0, 1, 256)] == [False, True, True]
+    assert source.above([3, 1], 2.0, 17) == [3, 1]
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])

@@ -46,7 +46,7 @@ from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
-from dpsql.noise import choice, key_selection
+from dpsql.noise import choice
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
@@ -521,60 +521,54 @@ def test_a_price_without_a_smooth_bound_is_refused(people: Scan) -> None:
 # -- keys
 
 
-def exponential_below(epsilon: Fraction, terms: int = 80) -> Fraction:
-    """A fraction below e^epsilon, by less than 10^-30 of it for epsilon up to 10."""
-    total = part = Fraction(1)
-    for i in range(1, terms):
-        part *= epsilon / i
-        total += part
-    return total
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(17, 10), Fraction(1, 37), Fraction(5)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(17, 10), Fraction(1, 37), Fraction(5), Fraction(1, 10**5)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 3 * 10**9)])
-def test_selection_weights_are_the_largest_that_privacy_allows(epsilon: Fraction, delta: Fraction) -> None:
-    one, r = 2**key_selection.BITS, exponential_below(epsilon)
-    weights = key_selection.selection_weights(epsilon, delta)
-    p = [Fraction(weight, one) for weight in weights]
-    assert p[0] == 0 and p[-1] == 1 and list(p) == sorted(p)
-    for here, after in itertools.pairwise([*p, Fraction(1)]):
-        assert after <= r * here + delta and here <= r * after + delta
-        assert 1 - here <= r * (1 - after) + delta and 1 - after <= r * (1 - here) + delta
-    for n, here in enumerate(p[:-1]):  # and hardly any larger ones would do
-        best = min(r * here + delta, 1 - (1 - here - delta) / r, Fraction(1))
-        assert best - p[n + 1] < Fraction(1, 10**28)
+def test_counts_of_keys_are_as_private_as_they_cost_and_no_reach_is_too_long(epsilon: Fraction, delta: Fraction) -> None:
+    """What is told of n and of n + 1 entities, worked out exactly."""
+    rule = TruncatedGeometric(epsilon=epsilon, delta=delta)
+
+    def law(reach: int) -> dict[int, Fraction]:
+        with localcontext() as context:
+            context.prec = 60
+            weights = [Fraction((-Decimal(abs(z)) * epsilon.numerator / epsilon.denominator).exp()) for z in range(-reach, reach + 1)]
+        whole = sum(weights)
+        return {z: weight / whole for z, weight in zip(range(-reach, reach + 1), weights, strict=True)}
+
+    def told(n: int, noise: dict[int, Fraction]) -> dict[int | None, Fraction]:
+        shown: dict[int | None, Fraction] = {n + z: chance for z, chance in noise.items() if n + z > rule.reach}
+        return shown | {None: 1 - sum(shown.values())}
+
+    if rule.reach > 300:  # fractions of so many places take long; the last one says what the proof needs
+        assert float(delta) * 0.999 * math.exp(-1 / rule.scale) < math.tanh(0.5 / rule.scale) * math.exp(-rule.reach / rule.scale) / (
+            1 - math.exp(-rule.reach / rule.scale) * (1 - math.tanh(0.5 / rule.scale))) <= float(delta)
+        return
+    noise, worst, factor = law(rule.reach), 0.0, Fraction(math.exp(epsilon) * (1 + 1e-12))
+    for n in {0, 1, 2, rule.reach // 2, rule.reach, rule.reach + 1, 2 * rule.reach, 2 * rule.reach + 1}:
+        for p, q in itertools.permutations((told(n, noise), told(n + 1, noise))):
+            apart = sum((max(Fraction(0), chance - factor * q.get(what, Fraction(0))) for what, chance in p.items()), Fraction(0))
+            assert apart <= delta
+            worst = max(worst, float(apart / delta))
+    assert worst > 0.9 * math.exp(-epsilon) * (1 - math.exp(-epsilon)), worst
+    assert law(rule.reach - 1)[rule.reach - 1] > delta, "a shorter reach would cost more"
 
 
-def test_the_factor_of_the_recursion_is_below_the_exponential() -> None:
-    for i in range(1, 300):
-        epsilon, delta = Fraction(i, 37), Fraction(1, 10**4)
-        _, first, second, *_ = (*key_selection.selection_weights(epsilon, delta), 2**key_selection.BITS)
-        if second < 2**key_selection.BITS - 1:
-            assert second - int(delta * 2**key_selection.BITS) <= exponential_below(epsilon, 120) * first
-
-
-@pytest.mark.parametrize("epsilon, delta", [(Fraction(1, 10**9), Fraction(1, 10**18)), (Fraction(1), Fraction(0))])
+@pytest.mark.parametrize("epsilon, delta", [(Fraction(1, 10**18), Fraction(1, 10**18)), (Fraction(1), Fraction(0)),
+                                            (Fraction(1), Fraction(1, 10**400))])
 def test_prices_too_small_for_keys_are_refused(epsilon: Fraction, delta: Fraction) -> None:
-    with pytest.raises(ValueError, match="too small"):
-        key_selection.selection_weights(epsilon, delta)
+    with pytest.raises(ValueError, match="the scale of noise|with a delta"):
+        assert TruncatedGeometric(epsilon=epsilon, delta=delta).reach
 
 
-def test_the_weights_do_not_depend_on_the_precision_of_decimals() -> None:
-    usual = key_selection.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5))
-    with localcontext() as context:
-        context.prec = 5
-        assert key_selection.selection_weights.__wrapped__(Fraction(1, 3), Fraction(1, 10**5)) == usual
-    assert Decimal(usual[1]) > 0
-
-
-def test_keys_are_kept_with_their_weight(people: Scan, effort: float) -> None:
-    rule = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100))
-    weights, n = key_selection.selection_weights(rule.epsilon, rule.delta), round(4000 * effort)
-    for count in (0, 1, 3, len(weights) - 2, len(weights), 10**9):
-        chance = weights[min(count, len(weights) - 1)] / 2**key_selection.BITS
+def test_keys_are_kept_with_their_chance(people: Scan, effort: float) -> None:
+    rule, n = TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100)), round(4000 * effort)
+    law = [math.exp(-abs(z)) for z in range(-rule.reach, rule.reach + 1)]
+    for count in (0, 1, 3, rule.reach, rule.reach + 1, 10**9):
+        chance = sum(weight for z, weight in enumerate(law, -rule.reach) if count + z > rule.reach) / sum(law)
         rows = [(i, count) for i in range(n)]
-        kept = len(released(Keys(plan=counted(people, "a"), rule=rule), Stub(rows, Secure())).keys)  # type: ignore[arg-type]
+        found = released(Keys(plan=counted(people, "a"), rule=rule), Stub(rows, Secure()))  # type: ignore[arg-type]
+        kept = len(found.keys)
         assert not too_few(kept, n, chance) and not too_many(kept, n, chance)
+        assert len(found.counts) == kept and all(rule.reach < told <= count + rule.reach for told in found.counts)
 
 
 def test_keys_above_a_noisy_threshold_are_kept(people: Scan) -> None:
@@ -582,10 +576,10 @@ def test_keys_above_a_noisy_threshold_are_kept(people: Scan) -> None:
     request = Keys(plan=counted(people, "s"), rule=GaussianThreshold(sigma=2.0, threshold=10))
     noise = Nothing()
     found = released(request, Stub(rows, noise))  # type: ignore[arg-type]
-    assert found == FrequentKeys(keys=(("b",), ("c",), (None,))) and noise.asked == [("gaussian", 2.0)]
+    assert found == FrequentKeys(keys=(("b",), ("c",), (None,)), counts=(10, 11, 12)) and noise.asked == [("gaussian", 2.0)]
     nothing_there = released(Keys(plan=counted(people, "s"), rule=GaussianThreshold(sigma=1.0, threshold=-5)),
                               Stub([("d", 0)], Nothing()))  # type: ignore[arg-type]
-    assert nothing_there == FrequentKeys(keys=()), "a key without entities is never shown, whatever the noise"
+    assert nothing_there == FrequentKeys(keys=(), counts=()), "a key without entities is never shown, whatever the noise"
 
 
 def test_keys_come_in_canonical_order(people: Scan) -> None:

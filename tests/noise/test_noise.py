@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -143,16 +142,22 @@ def test_below_is_uniform_over_long_ranges(effort: float) -> None:
     assert p_value([draw % 8 for draw in draws], dict.fromkeys(range(8), 1 / 8)) > ALARM
 
 
-@pytest.mark.parametrize("chance", [Fraction(1, 2), Fraction(1, 3), Fraction(99, 100), Fraction(1, 1000)])
-def test_coins_have_their_bias(chance: Fraction, effort: float) -> None:
-    draws = [int(NOISE.coin(int(chance * 2**128), 128)) for _ in range(round(20_000 * effort))]
-    assert p_value(draws, {1: float(chance), 0: float(1 - chance)}) > ALARM
+@pytest.mark.parametrize("scale, reach", [(1.0, 5), (0.3, 2), (7.0, 20), (3.0, 3), (50.0, 4), (1e6, 2), (2.0, 0)])
+def test_counts_above_a_reach_have_noise_that_stays_within_it(scale: float, reach: int, effort: float) -> None:
+    """Both ways of drawing; counts from which some, all and none of the noise is told."""
+    weights = {z: math.exp(-abs(z) / scale) for z in range(-reach, reach + 1)}
+    for count in (0, 1, reach, reach + 1, 3 * reach + 1):
+        law = {z: weight / sum(weights.values()) for z, weight in weights.items()}
+        told = NOISE.above([count] * round(20_000 * effort), scale, reach)
+        noise = [-reach - 1 if number is None else number - count for number in told]
+        silent = sum(chance for z, chance in law.items() if count + z <= reach)
+        left = {z: chance for z, chance in law.items() if count + z > reach}
+        assert p_value(noise, left | ({-reach - 1: silent} if silent else {})) > ALARM
 
 
-def test_sure_coins_are_sure() -> None:
-    assert not any(NOISE.coin(0, 128) for _ in range(1000))
-    assert all(NOISE.coin(2**128, 128) for _ in range(1000))
-    assert {NOISE.coin(1, 1) for _ in range(1000)} == {True, False}
+def test_no_count_is_told_that_is_none_of_anybody() -> None:
+    assert NOISE.above([0] * 10_000, 1.0, 1) == [None] * 10_000
+    assert NOISE.above([], 1.0, 1) == []
 
 
 FORK = """

@@ -91,8 +91,8 @@ class Loud:
     def below(self, end: int) -> int:
         return self._draw.randrange(end)
 
-    def coin(self, weight: int, bits: int) -> bool:
-        return weight > 0 and self._draw.random() < 0.8
+    def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
+        return [count + self._draw.choice((0, 1, reach)) if self._draw.random() < 0.8 else None for count in counts]
 
 
 class Cursor:

@@ -46,7 +46,6 @@ from dpsql.measurements import (
     Vote,
     Within,
 )
-from dpsql.noise import key_selection
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
@@ -211,6 +210,12 @@ def shown(found: Any) -> Numbers:
     return hits
 
 
+def counts(found: Any) -> Numbers:
+    told = np.zeros((NOTES, 1))
+    told[[int(key[0].split()[1]) for key in found.keys], 0] = found.counts
+    return told
+
+
 def chosen(found: Any) -> Numbers:
     return np.array(found.values[:-1], dtype=float)  # without the group of NULL
 
@@ -240,6 +245,10 @@ CASES = [
     Case(name="blocks, Gaussian", make=over(ONE, blocks("gaussian")), seen=numbers, tight=0.3),
     Case(name="keys by truncated geometric, 2 and 1", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 2), halved=None),
     Case(name="keys by truncated geometric, 6 and 5", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 6), halved=None),
+    Case(name="counts of keys by truncated geometric, 4 and 3", times=200_000, tight=0.7, seen=counts, make=keyed(GEOMETRIC, 4),
+         halved=200_000),
+    Case(name="counts of keys by Gaussian threshold, 5 and 4", times=60_000, tight=0.3, seen=counts, make=keyed(GAUSSIAN, 5),
+         halved=60_000),
     Case(name="keys by Gaussian threshold, 5 and 4", times=60_000, tight=0.3, seen=shown, make=keyed(GAUSSIAN, 5), halved=60_000),
     Case(name="exponential mechanism", tight=0.3, seen=chosen, times=6000, halved=6000, make=groups(
         Select, by_cell("epsilon = 2", "MEDIAN(amount)"), (94, 100), 2000)),
@@ -269,13 +278,14 @@ def named(name: str) -> Case:
 
 
 def halved_delta(patch: pytest.MonkeyPatch) -> None:
-    weights = key_selection.selection_weights
-    patch.setattr(key_selection, "selection_weights", lambda epsilon, delta: weights(epsilon, 2 * delta))
+    """The reach is that of a delta which is far larger."""
+    reach = TruncatedGeometric.reach.fget  # type: ignore[attr-defined]
+    patch.setattr(TruncatedGeometric, "reach", property(lambda rule: reach(rule) - 1))
 
 
 def doubled_epsilon(patch: pytest.MonkeyPatch) -> None:
-    weights = key_selection.selection_weights
-    patch.setattr(key_selection, "selection_weights", lambda epsilon, delta: weights(2 * epsilon, delta))
+    scale = TruncatedGeometric.scale.fget  # type: ignore[attr-defined]
+    patch.setattr(TruncatedGeometric, "scale", property(lambda rule: scale(rule) / 2))
 
 
 def a_lower_threshold(patch: pytest.MonkeyPatch) -> None:
@@ -296,7 +306,7 @@ ALONE = {rule: Case(name="a key that one has", make=keyed(rule, 1), seen=shown) 
 
 @pytest.mark.parametrize("plant, case", [
     *((plant, case) for plant, case in zip((halved_delta, a_lower_threshold), ALONE.values(), strict=True)),
-    (doubled_epsilon, named("keys by truncated geometric, 2 and 1"))],
+    (doubled_epsilon, named("counts of keys by truncated geometric, 4 and 3"))],
     ids=lambda value: getattr(value, "__name__", ""))
 def test_rules_of_keys_that_show_too_many_are_found(plant: Plant, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without the fault they are not, though a key that one has is shown as often as delta allows."""

@@ -25,7 +25,7 @@ NUMBER, TEXT, TIME = (frozenset(kinds) for kinds in (
     (Type.BIGINT, Type.DOUBLE), (Type.VARCHAR,), (Type.DATE, Type.TIMESTAMP)))
 SHAPES = {  # the kinds of the arguments, by terminal
     "NUMBER_FUNCTION": (NUMBER,), "NUMBER_PAIR": (NUMBER, NUMBER), "TEXT_FUNCTION": (TEXT,), "TEXT_TEST": (TEXT, TEXT),
-    "TEXT_PART": (TEXT, NUMBER), "TEXT_CHANGE": (TEXT, TEXT, TEXT), "PADDING": (TEXT, NUMBER, TEXT), "TIME_TEXT": (TIME, TEXT),
+    "TEXT_PART": (TEXT, NUMBER), "TEXT_CHANGE": (TEXT, TEXT, TEXT), "PADDING": (TEXT, NUMBER, TEXT), "TEXT_GROUP": (TEXT, TEXT, NUMBER), "TIME_TEXT": (TIME, TEXT),
     "NUMBER_TRIPLE": (NUMBER, NUMBER, NUMBER), "SUBSTRING": (TEXT, NUMBER, NUMBER), "TIME_PART": (TIME,),
 }
 VARIADIC = {True: "NULL_FUNCTION", False: "NULL_PAIR"}  # of arguments of one type, whichever; any number of them, or two

@@ -130,7 +130,7 @@ def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
         return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
-    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan)) is not None:
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
+from dpsql.measurements import WIDEST, FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
 from dpsql.mechanisms.additive_noise import sigma_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
@@ -20,29 +20,29 @@ from dpsql.plan.operators.truncate import Truncate
 
 RULES = ("truncated_geometric", "gaussian_threshold")
 MOST_EPSILON = Fraction(20)  # of a step over all of an entity's rows: more makes delta small, and shows no more keys
-LEAST_DELTA = Fraction(1, 2**120)  # of one step; less is nothing to the coins that are thrown
 MOST_ENTITIES = 400_000  # beyond this a price is too small to select keys at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """A rule, and the number of entities from which a key is more likely shown than not."""
+    """A rule by its name."""
 
     name: str
     rule: KeyRule
-    half: float
+
+    @property
+    def half(self) -> int:
+        """The number of entities from which a key is more likely shown than not."""
+        return self.rule.threshold
 
 
 def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
     """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
     if not allotted.delta:
         return ()
-    epsilon, delta = allotted.as_epsilon / groups, allotted.delta / groups
-    found = [KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
-                       half=_half_of_geometric(float(epsilon), float(delta)))]
+    found = [*_geometric(allotted.as_epsilon / groups, allotted.delta / groups)]
     if allotted.epsilon is None:
-        rule = _gaussian(allotted, groups)
-        found.append(KeyChoice(name="gaussian_threshold", rule=rule, half=rule.threshold))
+        found.append(KeyChoice(name="gaussian_threshold", rule=_gaussian(allotted, groups)))
     return tuple(sorted((choice for choice in found if choice.half < MOST_ENTITIES), key=lambda choice: choice.half))
 
 
@@ -52,14 +52,13 @@ def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
         return ()
     epsilon = min(allotted.as_epsilon, MOST_EPSILON) / rows
     delta = allotted.delta / rows / Fraction(math.exp(float(epsilon) * (rows - 1)) * (1 + 1e-6))
-    found = KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta),
-                      half=_half_of_geometric(float(epsilon), float(delta)))
-    return (found,) if found.half < MOST_ENTITIES and delta > LEAST_DELTA else ()
+    return tuple(choice for choice in _geometric(epsilon, delta) if choice.half < MOST_ENTITIES)
 
 
-def _half_of_geometric(epsilon: float, delta: float) -> float:
-    """p[n] = delta (e^(n eps) - 1) / (e^eps - 1) up to one half; see `measurements.TruncatedGeometric`."""
-    return math.log1p(math.expm1(min(epsilon, 700)) / (2 * delta)) / epsilon
+def _geometric(epsilon: Fraction, delta: Fraction) -> Iterator[KeyChoice]:
+    """The rule, unless its noise is wider than can be drawn or its delta is none in floats."""
+    if epsilon * Fraction(WIDEST) > 2 and float(delta) > 0:
+        yield KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta))
 
 
 def _gaussian(allotted: Cost, groups: int) -> GaussianThreshold:

@@ -190,6 +190,18 @@ def _no_longer(values: Sequence[Value]) -> str:
     return "" if fits else "a text, and one that is no longer to stand in its place, are needed here"
 
 
+def _short(values: Sequence[Value]) -> str:
+    """A pattern may be found between any two letters, and what stands in its place is put there each time. What follows a sign of
+    escape means something else there."""
+    pattern, new = values
+    fits = isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and "\\" not in new
+    return "" if fits else "a pattern, and a text of at most 20 letters without \\ to stand in its place, are needed here"
+
+
+def _group(values: Sequence[Value]) -> str:
+    return _no_null(values) or _bounded_integer(0, 9)(values[1:])
+
+
 def _filled(values: Sequence[Value]) -> str:
     """DuckDB raises where there is nothing to fill with, once a text is too short."""
     length, filling = values
@@ -408,6 +420,13 @@ TABLE: dict[str, Function] = {
     **{f"{word.lower()}_escape": _row(_text(f"({{0}} {word} {{1}} ESCAPE {{2}})", VARCHAR, VARCHAR, result=BOOLEAN,
                                             accepts=_escaped), f"note {word} 'i!%' ESCAPE '!'") for word in ("LIKE", "ILIKE")},
     "regexp_matches": _row(_test("regexp_matches({0}, {1})"), "regexp_matches(note, '^i')", "note ~ '^i'"),
+    "glob": _row(_test("({0} GLOB {1})"), "note GLOB 'i*'"),
+    "regexp_extract": _row((*_text("regexp_extract({0}, {1})", VARCHAR, accepts=_no_null), *_text(
+        "regexp_extract({0}, {1}, CAST({2} AS INTEGER))", VARCHAR, BIGINT, accepts=_group)), "regexp_extract(note, 'i.')",
+                           "regexp_extract(note, 'i(.)', 1)"),
+    **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {LONGEST}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,
+                                           accepts=_short), f"regexp_replace(note, 'l+', 'y'{option})")
+       for name, option in (("", ""), ("_all", ", 'g'"))},
     "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
     "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
                "sex || note", "concat(sex, age)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -131,7 +131,11 @@ class Truncate(Node):
         return f"Keep at most {self.rows} row{'s' if self.rows > 1 else ''} of each {self.input.names[self.owner]}"
 
 
-def cheap(node: Node) -> bool:
-    """Whether rows can be read several times at little cost: those of a table that names the owner in the row."""
-    return node.owner_in_row if isinstance(node, Scan) else isinstance(node, Filter | Project) and cheap(node.input)
+def cheap(node: Node, idle: Callable[[Truncate], bool] = lambda node: False) -> bool:
+    """Whether rows can be read several times at little cost: those of a table that names the owner in the row, of which no
+    truncation leaves any out."""
+    if isinstance(node, Scan):
+        return node.owner_in_row
+    passed = isinstance(node, Filter | Project) or (isinstance(node, Truncate) and idle(node))
+    return passed and cheap(node.inputs[0], idle)
 

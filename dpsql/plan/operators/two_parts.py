@@ -6,22 +6,25 @@ bound, and to see that it is enough to group their rows by entity alone, which t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums, grouped_sums, only_readable, saturated
 from dpsql.plan.operators.summands import Clipped
-from dpsql.plan.operators.truncate import cheap
+from dpsql.plan.operators.truncate import Truncate, cheap
 
 
-def clipped(plan: GroupedSums) -> Contributions | None:
-    """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans."""
+def clipped(plan: GroupedSums, idle: Callable[[Truncate], bool]) -> Contributions | None:
+    """What a tally by keys adds up after clipping it, where its rows can be read twice; None for other plans. `idle` tells of
+    which truncations the text is that of the rows below, as they keep every row."""
     clip = plan.input
     if not isinstance(clip, Clip) or not isinstance(given := clip.input, Contributions):
         return None
     same = plan.summands == (Clipped(clipped=given.totals),) and clip.columns == given.totals and clip.owner == given.owner
-    return given if same and set(plan.keys) == set(given.keys) != set() and cheap(given.input) else None
+    return given if same and set(plan.keys) == set(given.keys) != set() and cheap(given.input, idle) else None
 
 
 def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:

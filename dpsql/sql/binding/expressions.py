@@ -235,9 +235,29 @@ class Binder(abc.ABC):
         pattern, flag = self.bind(node.expression), node.args.get("flag")
         if flag is not None:
             pattern = self._with_flag(pattern, self.bind(flag))
+        return self._apply(name, [self.bind(node.this), self._compiled(pattern, span)], span)
+
+    def _compiled(self, pattern: Expr, span: Span | None) -> Expr:
+        """A regular expression. Raises SqlError, located, where it is none."""
         if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self.compiles(pattern.value):
             raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
-        return self._apply(name, [self.bind(node.this), pattern], span)
+        return pattern
+
+    def _extracted(self, node: exp.Expr, span: Span | None) -> Expr:
+        """What a regular expression finds: all of it, which is sqlglot's group 0, or one of its groups."""
+        given = [self.bind(node.this), self._compiled(self.bind(node.expression), span)]
+        group = self.bind(node.args["group"]) if node.args.get("group") is not None else None
+        whole = group is None or (isinstance(group, Literal) and group.value == 0)
+        return self._apply("regexp_extract", given if whole or group is None else [*given, group], span)
+
+    def _replaced(self, node: exp.Expr, span: Span | None) -> Expr:
+        option = self.bind(node.args["modifiers"]) if node.args.get("modifiers") is not None else None
+        if option is not None and (not isinstance(option, Literal) or option.value != "g"):
+            raise Unsupported("of the options of regexp_replace, 'g' is answered", code="pattern", span=option.span,
+                              try_="regexp_replace(x, '(?i)pattern', 'text', 'g')")
+        pattern = self._compiled(self.bind(node.expression), span)
+        return self._apply("regexp_replace" if option is None else "regexp_replace_all",
+                           [self.bind(node.this), pattern, self.bind(node.args["replacement"])], span)
 
     @staticmethod
     def _with_flag(pattern: Expr, flag: Expr) -> Expr:
@@ -440,6 +460,7 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
     exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
     exp.Escape: Binder._escape,
+    exp.RegexpExtract: Binder._extracted, exp.RegexpReplace: Binder._replaced,
     exp.RegexpLike: Binder._regexp, exp.RegexpFullMatch: Binder._regexp,
     exp.Add: Binder._add, exp.Sub: Binder._add, exp.Case: Binder._case, exp.If: Binder._if, exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast, exp.Coalesce: Binder._variadic, exp.Greatest: Binder._variadic, exp.Least: Binder._variadic,

@@ -53,6 +53,8 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # functions that need more than their arguments in order; the others of the table are added below
     exp.Log: _BINARY, exp.Trim: {"this", "position", "expression"}, exp.DateBin: _BINARY,
     exp.Pad: {"this", "expression", "fill_pattern", "is_left"}, exp.ConcatWs: {"expressions", "safe", "coalesce"},
+    exp.Glob: _BINARY, exp.RegexpExtract: {"this", "expression", "group", "null_if_pos_overflow"},
+    exp.RegexpReplace: {"this", "expression", "replacement", "modifiers", "single_replace"},
     exp.RegexpLike: {"this", "expression", "flag"}, exp.RegexpFullMatch: _BINARY, exp.Extract: _BINARY,
     exp.TimestampTrunc: {"this", "unit"}, exp.DateTrunc: {"this", "unit"},
     exp.DateDiff: {"this", "expression", "unit", "date_part_boundary"}, exp.Anonymous: {"this", "expressions"},

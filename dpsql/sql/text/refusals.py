@@ -22,7 +22,6 @@ _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GRO
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
     exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
-    exp.Glob: ("GLOB is not answered", "LIKE, or regexp_full_match(x, 'pattern')"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
     exp.Any: ("ANY stands after = and before a list of constants or a subquery", "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
     exp.All: ("ALL stands after <> and before a list of constants or a subquery",

@@ -41,6 +41,10 @@ def tally(summands: tuple[Summand, ...], order: int, bound: int) -> GroupedSums:
     return GroupedSums(input=clip, keys=("c1",), summands=(Clipped(clipped=given.totals),))
 
 
+def keeps_all(node: Truncate) -> bool:
+    return True
+
+
 @cache
 def engine() -> duckdb.DuckDBPyConnection:
     """One for all examples: to start one takes longer than to look at an example."""
@@ -60,7 +64,7 @@ def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None
         def render(node: Node) -> str:
             return fold(node, lambda part, below: part.render(below, Printing()))
 
-        given = clipped(plan)
+        given = clipped(plan, keeps_all)
         assert given is not None
         parts = in_two_parts(plan, render(given.input), Printing())
         columns = ", ".join(f"CAST(t.\"{name}\" AS VARCHAR)" for name in ("c1", *plan.totals))
@@ -75,6 +79,8 @@ def test_rows_that_are_dear_to_read_are_read_once() -> None:
     limited = Truncate(input=ROWS, rows=3, owner="c0", order=("c1", "c2", "c3"))
     above = Contributions(input=limited, owner="c0", keys=("c1",), summands=given.summands)
     clip = Clip(input=above, owner="c0", columns=above.totals, order=1, bound=5)
-    assert clipped(GroupedSums(input=clip, keys=("c1",), summands=plan.summands)) is None
-    assert clipped(GroupedSums(input=given, keys=("c1",), summands=(Clipped(clipped=given.totals),))) is None
+    limited_tally = GroupedSums(input=clip, keys=("c1",), summands=plan.summands)
+    assert clipped(limited_tally, lambda node: False) is None
+    assert clipped(limited_tally, keeps_all) == above, "a limit that no entity reaches is not in the text"
+    assert clipped(GroupedSums(input=given, keys=("c1",), summands=(Clipped(clipped=given.totals),)), keeps_all) is None
     assert ROWS.env["c1"].type is Type.VARCHAR
