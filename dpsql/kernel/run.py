@@ -141,8 +141,9 @@ class Kernel:
         """One for each plan of a request. Raises TypeError for what is no measurement."""
         if type(request) not in MEASUREMENTS:
             raise TypeError("private rows are read by measurements only")
-        known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in request.plans}.values()}
-        return tuple(known[id(plan)] for plan in request.plans)
+        plans = request.plans
+        known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
+        return tuple(known[id(plan)] for plan in plans)
 
     def _borne_out(self, plan: Summary) -> Certificate:
         """The certificate of a plan, once all that is claimed of it has been derived again."""

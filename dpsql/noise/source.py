@@ -145,5 +145,4 @@ def _space(kind: str, norm: str) -> tuple[Any, Any]:
 
     enable_features("contrib")
     numbers = domains.atom_domain(T=kind) if kind == "i64" else domains.atom_domain(T=kind, nan=False)
-    distance = {"l1": metrics.l1_distance, "l2": metrics.l2_distance, "linf": metrics.linf_distance}[norm]
-    return domains.vector_domain(numbers), distance(T="f64" if norm == "l2" else kind)
+    return domains.vector_domain(numbers), getattr(metrics, f"{norm}_distance")(T="f64" if norm == "l2" else kind)
