@@ -32,7 +32,8 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
     """What is asked and on which terms: from the text, the policy and public tables."""
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
                            strategies=STRATEGIES)
-    values = named(parameters, query) if query.parameters or parameters != () else {}
+    none = isinstance(parameters, tuple) and not parameters and not query.parameters
+    values = {} if none else named(parameters, query)
     return bind(query, session.catalog, session.kernel, session.scratch, values), options
 
 

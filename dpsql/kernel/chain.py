@@ -41,8 +41,6 @@ from dpsql.accounting.cost import NOTHING, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 
-HASHED = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))  # how events are written where they are hashed
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
@@ -80,7 +78,7 @@ class Event(NamedTuple):
 
     def link(self, previous: str) -> str:
         """The hash of the chain up to this event."""
-        return hashlib.sha256((previous + HASHED.encode(self)).encode()).hexdigest()
+        return hashlib.sha256((previous + json.dumps(self, ensure_ascii=True, separators=(",", ":"))).encode()).hexdigest()
 
 
 class Refused(Exception):
