@@ -989,6 +989,9 @@ SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a', 'x')
 -- SqlError type: LIKE: the pattern ends in its sign of escape
 SELECT COUNT(*) FROM people WHERE nickname LIKE 'a!' ESCAPE '!'
 
+-- SqlError type: ILIKE: a pattern, and one sign of ASCII that is no letter
+SELECT COUNT(*) FROM people WHERE nickname ILIKE 'alX' ESCAPE 'x'
+
 -- SqlError type: replace: a text, and one that is no longer to stand in its place
 SELECT COUNT(*) FROM people WHERE replace(nickname, 'a', 'bb') = 'bb'
 

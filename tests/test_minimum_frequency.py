@@ -15,7 +15,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.engine.together import workload
-from dpsql.errors import PolicyError, Unsupported
+from dpsql.errors import OptionError, PolicyError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.plan.question import MinimumFrequency, Question
 from dpsql.sql.text.parse import parse
@@ -88,6 +88,20 @@ def test_workloads_withhold(tmp_path: Path) -> None:
     assert [len(one.rows) for one in found.answers] == [2, 0, 1]
 
 
+@pytest.mark.parametrize(("option", "text"), [
+    *((f"bound = '{bound}'", "SELECT town, COUNT(*) FROM people GROUP BY town") for bound in ("elastic", "residual", "r2t", "bands")),
+    ("strategy = 'dawa'", "SELECT town, COUNT(*) FROM people GROUP BY town"), ("strategy = 'dawa'", "SELECT town, SUM(size) FROM people GROUP BY town"),
+    ("strategy = 'privtree'", "SELECT COUNT(*) FROM people WHERE town BETWEEN 1 AND 2 AND size BETWEEN 0 AND 1"),
+    ("consistency = 'non_negative'", "SELECT town, COUNT(*) FROM people GROUP BY town"),
+    ("strategy = 'identity', consistency = 'integer'", "SELECT town, COUNT(*) FROM people GROUP BY town")])
+def test_counts_that_may_be_off_by_more_than_is_told_decide_on_no_group(option: str, text: str, tmp_path: Path) -> None:
+    """Groups of neighbouring towns share their counts, and numbers below zero are made up for by others: by these half of all
+    groups of one entity too few were shown. Noise as wide as the data need has other tails than the normal one."""
+    with pytest.raises(OptionError, match="groups of fewer than 12 entities") as caught:
+        answer(text.replace("SELECT", f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {option})", 1), session(tmp_path))
+    assert caught.value.code == "minimum-frequency" and caught.value.span is not None
+
+
 @pytest.mark.parametrize("aggregate", ["COUNT(*) ERROR WITHIN 1", "SUM(size) ERROR WITHIN 2", "SUM(size) ERROR WITHIN 200"])
 def test_accuracies_measure_how_many_there_are(aggregate: str, tmp_path: Path) -> None:
     found = answer(f"SELECT town, {aggregate} FROM people GROUP BY town", session(tmp_path))
@@ -107,14 +121,17 @@ def test_public_tables_are_shown(tmp_path: Path) -> None:
     assert asked("SELECT COUNT(*) FROM tags", tmp_path).rows
 
 
+@pytest.mark.parametrize("open_above", [False, True])
 @pytest.mark.parametrize(("kind", "rows"), [("laplace", 1), ("laplace", 3), ("gaussian", 1)])
-def test_smaller_groups_are_shown_as_seldom_as_is_told(kind: str, rows: int) -> None:
-    """A million groups that have one entity too few, each with as many rows as it may have."""
+def test_smaller_groups_are_shown_as_seldom_as_is_told(kind: str, rows: int, open_above: bool) -> None:
+    """A million groups that have one entity too few, each with as many rows as it may have. Of an interval that is open above
+    all of the chance of an error is the lower end's."""
     entities, size, scale, draw = 12, 1_000_000, 2.0 * rows, np.random.default_rng(5)
     ratio = -math.expm1(-1 / scale)  # noise is whole numbers
     noise = draw.geometric(ratio, size) - draw.geometric(ratio, size) if kind == "laplace" else np.round(draw.normal(0, scale, size))
     count = Estimate(values=rows * (entities - 1) + noise,
                      slopes={(0, 0): (NoiseTerm(kind=kind, scale=scale), np.ones(size))})  # type: ignore[arg-type]
+    count = count.beyond(0.0, math.inf if open_above else 0.0)
     rule = MinimumFrequency(count="n", rows=rows, entities=entities, entity="person")
     shown = size - len(withheld(_question(rule), {"n": count}))
     spread = 4 * math.sqrt(size * CHANCE)
@@ -125,6 +142,19 @@ def _question(rule: MinimumFrequency) -> Question:
     found = object.__new__(Question)
     object.__setattr__(found, "minimum", rule)
     return found
+
+
+@pytest.mark.parametrize(("kinds", "both", "least"), [((5, 12), 0, 12), ((5, 0), 7, 7), ((0, 0), 0, 1), ((5, 0), 0, 5)])
+def test_one_of_several_kinds_has_the_largest_minimum_of_them(kinds: tuple[int, int], both: int, least: int) -> None:
+    """A rule that is declared of a kind is not lost where it is protected together with another."""
+    def rule(number: int) -> str:
+        return f"minimum_frequency = {number}\n" if number else ""
+
+    entities = "".join(f'[entities.{name}]\ntable = "{name}s"\nkey = "{name}"\n{rule(number)}' for name, number in zip(("a", "b"), kinds, strict=True))
+    tables = "".join(f'[tables.{name}s.columns]\n{name} = {{}}\n' for name in "ab")
+    text = (f'version = 1\n{entities}[entities.either]\nany_of = ["a", "b"]\n{rule(both)}{tables}'
+            '[budgets.main]\nentity = "either"\nepsilon = 1\n')
+    assert parse_policy(text).entities["either"].minimum_frequency == least
 
 
 @pytest.mark.parametrize("value", ["0", "-3", "2000000", '"ten"', "1.5", "true"])

@@ -160,6 +160,40 @@ def test_a_database_is_opened(tmp_path: Path) -> None:
     reader.close()
 
 
+@pytest.mark.parametrize("macro", ["round(x) AS x * 1000000", '"SUM"(x) AS 7', '"+"(a, b) AS 7', '"count_star"() AS 5', "isnan(x) AS CAST('no' AS BOOLEAN)",
+                                   "duckdb_functions() AS TABLE SELECT 1 AS function_name, TRUE AS internal"])
+def test_a_database_whose_functions_stand_in_for_those_of_the_engine_is_refused(macro: str, tmp_path: Path) -> None:
+    """The engine would call them in what is printed for it, of which nothing is proven then: not that it raises for no row, and
+    not how far a sum moves."""
+    connection = duckdb.connect(str(tmp_path / "people.duckdb"))
+    connection.execute(f"CREATE TABLE people (id INTEGER PRIMARY KEY); CREATE MACRO {macro}")
+    connection.close()
+    fault = told(tmp_path, DATABASE)
+    assert fault.code == "own-functions" and fault.as_dict()["line"] == 2
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+        name = macro.partition("(")[0]
+        connection.execute(f"DROP MACRO {'TABLE ' * ('TABLE' in macro)}{name}; CREATE MACRO {macro.replace(name, 'ours', 1)}")
+    open_reader(read_policy(tmp_path / "dpsql.toml"), None).close()
+
+
+def test_other_functions_of_a_database_are_its_own_matter(tmp_path: Path) -> None:
+    connection = duckdb.connect(str(tmp_path / "people.duckdb"))
+    connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY); CREATE MACRO bmi(kg, m) AS kg / m / m; CREATE SCHEMA s; "
+                       "CREATE MACRO s.round(x) AS x")
+    connection.close()
+    (tmp_path / "dpsql.toml").write_text(DATABASE, encoding="utf-8")
+    open_reader(read_policy(tmp_path / "dpsql.toml"), None).close()
+
+
+@pytest.mark.parametrize("name", ["people.csv", "./people.csv", "link.csv", "hard.csv"])
+def test_a_public_table_is_no_private_file_under_another_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id\n1\n", encoding="utf-8")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
+    (tmp_path / "hard.csv").hardlink_to(tmp_path / "people.csv")
+    fault = told(tmp_path, FILES + f'[tables.towns]\npublic = true\nsource = "{name}"\n[tables.towns.columns]\nid = {{}}\n')
+    assert "has the file of people, which is private" in fault.reason and fault.as_dict()["line"] == 15
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ".csv", 5, b"people.csv"])
 @pytest.mark.parametrize("which", ["database", "policy", "ledger"])
 def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: Path) -> None:

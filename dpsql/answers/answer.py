@@ -223,12 +223,11 @@ class _ValueTable:
 
     def __init__(self, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
                  singles: Mapping[str, Single]) -> None:
-        self._scratch = scratch
+        self._scratch, self.withheld = scratch, withheld(question, aggregates)
         aggregates = {**aggregates, **{call.id: aggregates[call.id].known(*_range(call, question))
                                        for call in question.aggregates}}
         self._estimates = {**aggregates, **{name: found.estimate.spread(len(cells)) for name, found in singles.items()
                                             if found.estimate is not None}}
-        self.withheld = withheld(question, aggregates)
         self._declared = {call.id: question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
                           for call in question.aggregates}
         self._noisy = {name for name, estimate in aggregates.items() if estimate.slopes} | {
@@ -330,7 +329,7 @@ def withheld(question: Question, aggregates: Mapping[str, Estimate]) -> frozense
     """The cells of too few entities, as far as the noise tells; see `planning.minimum_frequency`."""
     if (rule := question.minimum) is None:
         return frozenset()
-    lows, _ = aggregates[rule.count].ends(1 - 2 * CHANCE)
+    lows = aggregates[rule.count].least(1 - CHANCE)
     return frozenset(np.flatnonzero(~(lows > rule.rows * (rule.entities - 1))).tolist())  # NaN is withheld too
 
 

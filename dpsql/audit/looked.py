@@ -15,7 +15,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Release, Request
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.node import Node
 
 

@@ -86,12 +86,13 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
-            views = {name for name, in cursor.execute(
+            views = {name: _read_by(name, cursor) for name, in cursor.execute(
                 "SELECT view_name FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
                 "AND NOT internal").fetchall()}
         return {table: TableSchema(
             columns=tuple(pairs), unique=tuple(unique.get(table, ())), not_null=frozenset(required.get(table, ())),
-            foreign_keys=tuple(foreign.get(table, ())), view=table in views) for table, pairs in columns.items()}
+            foreign_keys=tuple(foreign.get(table, ())), view=views.get(table))
+            for table, pairs in columns.items()}
 
     def close(self) -> None:
         self._connection.close()
@@ -111,8 +112,16 @@ class DuckReader:
             raise ReaderFault
 
 
+def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """The tables below a view, through other views and macros too; none of one that cannot be read."""
+    with contextlib.suppress(duckdb.Error):
+        return frozenset(name.lower() for name in cursor.get_table_names(f"SELECT * FROM {quote(view)}"))
+    return frozenset()
+
+
 def open_database(path: str | Path) -> DuckReader:
-    """Open a DuckDB file, read-only. Raises OperationalError where that is impossible."""
+    """Open a DuckDB file, read-only. Raises OperationalError where that is impossible, and for one with functions of its own
+    under names of the engine's."""
     check_version()
     path = Path(path)
     if not path.is_file():
@@ -120,12 +129,27 @@ def open_database(path: str | Path) -> DuckReader:
                                try_="the path of a DuckDB, CSV or Parquet file")
     try:
         connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
-        _lock_down_once(connection)
+        own = _own_functions(connection)
+        if not own:
+            _lock_down_once(connection)
     except duckdb.Error:
         raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
                                "opened it by itself, close that first", code="no-database",
                                try_="a DuckDB file that you may read") from None
+    if own:
+        connection.close()
+        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
+                               code="own-functions", try_="other names for its macros")
     return DuckReader(connection, _fingerprint([path]))
+
+
+def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Names under which the file has macros and the engine has functions or operators: the engine would call those of the file,
+    for `a + b` and COUNT(*) too. None is called here.
+    """
+    listed = "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.schema_name = 'main' AND f.internal = "
+    own = {name.lower() for name, in connection.execute(f"{listed} FALSE").fetchall()}
+    return sorted(own & {name.lower() for name, in connection.execute(f"{listed} TRUE").fetchall()}) if own else []
 
 
 def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False,

@@ -22,7 +22,7 @@ from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
 from dpsql.measurements import WIDEST, Buckets, Numbered, Partition, Request
 from dpsql.measurements.buckets import height
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.strategies import ca, hierarchy, p_identity
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.least_squares import LeastSquares, one_block

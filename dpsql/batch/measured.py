@@ -15,8 +15,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
 from dpsql.measurements import WIDEST, Blocked, Blocks
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.strategies import clock
 from dpsql.strategies.all_strategies import NoStrategy, Verdict, best
 from dpsql.strategies.all_strategies import Plan as Search

@@ -22,8 +22,7 @@ from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
 from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.plan.operators.summands import Count
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal

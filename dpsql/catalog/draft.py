@@ -70,7 +70,7 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
     Raises OperationalError where there is nothing to draft.
     """
-    tables = _spelled({name: table for name, table in schema.items() if not table.view and can_be_named(name)})
+    tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
     if not tables:
         raise OperationalError("the database has no table that a policy could name", code="no-tables")
     left_out = {name: _why_left_out(table) for name, table in schema.items() if name not in tables}
@@ -86,8 +86,8 @@ def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
 
 
 def _why_left_out(table: TableSchema) -> str:
-    if table.view:
-        return "a view. Declare one only if each of its rows is computed from a single row of a single private table"
+    if table.view is not None:
+        return "a view. One that reads no private table may be declared, with public = true"
     return "a table's name must be signs that can be seen, without blanks around it"
 
 

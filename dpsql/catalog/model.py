@@ -145,13 +145,14 @@ class TableSchema:
     """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
+    `view` are the tables that a view is made of, in lower case; None for a table.
     """
 
     columns: tuple[tuple[str, str], ...]
     unique: tuple[frozenset[str], ...] = ()
     not_null: frozenset[str] = field(default_factory=frozenset)
     foreign_keys: tuple[ForeignKey, ...] = ()
-    view: bool = False
+    view: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -247,12 +247,11 @@ def _entity(name: str, part: Section) -> Entity:
 
 
 def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
-    """The entities, with the table and key of the first kind where there are several kinds."""
-    found = {}
-    for name, entity in entities.items():
-        first = entities.get(entity.any_of[0], entity) if entity.any_of else entity
-        found[name] = replace(entity, table=first.table, key=first.key)
-    return found
+    """The entities, with the table and key of the first kind where there are several kinds. As a group of few of one kind is
+    one of few entities, the largest of their minimum frequencies is theirs together."""
+    kinds = {name: [*(entities.get(kind, entity) for kind in entity.any_of), entity] for name, entity in entities.items()}
+    return {name: replace(entities[name], table=of[0].table, key=of[0].key, minimum_frequency=max(
+        kind.minimum_frequency for kind in of)) for name, of in kinds.items()}
 
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:

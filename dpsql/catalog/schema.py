@@ -96,9 +96,13 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
         if name.lower() not in names:
             raise _fault(policy, ("tables", name), f"the database has no table {name}", try_=suggest(name, sorted(schema)))
         found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
-        if found[name].view and not policy.tables[name].public:
+        if found[name].view is not None and not policy.tables[name].public:
             raise _fault(policy, ("tables", name), f"{name} is a view, and whose rows it is made of is not known",
                          try_="the tables that it reads, or a table made from it")
+        read = [other for other, told in policy.tables.items() if not told.public and other.lower() in (found[name].view or ())]
+        if read:
+            raise _fault(policy, ("tables", name), f"{name} is a view that reads {read[0]}, which is private",
+                         try_="a table made from it, if everybody may see all of its rows as they are")
     columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}

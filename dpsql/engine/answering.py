@@ -25,7 +25,8 @@ Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
     statement = parse(text)
-    check_parameters(parameters)
+    if not isinstance(parameters, tuple) or parameters:
+        check_parameters(parameters)
     if parameters and isinstance(statement, Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     match statement:

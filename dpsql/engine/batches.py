@@ -11,6 +11,7 @@ from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.linear_queries import LinearStatement, linear
+from dpsql.batch.plan_choice import KINDS as ADAPTIVE
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
@@ -71,22 +72,41 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
-        single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
-        raise Unsupported("a workload is over private rows with a limit for each entity", code="workload",
-                          span=span_of(query.tree), try_=single if known.public or known.owners else
-                          "max_rows = 10, or rows_per_entity in the policy")
-    return linear(guarding_few(question, known, session, linear=True), view)
+        raise _unlimited(query, "one statement for each set of keys" if question.sets is not None else "the statement by itself",
+                         limits=not known.public and not known.owners)
+    one = linear(guarding_few(question, known, session, linear=True), view)
+    if stability(one.source, session.kernel).rows is None:  # conditions are tests of cells there, and limit no rows
+        raise _unlimited(query, limits=True)
+    return one
+
+
+def _unlimited(query: Query, instead: str = "", *, limits: bool) -> Unsupported:
+    """That rows are not fit for a workload: with `limits`, as a limit is missing."""
+    return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
+                       try_="max_rows = 10, or rows_per_entity in the policy" if limits else instead)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:
     """Linear questions as workloads, on the terms of a statement or of all of them."""
     options = replace(options, price=priced(options.price, session.budget, options.span), strategy=options.strategy or "auto")
     check_fitting(options)
+    _check_minimum(asked, options)
     made = least(asked, options, session.kernel, session.scratch)
     if options.consistency != "none":
         for group in made.groups:
             check_consistency(group, options.span.get("consistency"))
     return made, options
+
+
+def _check_minimum(asked: Sequence[LinearStatement], options: Options) -> None:
+    """Raise OptionError where groups of few would be withheld by counts with a bias that no interval holds."""
+    rule = next((one.question.minimum for one in asked if one.question.minimum is not None), None)
+    biased = "strategy" if options.strategy in ADAPTIVE else "consistency" if options.consistency != "none" else None
+    if rule is not None and biased is not None:
+        raise OptionError(f"{rule}, by counts of which it is known how far they may be off; {biased} = "
+                          f"'{getattr(options, biased)}' gives them a bias that is not", code="minimum-frequency", subject=biased,
+                          span=options.span.get(biased), try_="strategy = 'auto'" if biased == "strategy" else
+                          "the statement without it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
+import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -250,8 +251,19 @@ def open_reader(policy: Policy, database: str | Path | None) -> Reader:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
     with _told_by(policy, ("tables",)):
+        _check_sources(policy, sources)
         return open_files(sources, keys, types={name: declared for name, table in policy.tables.items() if (
             declared := {column: kind.type for column, kind in table.columns.items() if kind.type is not None})})
+
+
+def _check_sources(policy: Policy, sources: Mapping[str, Path]) -> None:
+    """Raise OperationalError where a public table has the rows of a private one, under whatever name of the file."""
+    for name, other in itertools.permutations(sources, 2):
+        if policy.tables[name].public and not policy.tables[other].public:
+            with contextlib.suppress(OSError):  # a file that is not there is told when it is opened
+                if sources[name].samefile(sources[other]):
+                    raise OperationalError(f"the public table {name} has the file of {other}, which is private",
+                                           code="policy-schema", subject=name, try_="a file without what is private")
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ class Session:
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def account(self) -> Account:
         return Account(budget=self.budget.name, analyst=self.analyst)
 

@@ -32,13 +32,14 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
     """What is asked and on which terms: from the text, the policy and public tables."""
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
                            strategies=STRATEGIES)
-    return bind(query, session.catalog, session.kernel, session.scratch, named(parameters, query)), options
+    none = isinstance(parameters, tuple) and not parameters and not query.parameters
+    values = {} if none else named(parameters, query)
+    return bind(query, session.catalog, session.kernel, session.scratch, values), options
 
 
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
     """What will be done for a question over private rows, and for its scalar subqueries."""
-    inside = options.inside(outer_public=known.public)
-    first = [_first(scalar, inside, session) for scalar in question.scalars]
+    first = [_first(scalar, options.inside(outer_public=known.public), session) for scalar in question.scalars]
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 
@@ -84,5 +85,5 @@ def program_steps(program: Program, session: Session) -> Generator[Request, Any,
 
 def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
     released = yield from script(program, session.kernel, session.scratch)
-    released = replace(released, notes=(*released.notes, *notes))
+    released = replace(released, notes=(*released.notes, *notes)) if notes else released
     return finished(program.question, program.options, released, session, price=program.options.price)

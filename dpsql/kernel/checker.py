@@ -122,8 +122,8 @@ def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
         if made.public or (below and all(part.public for part in below)):
             made = replace(made, rows=0, owners=frozenset(), norm=None, public=True)
         else:
-            named = sum(made.frequency([owner]) for owner in made.owners) if made.owners else math.inf
-            made = replace(made, rows=max(1, min(made.rows, named)))
+            rows = max(1, min(made.rows, sum(made.frequency([owner]) for owner in made.owners) if made.owners else math.inf))
+            made = made if rows == made.rows else replace(made, rows=rows)
         found[id(node)] = made
     return found[id(node)]
 
@@ -157,7 +157,7 @@ def _project(node: shapes.Project, columns: Columns, below: Known) -> Known:
     owners = frozenset(passed[owner] for owner in below.owners) if below.owners <= passed.keys() else frozenset()
     norm = below.norm if below.norm is not None and set(below.norm.columns) <= passed.keys() else None
     norm = norm and replace(norm, columns=tuple(passed[column] for column in norm.columns))
-    return replace(below, columns=columns, owners=owners, frequencies=below.kept(passed), norm=norm)
+    return Known(columns=columns, rows=below.rows, owners=owners, frequencies=below.kept(passed), norm=norm, public=below.public)
 
 
 def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:

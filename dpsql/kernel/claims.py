@@ -16,10 +16,9 @@ from dpsql.kernel.checker import Checked, Known, check, known
 from dpsql.kernel.shapes import components, ends_of, size
 from dpsql.plan.certificate import Certificate, stabilities
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing, PublicFacts, Stability, fold
+from dpsql.plan.node import Node, Printing, PublicFacts, Stability, Summary, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Summand
-from dpsql.plan.operators.summary import Summary
 
 
 class Disagreement(InternalError):

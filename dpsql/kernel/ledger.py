@@ -478,7 +478,7 @@ def _let_go_of_inherited() -> None:
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
     try:
-        stat = path.stat()
+        stat = os.stat(path)
     except OSError:
         return None
     return stat.st_dev, stat.st_ino

@@ -23,18 +23,17 @@ from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
-from dpsql.measurements import Release, Request, plans_of
+from dpsql.measurements import MEASUREMENTS, Release, Request
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
 from dpsql.plan.decompose_join import decompose_join
-from dpsql.plan.node import Node, Printing
+from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
-from dpsql.plan.operators.summary import Summary
 
 
 class Kernel:
@@ -139,8 +138,10 @@ class Kernel:
         return own, certificates if own is first else self._certificates(own)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
-        """One for each plan of a request."""
-        plans = plans_of(request)
+        """One for each plan of a request. Raises TypeError for what is no measurement."""
+        if type(request) not in MEASUREMENTS:
+            raise TypeError("private rows are read by measurements only")
+        plans = request.plans
         known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)
 

@@ -39,6 +39,8 @@ def taken(value: Any_, held: dict[int, tuple[Any, Any]] | None = None) -> Any_:
     `held` are the values that were copied, with their copies: as long as a value is held no other gets its number.
     """
     held = {} if held is None else held
+    if type(value) in PLAIN:
+        return value
     if id(value) not in held:
         held[id(value)] = value, _made(value, held)
     made: Any_ = held[id(value)][1]
@@ -47,10 +49,10 @@ def taken(value: Any_, held: dict[int, tuple[Any, Any]] | None = None) -> Any_:
 
 def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
     kind = type(value)
-    if kind in PLAIN or kind in HANDED:
+    if kind in HANDED:
         return value
     if kind is tuple:
-        return tuple(taken(part, held) for part in value)
+        return tuple([taken(part, held) for part in value])
     if kind is Fraction:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:

@@ -39,7 +39,7 @@ from dpsql.measurements.flip_distance import (
 )
 from dpsql.measurements.frequent_keys import FrequentKeys, Keys
 from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.request import Release, Request
+from dpsql.measurements.reading.request import Release, Request
 from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
 from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.measurements.several.degree_histogram import DegreeHistogram, Histogram, Way
@@ -52,7 +52,6 @@ from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
-from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({
@@ -66,13 +65,6 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
                     DiscreteLaplace,
                     DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
 """The classes of what stands in their fields, besides plans and plain values; exact ones too."""
-
-
-def plans_of(request: Request) -> tuple[Summary, ...]:
-    """The plans that a request reads, one for each of its certificates. Raises TypeError for what is no measurement."""
-    if type(request) not in MEASUREMENTS:
-        raise TypeError("private rows are read by measurements only")
-    return request.plans
 
 
 __all__ = [

@@ -8,15 +8,13 @@ from fractions import Fraction
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.measurements.noisy_sums import dense
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.noise.sparse_vector import first_small, small, sparse_cost
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
+from dpsql.plan.node import Stability, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds

@@ -11,15 +11,14 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, whole
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, numbered, read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
 from dpsql.workload.matrices import Exact
 

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.buckets import Numbered, height
 from dpsql.measurements.listed import check_columns, scale, whole
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, added
 from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.summary import Summary
 
 BITS = 62  # of a place among all cells
 

@@ -9,16 +9,15 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, scale, whole
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import numbered, read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST
 from dpsql.noise.partition import cheapest_partition, partition_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1

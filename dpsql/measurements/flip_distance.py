@@ -8,20 +8,20 @@ from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.noisy_sums import dense
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
 from dpsql.measurements.several.levels import are_bounded, times
 from dpsql.noise.integer import Noise, check_noise, drawn
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.nodes import Expr, conjuncts
+from dpsql.plan.node import Summary
 from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums
 from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.plan.rules.disjoint import Known, disjoint, known
 
 NEVER = 2**50  # entities: more than there are

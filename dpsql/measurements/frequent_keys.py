@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.key_selection import KeyRule, shown
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate

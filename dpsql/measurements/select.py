@@ -10,9 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Integers, Ranked, read
-from dpsql.measurements.request import OfOnePlan
 from dpsql.noise.choice import choice_cost, exponential
 from dpsql.noise.integer import check_scale
 from dpsql.plan.cells import Cells

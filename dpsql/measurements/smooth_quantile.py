@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Ranked, read
-from dpsql.measurements.request import OfOnePlan
 from dpsql.measurements.select import Target
 from dpsql.noise.smooth import laplace, laplace_beta, told_size
 from dpsql.plan.cells import Cells

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.mechanisms.additive.gaussian import Gaussian
-from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.additive_noise import Gaussian, Laplace
 from dpsql.mechanisms.local.smooth_sensitivity import SmoothSensitivity
 from dpsql.mechanisms.mechanism import Mechanism
 from dpsql.mechanisms.named_bounds import BOUNDS

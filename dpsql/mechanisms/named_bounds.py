@@ -28,6 +28,7 @@ class Bound:
     apart      whether it takes a join apart, limits the rows of each relation, and leaves the join as it is
     degrees    whether it is for the degrees of a graph: numbers of rows by one of the two entities that each row belongs to
     each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
+    about      whether errors of its sums are about what is told of them, and intervals may hold less often than they say
     mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
                beforehand, and any mechanism will do
     """
@@ -41,6 +42,7 @@ class Bound:
     decomposes: bool = False
     degrees: bool = False
     each: bool = False
+    about: bool = False
     mechanism: Mechanism | None = None
 
 
@@ -52,7 +54,7 @@ BOUNDS: tuple[Bound, ...] = (
     Bound(name="reservoir", does="comes from max_groups of its groups, clamped to clip in each", one=True, each=True,
           needs=("clip", "max_groups"), takes=("max_rows",)),
     Bound(name="bands", does="is told in the band of its total, and the bands that stand out are added up", one=True,
-          takes=("max_groups", "max_rows"), each=True, mechanism=Bands()),
+          takes=("max_groups", "max_rows"), each=True, about=True, mechanism=Bands()),
     Bound(name="balance", does="is held to a level chosen privately, so that what is cut off balances the noise", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=Balanced()),
     Bound(name="removals", does="is held to a level chosen privately, by how many entities have to leave for it", one=True,
@@ -60,13 +62,15 @@ BOUNDS: tuple[Bound, ...] = (
     Bound(name="recursive", does="is held to a level found by the recursive mechanism", one=True, several=True,
           takes=("clip", "max_rows"), each=True, mechanism=Recursive()),
     Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
-          several=True, takes=("clip", "max_rows"), each=True, mechanism=RaceToTheTop()),
+          several=True, takes=("clip", "max_rows"), each=True, about=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to a level that is declared, by clip or rows_per_entity", one=True, several=True,
           needs=("clip",), takes=("max_rows",), each=True, mechanism=DeclaredLevel()),
     Bound(name="elastic", does="is covered by noise scaled to elastic sensitivity, a bound from how often values occur", one=True,
-          several=True, takes=("max_rows",), decomposes=True, each=True, mechanism=JoinSensitivity("elastic", residual=False)),
+          several=True, takes=("max_rows",), decomposes=True, each=True, about=True,
+          mechanism=JoinSensitivity("elastic", residual=False)),
     Bound(name="residual", does="is covered by noise scaled to residual sensitivity, from how many partners rows have", one=True,
-          several=True, takes=("max_rows",), decomposes=True, each=True, mechanism=JoinSensitivity("residual", residual=True)),
+          several=True, takes=("max_rows",), decomposes=True, each=True, about=True,
+          mechanism=JoinSensitivity("residual", residual=True)),
     Bound(name="projection", does="comes from those of its rows that were added while it and the other had room", degrees=True,
           takes=("max_rows",), each=True, mechanism=DegreeCounts("projection")),
     Bound(name="flow", does="comes from a limited number of its rows, so that as many as can be are kept, as evenly as can be",

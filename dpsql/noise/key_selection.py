@@ -31,6 +31,11 @@ class TruncatedGeometric:
     epsilon: Fraction
     delta: Fraction
 
+    def __post_init__(self) -> None:
+        check_scale(self.scale)
+        if not float(self.delta) > 0:
+            raise ValueError("keys are selected with a delta")
+
     @property
     def scale(self) -> float:
         """Of the noise: 1 / epsilon, not below it."""
@@ -41,10 +46,7 @@ class TruncatedGeometric:
         """With q = exp(-1 / scale), P(z = k) is q^k (1 - q) / (1 + q - 2 q^(k + 1)), at most delta where k is at least the scale
         times ln(1 + (1 - q) (1 - delta) / (delta (1 + q))); the last factor is far above the rounding of floats.
         """
-        check_scale(self.scale)
         delta, ratio = float(self.delta), math.tanh(0.5 / self.scale)  # (1 - q) / (1 + q)
-        if not delta > 0:
-            raise ValueError("keys are selected with a delta")
         return max(0, math.ceil(self.scale * math.log1p(ratio * (1 - delta) / delta) * (1 + 1e-9)))
 
     @property
@@ -80,6 +82,9 @@ class GaussianThreshold:
 
     sigma: float
     threshold: int
+
+    def __post_init__(self) -> None:
+        check_scale(self.sigma)
 
     def cost(self, keys: int) -> Cost:
         tail = max(0.5 * math.erfc((self.threshold - 2) / (self.sigma * math.sqrt(2))), LEAST_TAIL)

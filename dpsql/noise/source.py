@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections.abc import Sequence
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
-from dpsql.noise import samplers, student
+import numpy as np
+
+from dpsql.noise import student
 
 
 class Source(Protocol):
@@ -51,38 +55,87 @@ class Secure:
     """
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
-        return samplers.laplace(values, scale)
+        return laplace(values, scale)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
-        return samplers.gaussian(values, sigma)
+        return gaussian(values, sigma)
 
     def student(self, values: Sequence[int], scale: float) -> list[int]:
         return student.add(values, scale)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
-        return samplers.exponential(scores, scale)
+        return exponential(scores, scale)
 
     def flip(self, scores: Sequence[int], scale: float) -> int:
-        return samplers.permute_and_flip(scores, scale)
+        return permute_and_flip(scores, scale)
 
     def below(self, end: int) -> int:
         return secrets.randbelow(end)
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
-        noisy = [count + z for count, z in zip(counts, self._within(len(counts), scale, reach), strict=True)]
-        return [number if number > reach else None for number in noisy]
-
-    def _within(self, number: int, scale: float, reach: int) -> list[int]:
-        """So many draws of discrete Laplace noise z, given |z| <= reach. Where noise that wide seldom stays within, every z is
-        drawn with the same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale)
-        for n >= 0.
+        """Noise is drawn until it stays within the reach. Where it is so wide that this is rare, every z within is drawn with the
+        same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale) for n >= 0.
         """
-        found: list[int] = []
-        while missing := number - len(found):
+        wide, kept = scale >= reach, list[int]()
+        while missing := len(counts) - len(kept):
             noise = self.laplace([0] * missing, scale)
-            if scale < reach:
-                found += [z for z in noise if abs(z) <= reach]
-            else:
-                drawn = [self.below(2 * reach + 1) - reach for _ in range(missing)]
-                found += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= y]
-        return found
+            drawn = [self.below(2 * reach + 1) - reach for _ in noise] if wide else noise
+            kept += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= (y if wide else reach)]
+        return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
+
+
+# -- OpenDP's exact samplers; they are given arrays, as of a list they would check every number in Python, which takes longer
+
+
+def laplace(values: Sequence[int], scale: float) -> list[int]:
+    """Each value plus noise z with probability proportional to exp(-|z| / scale); saturates at the ends of 64 bits."""
+    return list(_sampler("laplace", scale)(_words(values)))
+
+
+def gaussian(values: Sequence[int], sigma: float) -> list[int]:
+    """Each value plus noise z with probability proportional to exp(-z^2 / (2 sigma^2)); saturates at the ends of 64 bits."""
+    return list(_sampler("gaussian", sigma)(_words(values)))
+
+
+def exponential(scores: Sequence[float], scale: float) -> int:
+    """An index with probability proportional to exp(score / scale): the highest score with Gumbel noise."""
+    return int(_sampler("exponential", scale)(np.asarray(array("d", scores), dtype=np.float64)))
+
+
+def permute_and_flip(scores: Sequence[int], scale: float) -> int:
+    """The first index, in random order, that is accepted with probability exp((score - best) / scale): the highest score with
+    exponential noise."""
+    return int(_sampler("permute and flip", scale)(_words(scores)))
+
+
+def _words(values: Sequence[int]) -> Any:
+    """Integers of 64 bits. Raises TypeError or OverflowError for anything else."""
+    return np.asarray(array("q", values), dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def _sampler(name: str, scale: float) -> Any:
+    from opendp import measurements, measures
+
+    match name:
+        case "laplace":
+            return measurements.make_laplace(*_space("i64", "l1"), scale=scale)
+        case "gaussian":
+            return measurements.make_gaussian(*_space("i64", "l2"), scale=scale)
+        case "exponential":
+            return measurements.make_noisy_max(*_space("f64", "linf"), measures.zero_concentrated_divergence(), scale=scale)
+        case "permute and flip":
+            return measurements.make_noisy_max(*_space("i64", "linf"), measures.max_divergence(), scale=scale)
+    raise ValueError("there is no such sampler")
+
+
+@lru_cache(maxsize=4)
+def _space(kind: str, norm: str) -> tuple[Any, Any]:
+    """The arrays of numbers that OpenDP is given, and how it measures their distance: the same for every scale."""
+    from opendp import domains, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    numbers = domains.atom_domain(T=kind) if kind == "i64" else domains.atom_domain(T=kind, nan=False)
+    distance = {"l1": metrics.l1_distance, "l2": metrics.l2_distance, "linf": metrics.linf_distance}[norm]
+    return domains.vector_domain(numbers), distance(T="f64" if norm == "l2" else kind)

@@ -32,30 +32,33 @@ def digest(*parts: object) -> str:
 
 def canonical(value: object) -> str:
     """A text that is equal exactly for equal values."""
-    if type(value) in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
-        return f"{type(value).__name__}:{value!r}"
+    kind = type(value)
+    if kind in PLAIN:  # first, as a table carries tens of thousands of public values: every day of a range of dates
+        return f"{kind.__name__}:{value!r}"
+    if type(value) is tuple:
+        return f"[{','.join([canonical(part) for part in value])}]"
     if type(value) is Table:
         return _table(value)
     return _canonical(value)
 
 
 def _canonical(value: object) -> str:
-    names = _parts(type(value))
+    kind, names = type(value).__name__, _parts(type(value))
     if names is not None:
-        kind = type(value).__name__
-        parts = {name: getattr(value, name) for name in names}
         if kind in LABELLED:
+            parts = {name: getattr(value, name) for name in names}
             parts["columns"] = [(column, *rest) for column, _, *rest in parts["columns"]]
-        return f"{kind}({','.join([f'{name}={canonical(part)}' for name, part in parts.items()])})"
+            return f"{kind}({','.join([f'{name}={canonical(part)}' for name, part in parts.items()])})"
+        return f"{kind}({','.join([f'{name}={canonical(getattr(value, name))}' for name in names])})"
     if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
+        return f"{kind}.{value.name}"
     if isinstance(value, tuple | list):
         return "[" + ",".join([canonical(part) for part in value]) + "]"
     if isinstance(value, Mapping):
         return "{" + ",".join(sorted(f"{canonical(key)}:{canonical(part)}" for key, part in value.items())) + "}"
     if isinstance(value, set | frozenset):
         return "{" + ",".join(sorted(canonical(part) for part in value)) + "}"
-    return f"{type(value).__name__}:{value!r}"
+    return f"{kind}:{value!r}"
 
 
 def _table(table: Table) -> str:

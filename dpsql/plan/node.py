@@ -181,6 +181,24 @@ class Node(abc.ABC):
         raise InvalidPlan(f"{type(self).__name__} has no column {column}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Summary(Node):
+    """A function of all rows of its input, which is read with noise only.
+
+    Proof. Over a public relation nothing moves: 0. Over anything else it claims no stability as a relation, so nothing that is
+    built upon it is certified; what one entity can move of it is bounded by the request that reads it.
+    """
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        return Stability(rows=0 if below[0].public else None, because="it is made of the rows of all entities")
+
+
 def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
     """Facts of an expression over a relation; InvalidPlan where it is not total or of another type than `kind`."""
     try:

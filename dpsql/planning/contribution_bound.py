@@ -43,6 +43,10 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
+    if question.minimum is not None and found.bound.about:
+        raise OptionError(f"{question.minimum}, by counts of which it is known how far they may be off; bound = "
+                          f"'{found.bound.name}' tells that of none", code="minimum-frequency", subject="bound",
+                          span=options.span.get("bound"), try_="the statement without it")
     declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
     check_options(found.bound, options, met=("clip",) if declared else ())
     if found.bound.each and options.bound != "auto":

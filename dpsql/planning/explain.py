@@ -13,9 +13,7 @@ import numpy as np
 from dpsql.accounting.reports import amount
 from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
-from dpsql.mechanisms.additive.additive_noise import estimates
-from dpsql.mechanisms.additive.gaussian import Gaussian
-from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.plan.certificate import stabilities

@@ -11,11 +11,12 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value
-from dpsql.plan.node import Node, PublicFacts, bottom_up
+from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
@@ -194,19 +195,38 @@ class _Origins:
     """What the columns of a view are made of."""
 
     def __init__(self, view: Node) -> None:
-        self.names: dict[str, str] = {}
-        self._made: dict[str, Expr] = {}
-        self._unbounded: dict[str, Facts] = {}  # as if the policy declared no bounds
-        for node in bottom_up(view):
+        self._view = view
+
+    @cached_property
+    def _new(self) -> list[tuple[Node, dict[str, Field]]]:
+        """Every operator, from below, with the columns that are not those of one before it."""
+        found: list[tuple[Node, dict[str, Field]]] = []
+        seen = set[str]()
+        for node in bottom_up(self._view):
+            found.append((node, {field.id: field for field in node.fields if field.id not in seen}))
+            seen.update(found[-1][1])
+        return found
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        return {column: field.name for _, new in self._new for column, field in new.items()}
+
+    @cached_property
+    def _made(self) -> dict[str, Expr]:
+        return {column: expr for node, new in self._new if isinstance(node, Project) for column, _, expr in node.columns
+                if column in new}
+
+    @cached_property
+    def _unbounded(self) -> dict[str, Facts]:
+        """What is known of columns as if the policy declared no bounds."""
+        found: dict[str, Facts] = {}
+        for node, new in self._new:
             folds = node.folds if isinstance(node, GroupBy) else ()
             bounded = {fold.id for fold in folds if fold.function in ("sum", "avg", "min", "max")}
-            new = {field.id: field for field in node.fields if field.id not in self.names}
-            made = {column: expr for column, _, expr in node.columns if column in new} if isinstance(node, Project) else {}
             for column, field in new.items():
-                self._unbounded[column] = facts(made[column], self._unbounded) if column in made else replace(
+                found[column] = facts(self._made[column], found) if column in self._made else replace(
                     field.facts, declared=ANY_NUMBER) if column in bounded or isinstance(node, Scan) else field.facts
-            self.names |= {column: field.name for column, field in new.items()}
-            self._made |= made
+        return found
 
     def of(self, column: str) -> Expr | None:
         """The expression that a column is, under whatever names; None for one of a table or of groups."""

@@ -7,7 +7,8 @@ pays beside the rest. A group is shown where the lower end of its one-sided inte
 Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at most
 `rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits keep
 (rows = 1), or a number of rows of which each entity keeps at most `rows`. So for n <= entities - 1 the group is shown only if the
-lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most. Which
+lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most, as
+far as its noise is known: bounds, strategies and `consistency` by which counts err in ways that nobody knows are refused. Which
 groups are shown is then post-processing of released numbers.
 
 Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), which tests a noisy count as well.

@@ -71,6 +71,7 @@ class Program:
     whole     what the statement spends
     drawn     whether the reserve was taken, for a limit that had to be drawn
     first     its scalar subqueries, in the order in which they are released
+    chosen    the mechanism of each part, where nothing is asked before that they could rest on
     """
 
     question: Question
@@ -90,6 +91,7 @@ class Program:
     whole: Cost = FREE
     drawn: bool = False
     first: tuple[tuple[Scalar, Program], ...] = ()
+    chosen: tuple[Choice, ...] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -124,11 +126,6 @@ class Program:
         return LEARN_SHARE if self.learn is not None else Fraction(0)
 
     @property
-    def summed(self) -> bool:
-        """Whether totals of values have a limit of their own, and not rows only."""
-        return any(isinstance(part, Sums) and isinstance(part.summand, GridSum) for part in self.decomposition.parts)
-
-    @property
     def counted(self) -> frozenset[int]:
         """The parts that the counts answer by which undeclared groups are chosen: the number of entities of each group, where
         these groups are all that is grouped by and no entity is left out of a group that it is in."""
@@ -153,6 +150,11 @@ class Program:
         if len(self.counted) == len(self.decomposition.parts):
             return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0)
         return COUNTED_SHARE if self.counted else KEYS_SHARE
+
+    @property
+    def summed(self) -> bool:
+        """Whether totals of values have a limit of their own, and not rows only."""
+        return any(isinstance(part, Sums) and isinstance(part.summand, GridSum) for part in self.decomposition.parts)
 
     @property
     def stages(self) -> dict[str, Cost]:
@@ -209,15 +211,19 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
     `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
     """
-    inside = options.inside(outer_public=known.public)
-    program = replace(_outline(question, options, view, known, public), first=tuple(
-        (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
+    program = _outline(question, options, view, known, public)
+    if first:
+        inside = options.inside(outer_public=known.public)
+        program = replace(program, first=tuple(
+            (scalar, _outline(scalar.question, inside, rows, stable, public)) for scalar, rows, stable in first))
     _check_clip(program)
     price = priced(options.price, budget, options.span)
     program, choices = _with_account(program, price, public)
     _check_mechanisms(program)
     _check_choices(choices, program, public)
-    return program
+    if program.first or program.learn is not None or program.searched or program.hidden or program.degrees is not None:
+        return program
+    return replace(program, chosen=tuple(choice for choice in choices[0] if choice is not None))
 
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
@@ -505,8 +511,7 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
     """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
-    uses = given or program.decomposition.weights
-    weights = [weight_of(task, uses[task.at]) for task in tasks]
+    weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
         smooth = isinstance(task, Ordered) and "smooth_sensitivity" in program.options.mechanisms

@@ -74,7 +74,7 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         singles[scalar.awaited.id] = found
         notes += [*released.notes, told(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
-    return replace(released, notes=(*notes, *released.notes), singles=singles)
+    return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
 
 
 def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
@@ -281,6 +281,8 @@ def declared_cells(program: Program) -> Cells:
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
     """The mechanism of every part, with totals limited where the statement wants that; and the parts, which may differ then."""
+    if program.chosen is not None:
+        return list(program.chosen), parts
     limits: Mapping[int, int] = {}
     weights: Sequence[float] = ()
     if program.learn == "totals":
@@ -325,6 +327,13 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 
 
+def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
+    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
+    need not be added up by cell first, which takes several times as long."""
+    added = isinstance(summand, Count) or summand.grid.from_low or summand.grid.low >= 0
+    return () if added and program.order == 1 else program.keys
+
+
 def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[int, LearnedLimit],
              notes: list[str]) -> tuple[Decomposition, Node, Sequence[float]]:
     """The parts with averages counted from about where they are, the view for that, and how much each part matters."""
@@ -338,13 +347,6 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
     for centre in centres:
         notes.append(f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}, about what it is")
     return (*centred(program.question, parts, view, centres), weights)
-
-
-def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
-    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
-    need not be added up by cell first, which takes several times as long."""
-    added = isinstance(summand, Count) or summand.grid.from_low or summand.grid.low >= 0
-    return () if added and program.order == 1 else program.keys
 
 
 def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:

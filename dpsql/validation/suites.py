@@ -18,8 +18,7 @@ from typing import Any
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import AboveThresholdOfTests, Failed, FlipDistances, NoisyFlipDistance, Request, Test, Within, splits
 from dpsql.measurements.flip_distance import touched
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.plan.certificate import Certificate, stability
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.node import InvalidPlan, Node, PublicFacts

@@ -322,10 +322,10 @@ def test_errors_are_within_what_was_asked_as_often_as_it_was(text: str, x: float
 
 @pytest.mark.stat
 def test_noise_that_is_too_wide_is_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.noise import samplers
+    from dpsql.noise import source
 
-    add = samplers.gaussian
-    monkeypatch.setattr(samplers, "gaussian", lambda values, sigma: add(values, sigma * 1.5))
+    add = source.gaussian
+    monkeypatch.setattr(source, "gaussian", lambda values, sigma: add(values, sigma * 1.5))
     connection = connected(tmp_path, around=Remembering)
     times = int(600 * effort)
     errors = _errors(_aimed(CASES[0][0], connection)[0], connection, times)

@@ -225,10 +225,10 @@ def test_the_promise_is_kept(texts: list[str], strategy: str, neighbours: tuple[
 @pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
 def test_noise_that_is_too_small_is_found(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.noise import samplers
+    from dpsql.noise import source
 
-    add = samplers.laplace
-    monkeypatch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 20))
+    add = source.laplace
+    monkeypatch.setattr(source, "laplace", lambda values, scale: add(values, scale / 20))
     assert told_apart(neighbours, texts, strategy, round(300 * effort)) > 1
 
 

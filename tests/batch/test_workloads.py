@@ -270,10 +270,10 @@ def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
 
 @pytest.mark.slow
 def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
-    from dpsql.noise import samplers
+    from dpsql.noise import source
 
-    add = samplers.laplace
-    monkeypatch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 6))
+    add = source.laplace
+    monkeypatch.setattr(source, "laplace", lambda values, scale: add(values, scale / 6))
     assert _bound(tmp_path, int(300 * effort)) > 1
 
 

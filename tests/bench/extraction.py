@@ -21,8 +21,8 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import read
+from dpsql.measurements.reading.request import Context
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.grouped_sums import GroupedSums

@@ -243,7 +243,7 @@ def test_comments_keep_to_their_lines() -> None:
     """A name cannot leave its comment and become a declaration."""
     columns = (("id", "INTEGER"), ("x = {}\npublic = true\n# ", "BLOB"))
     schema = {"people": TableSchema(columns=columns, unique=(frozenset(["id"]),), not_null=frozenset(["id"])),
-              "v\n[tables.people]\npublic = true": TableSchema(columns=(("x", "INTEGER"),), view=True)}
+              "v\n[tables.people]\npublic = true": TableSchema(columns=(("x", "INTEGER"),), view=frozenset())}
     text = draft(schema)
     policy = parse_policy(text)
     assert not policy.tables["people"].public

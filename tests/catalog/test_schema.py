@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -140,7 +141,7 @@ def test_keys_and_foreign_keys_of_a_database() -> None:
     assert found["homes"].not_null == {"a", "b", "d"}
     assert set(found["people"].foreign_keys) == {ForeignKey(columns=("a", "b"), table="homes", references=("a", "b")),
                                                  ForeignKey(columns=("boss",), table="people", references=("x",))}
-    assert found["names"] == TableSchema(columns=(("x", "INTEGER"),), view=True)
+    assert found["names"] == TableSchema(columns=(("x", "INTEGER"),), view=frozenset({"people"}))
 
 
 @pytest.mark.parametrize(("sql_type", "carried"), [
@@ -315,8 +316,41 @@ def test_the_fit_does_not_change_the_schema(schema: Mapping[str, TableSchema]) -
 
 
 def test_a_private_view_is_refused_as_it_may_mix_entities() -> None:
-    schema = {"people": TableSchema(columns=(("person_id", "INTEGER"),), view=True)}
+    schema = {"people": TableSchema(columns=(("person_id", "INTEGER"),), view=frozenset())}
     text = ('version = 1\n[entities.p]\ntable = "people"\nkey = "person_id"\n[tables.people]\n[tables.people.columns]\nperson_id = {}\n'
             '[budgets.b]\nentity = "p"\nepsilon = 1\n')
     with pytest.raises(PolicyError, match="is a view"):
         fit(parse_policy(text), "b", schema, lambda table, column: [])
+
+
+VIEWS = """
+CREATE TABLE people (id INTEGER PRIMARY KEY, n INTEGER);
+CREATE TABLE towns (n INTEGER);
+CREATE VIEW few AS SELECT n FROM towns WHERE n < 9;
+CREATE VIEW counts AS SELECT n, COUNT(*) AS c FROM people GROUP BY n;
+CREATE VIEW through AS SELECT t.n FROM towns AS t WHERE EXISTS (SELECT 1 FROM counts WHERE counts.n = t.n);
+CREATE MACRO all_of() AS TABLE SELECT * FROM "PEOPLE";
+CREATE VIEW by_macro AS SELECT n FROM all_of();
+CREATE VIEW by_name AS SELECT n FROM query_table('people');
+CREATE VIEW broken AS SELECT n FROM people;
+ALTER TABLE people RENAME n TO m;
+"""
+
+
+@pytest.mark.parametrize(("view", "private"), [("few", False), ("counts", True), ("through", True), ("by_macro", True), ("by_name", True)])
+def test_a_public_view_reads_no_private_table(view: str, private: bool) -> None:
+    connection = duckdb.connect(":memory:")
+    connection.execute(VIEWS.rpartition("CREATE VIEW broken")[0])
+    schema = DuckReader(connection, "v1").schema()
+    text = ('version = 1\n[entities.p]\ntable = "people"\nkey = "id"\n[tables.people.columns]\nid = {}\n'
+            f'[tables.{view}]\npublic = true\n[tables.{view}.columns]\nn = {{}}\n[budgets.b]\nentity = "p"\nepsilon = 1\n')
+    with pytest.raises(PolicyError, match="is a view that reads people") if private else contextlib.nullcontext():
+        assert fit(parse_policy(text), "b", schema, lambda table, column: []).tables[view].public
+    connection.close()
+
+
+def test_a_view_that_cannot_be_read_is_nobodys_matter() -> None:
+    connection = duckdb.connect(":memory:")
+    connection.execute(VIEWS)
+    assert DuckReader(connection, "v1").schema()["broken"].view is not None
+    connection.close()

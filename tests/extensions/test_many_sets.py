@@ -21,7 +21,7 @@ from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import many_removals, sets
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed

@@ -32,7 +32,7 @@ from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing

@@ -56,15 +56,15 @@ print(len(con.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'toy
 """)
 
 MECHANISM = Toy(
-    file="mechanisms/additive/toy.py", code='''
+    file="mechanisms/toy.py", code='''
 """The discrete Laplace mechanism, under another name."""
 
-from dpsql.mechanisms.additive.laplace import Laplace
+from dpsql.mechanisms.additive_noise import Laplace
 
 
 class Toy(Laplace):
     name = "toy"
-''', catalogue="mechanisms/all_mechanisms.py", imports="from dpsql.mechanisms.additive.toy import Toy",
+''', catalogue="mechanisms/all_mechanisms.py", imports="from dpsql.mechanisms.toy import Toy",
     line=("(Laplace(), ", "(Laplace(), Toy(), "), use=OPENED + """
 assert "toy" in str(con.explain("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'toy') COUNT(*) FROM people"))
 print(con.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'toy') COUNT(*) FROM people").fetchall())

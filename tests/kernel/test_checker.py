@@ -35,7 +35,7 @@ from dpsql.plan import certificate as certificates
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.nodes import Call, Literal, Ref
-from dpsql.plan.node import InvalidPlan, Node, Norm, Printing, Stability
+from dpsql.plan.node import InvalidPlan, Node, Norm, Printing, Stability, Summary
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -58,7 +58,6 @@ from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.summary import Summary
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll

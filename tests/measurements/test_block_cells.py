@@ -25,8 +25,8 @@ from dpsql.catalog.schema import fit
 from dpsql.kernel.publics import Publics
 from dpsql.measurements import Axis, Blocks, block_sums
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, read
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import cell_of
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.quantizer import Quantizer

@@ -40,9 +40,11 @@ def test_a_mean_is_not_far_off_for_the_bounds_that_were_found(weights: list[floa
 
 
 def test_a_quantile_is_open_where_it_ends_at_a_bound_that_was_found(tmp_path: Path) -> None:
+    """Intervals hold the median 19 times of 20, so that fewer than two of five do once in 30,000 runs."""
     weights = TAILS["fewer and fewer"]
     _, _, middle = releases("MEDIAN(weight)", tmp_path, weights, 5)
-    assert all(math.isfinite(low) and math.isfinite(high) and low <= np.median(weights) <= high for low, high in middle)
+    assert all(math.isfinite(low) and math.isfinite(high) for low, high in middle)
+    assert sum(low <= np.median(weights) <= high for low, high in middle) >= 2
     _, _, most = releases("MAX(weight)", tmp_path, weights, 5)
     assert all(math.isfinite(low) and high == math.inf for low, high in most)
 

@@ -32,7 +32,9 @@ WORDS = {
     "MEDIAN, quantiles": "MEDIAN|QUANTILE", "several aggregates": r"^[^(]*\([^()]*\) ((?!FROM).)*\), ", "price far too large or small": r"(epsilon|rho) = (0.01|60)\b",
     "max_rows": "max_rows", "max_groups": "max_groups", "clip": "clip =", "clip: far too large or small": r"clip = (1000000000|0\.0)",
     "max_rows: far too large": r"max_rows = 1000000|max_groups = 1000", "rho": "rho =", "epsilon and delta": "epsilon = [^,)]+, delta",
-    "accuracy": "ERROR WITHIN|STANDARD ERROR", "parameters": r"\$p"}
+    "accuracy": "ERROR WITHIN|STANDARD ERROR", "parameters": r"\$p", "statistics of two columns": "CORR|COVAR|REGR_", "MODE": r"MODE\(", "GEOMEAN": "GEOMEAN",
+    "shares of totals": r"/ SUM\(.*OVER", "released rows as a table": r"AS r\b|FROM r\b", "DISTINCT ON": "DISTINCT ON", "tuples": r"\) (NOT )?IN \(\(",
+    "strftime, time_bucket, epoch": "strftime|time_bucket|epoch", "SIMILAR TO": "SIMILAR TO"}
 NAMED = {"bound": [bound.name for bound in BOUNDS], "mechanism": MECHANISMS, "rule": RULES, "strategy": STRATEGIES, "decider": DECIDERS,
          "suite": ["independent", "conjunction", "sparse"]}
 ALL = (*WORDS, *(f"{option} {name}" for option, names in NAMED.items() for name in names))

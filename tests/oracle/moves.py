@@ -50,7 +50,7 @@ from dpsql.measurements import (
     slack_of,
 )
 from dpsql.measurements.reading import occupied_cells, sorted_values
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import removal_levels, sets
 from dpsql.noise.tree import rise
 from dpsql.plan.cells import cell_of

@@ -25,7 +25,7 @@ from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.certificate import Certificate
 from dpsql.solvers.usual import USUAL
 

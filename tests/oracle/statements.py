@@ -34,8 +34,10 @@ FOR_RHO = ("residual-planner", "convex", "fitness-for-use", "oblique-residual-pl
 FOR_DELTA = ("gaussian", "smooth_sensitivity")
 PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
-         "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10}
+         "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
+         "released": 4, "firsts": 4, "words": 7, "least": 3}
 """Kinds of statements, and how often they are drawn."""
+NEWER = ("statistics", "parts", "released", "firsts", "words", "least")
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,117 @@ class Writer:
         return self.asked("ranges", f"{self.opened(self.terms())}COUNT(*) FROM (SELECT e, {made} AS b FROM {below} WHERE {held}) AS x "
                                     f"WHERE {test}")
 
+    def statistics(self) -> Asked:
+        """Statistics of two columns, geometric means, modes, and numbers of declared values."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        options = self.terms() if self.chance(0.7) else [self.price(), f"clip = {self.draw.choice(['1', '3', '0.01'])}"]
+        return self.asked("statistics", self.told(source, options=options, parts=[
+            self.statistic(source) for _ in range(self.draw.choice([1, 1, 2]))]).format(self.where(source, share=0.4)))
+
+    def statistic(self, source: Relation) -> str:
+        listed = [column.name for column in source.columns if column.domain]
+        made = [f"{self.draw.choice(['MODE', 'MODE', 'COUNT(DISTINCT'])}({name})".replace("DISTINCT(", "DISTINCT ") for name in listed[:3]]
+        y, x = self.bounded(source), self.bounded(source)
+        if y:
+            two = self.draw.choice(["CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_COUNT", "REGR_AVGX"])
+            made += [f"{two}({y}, {x})", f"{two}({y}, {x})", f"{two}({x}, {y})", f"GEOMEAN(LEAST(GREATEST({self.number(source)}, 1), 900))",
+                     f"APPROX_QUANTILE({x}, {self.draw.choice(['0.5', '0.9'])})"]
+        found = self.draw.choice(made) if made else "COUNT(*)"
+        return f"{found} FILTER (WHERE {self.condition(source)})" if self.chance(0.15) else found
+
+    def parts(self) -> Asked:
+        """Shares of totals."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        keys = [column.name for column in source.columns if column.domain][: self.draw.choice([1, 2])]
+        if not keys:
+            return self.statistics()
+        what = self.draw.choice([part for part in ["COUNT(*)", *self.sums(source)] if "AVG" not in part])
+        over = self.draw.choice(["", f"PARTITION BY {keys[0]}"])
+        return self.asked("parts", f"{self.opened(self.terms())}{', '.join(keys)}, 100.0 * {what} / SUM({what}) OVER ({over}) FROM "
+                                   f"{source.text}{self.cells(source)} GROUP BY {', '.join(keys)}")
+
+    def released(self) -> Asked:
+        """A query around a released one; or rows of public tables."""
+        if self.chance(0.1):
+            source = self.base(private=False)
+            return self.asked("released", f"SELECT {self.pick(source.columns).name} FROM {source.text}{self.where(source)} LIMIT 3")
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        keys, part = self.keys(source)[:1], self.draw.choice([self.aggregate(source), *self.sums(source)])
+        inner = f"SELECT {''.join(f'{key} AS k, ' for key in keys)}{part} AS n, COUNT(*) AS m FROM {source.text}{self.where(source)}"
+        inner += f" GROUP BY {keys[0]}" if keys else ""
+        outer = self.draw.choice(["n", "100.0 * n / m", "n, m", "CASE WHEN m > 2 THEN n END", "*"])
+        rest = self.draw.choice(["", " WHERE m > 1", " WHERE n IS NOT NULL ORDER BY 1 DESC LIMIT 2"])
+        if self.chance(0.3):
+            return self.asked("released", f"WITH r AS ({inner}) {self.opened([self.price()])}{outer} FROM r{rest}")
+        return self.asked("released", f"{self.opened([self.price()])}{outer} FROM ({inner}) AS r{rest}")
+
+    def firsts(self) -> Asked:
+        """The first row of each value by an order that may not tell rows apart, met by itself at times."""
+        below = self.table(*self.draw.choice([("visits", self.fresh("t")), ("visits", self.fresh("t")), ("people", self.fresh("t"))]))
+        focus = self.pick([column for column in below.columns if not column.owner])
+        on = [*(column.name for column in below.owners if self.chance(0.85)), *([focus.name] if self.chance(0.5) else [])] or [focus.name]
+        order = f" ORDER BY {', '.join([*on, self.pick(below.columns).name])}{self.draw.choice(['', ' DESC'])}" if self.chance(0.7) else ""
+        made, found = self.kept(below, focus, rest=order, before=f"DISTINCT ON ({', '.join(on)}) ")
+        if self.chance(0.4):
+            made, found = self.with_itself(made, found)
+        if made.many or not made.owners:
+            return self.shared(made)
+        return self.asked("firsts", self.told(made).format(self.where(made, share=0.4)))
+
+    def words(self) -> Asked:
+        """What newer functions make of a column: grouped, counted, met by constants, or compared."""
+        below = self.table(*self.draw.choice([("visits", self.fresh("t")), ("visits", self.fresh("t")), ("people", self.fresh("t"))]))
+        made, focus = self.worded_focus(below, self.pick([column for column in below.columns if not column.owner]))
+        for step in self.draw.sample([self.over_focus, self.one_of_focus, self.met_by_focus, self.worded_focus], self.draw.choice([0, 1, 2])):
+            made, focus = step(made, focus)
+        if self.chance(0.3):
+            made, focus = self.with_itself(made, focus)
+        key = "delta" in self.budget and self.chance(0.4)
+        where = f" WHERE {self.draw.choice([self.about(focus, wide=True), self.tuples(made)])}" if self.chance(0.5) else ""
+        text = f"{self.opened(self.terms())}{focus.name + ', ' if key else ''}{self.draw.choice(['COUNT(*)', f'COUNT(DISTINCT {focus.name})'])} "
+        return self.asked("words", f"{text}FROM {made.text}{where}{f' GROUP BY {focus.name}' if key else ''}")
+
+    def worded_focus(self, below: Relation, focus: Column) -> tuple[Relation, Column]:
+        name = focus.name
+        held = f"CASE WHEN {name} BETWEEN -9 AND 9000 THEN {name} END"
+        made = {
+            NUMBER: [(f"make_date({name}, 2, 29)", DAY), (f"make_date({held}, {name}, 1)", DAY), (f"sign({name})", NUMBER),
+                     (f"make_date(2000, 1, {name})", DAY), (f"{name} = ANY (ARRAY[1, 2, 5])", TRUTH), (f"atan2({name}, 1)", NUMBER),
+                     (f"concat_ws('-', {name}, 'x')", TEXT), (f"asin({name})", NUMBER), (f"tanh({name})", NUMBER)],
+            TEXT: [(f"lpad({name}, 3, '.')", TEXT), (f"replace({name}, 'i', '')", TEXT), (f"strip_accents({name})", TEXT),
+                   (f"{name} SIMILAR TO '(a|x).*'", TRUTH), (f"{name} ILIKE 'V!%%' ESCAPE '!'", TRUTH), (f"rpad({name}, 2, 'é')", TEXT),
+                   (f"{name} <> ALL (ARRAY['a', 'x'])", TRUTH), (f"trim({name}, 'ab')", TEXT), (f"regexp_matches({name}, 'A', 'i')", TRUTH)],
+            DAY: [(f"strftime({name}, '%Y-%m')", TEXT), (f"time_bucket(INTERVAL 2 DAY, {name})", DAY), (f"epoch({name})", NUMBER),
+                  (f"decade({name})", NUMBER), (f"time_bucket(INTERVAL 3 MONTH, {name})", DAY), (f"century({name})", NUMBER),
+                  (f"date_sub('year', {name}, DATE '2000-01-01')", NUMBER), (f"last_day({name})", DAY), (f"dayname({name})", TEXT)],
+            TIME: [(f"strftime({name}, '%H %j')", TEXT), (f"time_bucket(INTERVAL 5 HOUR, {name})", TIME), (f"epoch({name})", NUMBER),
+                   (f"{name} - INTERVAL 3 SECOND", TIME), (f"monthname({name})", TEXT), (f"decade({name})", NUMBER)],
+            TRUTH: [(f"CASE WHEN {name} THEN 'a' ELSE 'victim' END", TEXT), (f"({name}, 1) = (TRUE, 1)", TRUTH)]}[focus.type]
+        text, kind = self.draw.choice(made)
+        return self.kept(below, focus, (text, Column("", kind)))
+
+    def tuples(self, source: Relation) -> str:
+        """Several columns in a list of constants, NULL among them, or in a list of rows."""
+        kinds = self.draw.choices(source.columns, k=2)
+        word, names = self.draw.choice(["IN", "IN", "NOT IN"]), f"({kinds[0].name}, {kinds[1].name})"
+        if self.chance(0.3) and source.owners:
+            inner = self.table("visits", self.fresh("t"))
+            alike = [column for column in inner.columns if column.type == kinds[1].type]
+            if alike:
+                return f"({source.owners[0].name}, {kinds[1].name}) {word} (SELECT {inner.owners[0].name}, {self.draw.choice(alike).name} FROM {inner.text})"
+        rows = ", ".join(f"({', '.join(self.draw.choice([*CONSTANTS[kind.type], *([NULL] if self.chance(0.2) else [])]) for kind in kinds)})" for _ in range(2))
+        return f"{names} {word} ({rows})"
+
+    def least(self) -> Asked:
+        """Groups that may be few, beside what else a statement may have; by a subquery that may be of few at times."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        text = self.query(source, options=self.terms())
+        inner = self.table("visits", self.fresh("t"))
+        value = f"(SELECT {self.draw.choice(['COUNT(*)', *self.sums(inner)])} FROM {inner.text}{self.where(inner)})"
+        if self.chance(0.5):
+            text = f"{self.opened(self.terms())}COUNT(*), {value} FROM {source.text} WHERE {self.number(source) or '1'} < {value}"
+        return self.asked("least", text)
+
     def asked(self, kind: str, *texts: str, **options: Any) -> Asked:
         used = {name: value for name, value in self.parameters.items() if any(f"${name}" in text for text in texts)}
         return Asked(kind, texts, used, options)
@@ -290,11 +403,11 @@ class Writer:
         found = self.relation(depth)
         return self.table(self.draw.choice(["people", "visits", "visits"]), self.fresh("t")) if found.many or not found.owners else found
 
-    def told(self, source: Relation, *, options: Sequence[str] = ()) -> str:
+    def told(self, source: Relation, *, options: Sequence[str] = (), parts: Sequence[str] = ()) -> str:
         """Sums over a relation, at times by a declared column."""
         keys = [column.name for column in source.columns if column.domain and self.chance(0.2)][:1]
         group = f" GROUP BY {keys[0]}" if keys else ""
-        return f"{self.opened(options or self.terms())}{', '.join([*keys, *self.sums(source)])} FROM {source.text}{{}}{group}"
+        return f"{self.opened(options or self.terms())}{', '.join([*keys, *(parts or self.sums(source))])} FROM {source.text}{{}}{group}"
 
     def lists(self) -> Asked:
         """Rows that stand in a list, or do not."""
@@ -840,6 +953,8 @@ class Writer:
             return f"NOT ({self.condition(source, depth - 1)})"
         if depth and roll < 0.34 and source.owners:
             return self.listed(source)
+        if depth and roll < 0.36:
+            return self.tuples(source)
         column = self.pick(source.columns)
         name, kind = column.name, column.type
         if kind == TRUTH:
@@ -851,7 +966,7 @@ class Writer:
         tests = [f"{name} = {a}", f"{name} < {a}", f"{name} >= {a}", f"{name} IS NULL", f"{name} IS NOT NULL", f"{name} IN ({a}, {b})",
                  f"{name} BETWEEN {a} AND {b}", f"{name} IS NOT DISTINCT FROM {a}", f"{name} <> {a}"]
         if kind == TEXT:
-            tests += [f"{name} LIKE '%i%'", f"upper({name}) = 'A'", f"length({name}) > 1"]
+            tests += [f"{name} LIKE '%i%'", f"upper({name}) = 'A'", f"length({name}) > 1", f"{name} SIMILAR TO '(a|victim)'"]
         others = [other for other in source.columns if other.type == kind and other is not column]
         if others and self.chance(0.2):
             return f"{name} {self.draw.choice(['<', '=', '<>'])} {self.draw.choice(others).name}"

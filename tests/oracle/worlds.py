@@ -383,4 +383,4 @@ def _same(value: str) -> str:
 
 def world_of(seed: int) -> World:
     """The world of a number."""
-    return replace(Maker(seed).world(), least=2 if seed % 16 == 15 else 1)
+    return replace(Maker(seed).world(), least=2 if seed % 8 == 7 else 1)

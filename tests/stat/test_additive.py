@@ -26,7 +26,7 @@ from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.audit.laws import Kind, Law
 from dpsql.audit.looked import Looked, requests_of
-from dpsql.noise import samplers
+from dpsql.noise import source
 from dpsql.noise.source import Secure
 from dpsql.plan.operators.quantizer import Quantizer
 
@@ -190,32 +190,32 @@ def sampled(looked: Looked, times: int) -> Callable[[], Numbers]:
 def scaled(part: float) -> Plant:
     def less(patch: pytest.MonkeyPatch) -> None:
         for name in ("laplace", "gaussian"):
-            add = getattr(samplers, name)
-            patch.setattr(samplers, name, lambda numbers, scale, add=add: add(numbers, scale * part))
+            add = getattr(source, name)
+            patch.setattr(source, name, lambda numbers, scale, add=add: add(numbers, scale * part))
 
     return less
 
 
 def a_sigma_taken_for_a_variance(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.gaussian
-    patch.setattr(samplers, "gaussian", lambda numbers, sigma: add(numbers, math.sqrt(sigma)))
+    add = source.gaussian
+    patch.setattr(source, "gaussian", lambda numbers, sigma: add(numbers, math.sqrt(sigma)))
 
 
 def a_deviation_taken_for_a_scale(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.laplace
-    patch.setattr(samplers, "laplace", lambda numbers, scale: add(numbers, scale / math.sqrt(2)))
+    add = source.laplace
+    patch.setattr(source, "laplace", lambda numbers, scale: add(numbers, scale / math.sqrt(2)))
 
 
 def twice_in_a_row(patch: pytest.MonkeyPatch) -> None:
     """Two neighbouring groups share their noise, so that their difference is exact."""
     for name in ("laplace", "gaussian"):
-        add = getattr(samplers, name)
+        add = getattr(source, name)
 
         def again(numbers: Any, scale: float, add: Any = add) -> list[int]:
             pieces = add([0] * (-(-len(numbers) // 2)), scale)
             return [number + pieces[i // 2] for i, number in enumerate(numbers)]
 
-        patch.setattr(samplers, name, again)
+        patch.setattr(source, name, again)
 
 
 def no_clamp(patch: pytest.MonkeyPatch) -> None:

@@ -62,11 +62,11 @@ class Claim:
 
 
 CLAIMS = [
-    Claim(bound="rows", text="COUNT(*) FROM scores", pair=CROWD),
+    Claim(bound="rows", text="COUNT(*) FROM scores", pair=CROWD, times=250),
     Claim(bound="rows", text="AVG(points), COUNT(*) FROM scores", pair=MANY, options=", max_rows = 2"),
-    Claim(bound="clip", text="SUM(points) FROM scores", pair=CROWD),
+    Claim(bound="clip", text="SUM(points) FROM scores", pair=CROWD, times=250),
     Claim(bound="clip", text="AVG(income) FROM people", pair=RICH, epsilon=3.0),
-    Claim(bound="clip", text="year, SUM(cost), COUNT(*) FROM visits GROUP BY year", pair=ROUND),
+    Claim(bound="clip", text="year, SUM(cost), COUNT(*) FROM visits GROUP BY year", pair=ROUND, times=250),
     Claim(bound="reservoir", text="year, COUNT(*) FROM visits GROUP BY year", pair=ROUND, options=", max_groups = 2, clip = 1"),
     Claim(bound="bands", text="SUM(points) FROM scores", pair=MANY, times=250),
     Claim(bound="bands", text="clinic, SUM(cost) FROM visits GROUP BY clinic", pair=ROUND, options=", max_groups = 2", times=250),

@@ -105,7 +105,7 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
 
     from dpsql.measurements import FlipDistances, NoisyFlipDistance, Within
     from dpsql.measurements.flip_distance import Form
-    from dpsql.mechanisms.additive.bought import bought
+    from dpsql.mechanisms.additive_noise import bought
     from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.summands import Count
     from dpsql.validation.deciders import ordered

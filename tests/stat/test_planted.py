@@ -17,8 +17,8 @@ from dpsql.errors import Incident
 from dpsql.kernel.claims import Claims
 from dpsql.measurements import DiscreteLaplace, TruncatedGeometric, reach
 from dpsql.measurements.reading.content import Learned
-from dpsql.mechanisms.additive.laplace import Laplace
-from dpsql.noise import samplers
+from dpsql.mechanisms.additive_noise import Laplace
+from dpsql.noise import source
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
@@ -56,13 +56,13 @@ def truncations_thought_idle(patch: pytest.MonkeyPatch) -> None:
 
 
 def halved_laplace(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.laplace
-    patch.setattr(samplers, "laplace", lambda values, scale: add(values, scale / 2))
+    add = source.laplace
+    patch.setattr(source, "laplace", lambda values, scale: add(values, scale / 2))
 
 
 def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
-    add = samplers.gaussian
-    patch.setattr(samplers, "gaussian", lambda values, sigma: add(values, sigma / 2))
+    add = source.gaussian
+    patch.setattr(source, "gaussian", lambda values, sigma: add(values, sigma / 2))
 
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def the_whole_price_for_each_aggregate(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
-    from dpsql.mechanisms.additive import additive_noise
+    from dpsql.mechanisms import additive_noise
 
     asked = additive_noise.measured
 
@@ -133,8 +133,7 @@ def a_script_that_asks_twice(patch: pytest.MonkeyPatch) -> None:
         yield from asked(tasks, setting)
         return (yield from asked(tasks, setting))
 
-    for module in ("laplace", "gaussian"):
-        patch.setattr(f"dpsql.mechanisms.additive.{module}.measured", twice)
+    patch.setattr(additive_noise, "measured", twice)
 
 
 def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:

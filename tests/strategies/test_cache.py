@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -31,6 +32,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DPSQL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "WORTH", 0.0)
     return tmp_path / "cache" / "strategies"
+
+
+@functools.cache
+def found_once() -> Any:
+    """What the search finds for the ranges: most of these tests are about the file."""
+    return p_identity.plan(RANGES, None)
+
+
+def search(*_: object) -> Any:
+    return found_once()
 
 
 def unused(*_: object) -> Any:
@@ -158,15 +169,15 @@ def _boasted(path: Path, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_what_is_damaged_is_found_anew(damage: Any, folder: Path) -> None:
-    made = cache.remembered("p-identity", RANGES, None, p_identity.plan)
+    made = cache.remembered("p-identity", RANGES, None, search)
     damage(_only(folder))
     asked = []
 
-    def search(workload: Workload, targets: Array | None) -> Any:
+    def searched(workload: Workload, targets: Array | None) -> Any:
         asked.append(workload)
-        return p_identity.plan(workload, targets)
+        return search(workload, targets)
 
-    again = cache.remembered("p-identity", RANGES, None, search)
+    again = cache.remembered("p-identity", RANGES, None, searched)
     assert asked == [RANGES]
     assert isinstance(again, cache.LeastSquares) and isinstance(made, cache.LeastSquares) and again.measured == made.measured
     assert cache.remembered("p-identity", RANGES, None, unused) == again  # the file is whole again
@@ -174,7 +185,7 @@ def test_what_is_damaged_is_found_anew(damage: Any, folder: Path) -> None:
 
 def test_tampering_costs_accuracy_and_never_privacy(folder: Path) -> None:
     """What is measured with a tampered strategy costs what its integers cost, and its errors are told as they are."""
-    made = cache.remembered("p-identity", RANGES, None, p_identity.plan)
+    made = cache.remembered("p-identity", RANGES, None, search)
     path = _only(folder)
     with np.load(path, allow_pickle=False) as file:
         matrix = file["m0"].copy()
@@ -189,7 +200,7 @@ def test_tampering_costs_accuracy_and_never_privacy(folder: Path) -> None:
 
 
 def test_a_boast_is_no_better_than_the_truth(folder: Path) -> None:
-    cache.remembered("p-identity", RANGES, None, p_identity.plan)
+    cache.remembered("p-identity", RANGES, None, search)
 
     def boast(told: Any) -> None:
         told["certificate"][1] = 1e-9  # its value
@@ -211,7 +222,7 @@ def test_where_nothing_can_be_kept_strategies_are_found(made: str, tmp_path: Pat
         place.mkdir()
         monkeypatch.setattr(cache.tempfile, "mkstemp", _refusing)
     monkeypatch.setenv("DPSQL_CACHE", "" if made == "none" else str(place))
-    found = cache.remembered("p-identity", RANGES, None, p_identity.plan)
+    found = cache.remembered("p-identity", RANGES, None, search)
     assert isinstance(found, cache.LeastSquares)
     assert not place.is_dir() or not list(place.rglob("*.npz"))
 

@@ -102,17 +102,40 @@ class Sentences:
     """Sentences drawn fast: short expansions are likelier, and below a depth only the shortest are left."""
 
     def __init__(self, kind: str) -> None:
-        terminals, rules, _ = grammar("query").grammar.compile(["query"], ())
-        self._words = {str(terminal.name): words(terminal, kind) for terminal in terminals}
-        self._expansions: dict[str, list[list[Any]]] = {}
-        for rule in rules:
-            self._expansions.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
-        self._heights = dict.fromkeys(self._expansions, math.inf)
-        while any(self._settle(name) for name in self._expansions):
-            pass
+        self._expansions = productions()
+        self._words = {name: words(terminal, kind) for name, terminal in self._expansions.terminals.items()}
 
-    def _settle(self, name: str) -> bool:
-        found = min(self._height(expansion) for expansion in self._expansions[name])
+    def draw(self, dice: random.Random, start: str = "query", depth: int = 30) -> str:
+        expansions, weights = (self._expansions.all if depth > 0 else self._expansions.shortest)[start]
+        chosen = dice.choices(expansions, weights)[0]
+        return "".join(self.draw(dice, str(part.name), depth - 1) if isinstance(part, NonTerminal) else dice.choice(
+            self._words[str(part.name)]) for part in chosen)
+
+
+Weighed = tuple[list[list[Any]], list[float]]
+
+
+class Productions:
+    """The expansions of every rule with their weights, and of these the ones that end soonest."""
+
+    def __init__(self) -> None:
+        terminals, rules, _ = grammar("query").grammar.compile(["query"], ())
+        self.terminals = {str(terminal.name): terminal for terminal in terminals}
+        expansions: dict[str, list[list[Any]]] = {}
+        for rule in rules:
+            expansions.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
+        self._heights = dict.fromkeys(expansions, math.inf)
+        while any(self._settle(name, expansions[name]) for name in expansions):
+            pass
+        self.all: dict[str, Weighed] = {}
+        self.shortest: dict[str, Weighed] = {}
+        for name, found in expansions.items():
+            least = min(map(self._height, found))
+            short = [expansion for expansion in found if self._height(expansion) == least]
+            self.all[name], self.shortest[name] = (found, list(map(self._weight, found))), (short, list(map(self._weight, short)))
+
+    def _settle(self, name: str, expansions: list[list[Any]]) -> bool:
+        found = min(map(self._height, expansions))
         changed, self._heights[name] = found < self._heights[name], found
         return changed
 
@@ -124,14 +147,8 @@ class Sentences:
         return math.prod(FAVOURED.get(re.sub(r"^__(\w+)_\d+$", r"\1", part), 0.3 if self._heights[part] > 1 else 1.0)
                          for part in parts)
 
-    def draw(self, dice: random.Random, start: str = "query", depth: int = 30) -> str:
-        expansions = self._expansions[start]
-        if depth <= 0:
-            least = min(map(self._height, expansions))
-            expansions = [expansion for expansion in expansions if self._height(expansion) == least]
-        chosen = dice.choices(expansions, [self._weight(expansion) for expansion in expansions])[0]
-        return "".join(self.draw(dice, str(part.name), depth - 1) if isinstance(part, NonTerminal) else dice.choice(
-            self._words[str(part.name)]) for part in chosen)
+
+productions = cache(Productions)
 
 
 @cache

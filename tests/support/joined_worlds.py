@@ -16,7 +16,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.node import Node, Printing
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns

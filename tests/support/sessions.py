@@ -10,7 +10,9 @@ from unittest.mock import patch
 
 import duckdb
 from support import worlds
+from support.repeating import Repeating
 
+from dpsql.audit.prepared import Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog, Policy
@@ -65,7 +67,10 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
                policy: str = worlds.POLICY, analyst: str = "ada", at: dict[str, object] | None = None,
                around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "",
                solvers: Solvers = USUAL) -> Session:
-    """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none."""
+    """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none.
+
+    One that remembers what it read is for many releases of one statement, which the kernel certifies once.
+    """
     declared = parse_policy(policy)
     if reader is None and world is None:
         below, catalog = DuckReader(usual()._connection.cursor(), usual().version), usual_catalog(policy, budget)
@@ -73,7 +78,8 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
         below = reader if reader is not None else reader_of(world)
         catalog = catalog_of(below, declared, budget)
     book = ledger if ledger is not None else open_ledger(folder)
-    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=Kernel(around(below), book, noise, solvers=solvers),
+    made = Repeating if around is Remembering else Kernel
+    return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=made(around(below), book, noise, solvers=solvers),
                    ledger=book, scratch=scratch(), price=price(**(PRICE if at is None else at)), policy=digest)
 
 

@@ -1,1 +1,1 @@
-"""What measurements read: cells, ranks, what is known of the rows."""
+"""What measurements have in common, and what they read: cells, ranks, what is known of the rows."""

@@ -34,6 +34,7 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing
+from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -126,10 +127,10 @@ class Content:
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     """The text of a plan where what was learned holds; see above."""
-    if isinstance(plan, GroupedSums) and isinstance(plan.input, Project):
+    if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
         return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
-    if isinstance(plan, GroupedSums) and (given := clipped(plan, learned.idle)) is not None:
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
 
@@ -167,7 +168,8 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 
 def _in_steps(node: GroupedSums | Contributions) -> bool:
     """Whether a tally is printed in two steps, which rest on nothing that is learned."""
-    return isinstance(node, GroupedSums) and isinstance(node.input, Project) and in_two_steps(node, "") is not None
+    return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
+            and in_two_steps(node, "") is not None)
 
 
 def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:

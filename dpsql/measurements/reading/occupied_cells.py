@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import cell_of
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.grouped_sums import GroupedSums

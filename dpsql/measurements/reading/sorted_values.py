@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.measurements.reading.context import Context
 from dpsql.measurements.reading.occupied_cells import NOWHERE, coded
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.operators.ranks import Ranks
 

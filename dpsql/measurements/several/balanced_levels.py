@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import COARSEST, ExtensionSums, are_bounded, cost_of_sums, is_free
 from dpsql.measurements.several.sets import Sums, read, released
 from dpsql.noise.choice import choice_cost, compared
@@ -91,6 +91,7 @@ class BalancedLevel(OfOnePlan):
         return ExtensionSums(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
 
 
+@lru_cache(maxsize=256)  # of every pair of levels, for each release
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
     """A + B of `Balance`, for so many parts of all cells together."""
     falls, rises = [0], [0]
@@ -113,10 +114,11 @@ class Scores:
 
     def __init__(self, parts: Sequence[Sums], levels: Sequence[int]) -> None:
         self._parts, self._levels = parts, levels
+        self._add_up()
 
     def at_least(self, i: int) -> int:
         """A lower bound of s_i."""
-        return max(0, *((self._low(j) - self._high(i)) // self._levels[j] for j in range(i, len(self._levels))))
+        return max(0, *((self._low[j] - self._high[i]) // self._levels[j] for j in range(i, len(self._levels))))
 
     def at_most(self, i: int, limit: int) -> bool:
         """Whether s_i <= limit.
@@ -127,15 +129,15 @@ class Scores:
         both ends are the same number.
         """
         while self.at_least(i) <= limit:
-            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high(j) - self._low(i)) // self._levels[j] > limit]
+            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high[j] - self._low[i]) // self._levels[j] > limit]
             if not doubtful:
                 return True
             place, part = next((place, part) for place in (doubtful[-1], i) for part in self._parts if not part.exact(place))
             part.refine(place)
+            self._add_up()
         return False
 
-    def _low(self, j: int) -> int:
-        return sum(part.low[j] for part in self._parts)
-
-    def _high(self, j: int) -> int:
-        return sum(part.high[j] for part in self._parts)
+    def _add_up(self) -> None:
+        places = range(len(self._levels))
+        self._low = [sum(part.low[j] for part in self._parts) for j in places]
+        self._high = [sum(part.high[j] for part in self._parts) for j in places]

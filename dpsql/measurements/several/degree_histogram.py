@@ -11,8 +11,7 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.extensions.bounded_degrees import ArcList as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import WIDEST, Noise, added, spread_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves

@@ -33,7 +33,7 @@ from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import CuttingPlanes
 from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.operators.grouped_sums import saturated
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack

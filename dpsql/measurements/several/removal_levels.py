@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import COARSEST, ExtensionSums, cost_of_sums, is_free
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed

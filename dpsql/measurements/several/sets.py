@@ -15,7 +15,7 @@ from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import MOST_ROWS, signed
 from dpsql.extensions.removal_distance import sets_of
 from dpsql.extensions.removal_program import Sets
-from dpsql.measurements.reading.context import Context
+from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.noise.integer import Noise, drawn

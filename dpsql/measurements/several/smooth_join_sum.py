@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.measurements.reading.context import Context
-from dpsql.measurements.request import OfOnePlan
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.noise.smooth import Student, told_size
 from dpsql.plan.certificate import Certificate

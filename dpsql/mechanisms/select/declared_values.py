@@ -40,8 +40,7 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
 from dpsql.measurements import DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
-from dpsql.mechanisms.additive.additive_noise import error_of, estimates
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought, error_of, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.expr.nodes import Case, predicate, real
 from dpsql.plan.node import Node
@@ -90,7 +89,7 @@ class DeclaredValues:
         first, rest = noise_of(task, allotted.part(LOOK)), allotted.part(1 - LOOK)
         seen = [(yield from looked(task, first, setting))]
         on_total = bought(_moved(task.total, rest), rest)
-        if float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
+        if setting.cells and float((hidden(seen, [first], setting) ** 2).mean()) / 4 > on_total.variance:
             released: MeasuredSums = yield NoisySums(
                 plan=GroupedSums(input=task.total.input, keys=setting.keys, summands=(task.total.summand,)),
                 cells=setting.cells, noises=(on_total,))

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, reach
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.ranks import Ranks

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
-from dpsql.mechanisms.additive.gaussian import sigma_of
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.mechanisms.significance import highest
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
 from dpsql.plan.node import Node

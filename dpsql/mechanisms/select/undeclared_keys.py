@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import WIDEST, FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
-from dpsql.mechanisms.additive.gaussian import sigma_of
+from dpsql.mechanisms.additive_noise import sigma_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -41,8 +41,8 @@ def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
     if not allotted.delta:
         return ()
     found = [*_geometric(allotted.as_epsilon / groups, allotted.delta / groups)]
-    if allotted.epsilon is None:
-        found.append(KeyChoice(name="gaussian_threshold", rule=_gaussian(allotted, groups)))
+    if allotted.epsilon is None and (sigma := sigma_of(Fraction(groups) / (2 * allotted.rho))) <= WIDEST:
+        found.append(KeyChoice(name="gaussian_threshold", rule=_gaussian(sigma, allotted, groups)))
     return tuple(sorted((choice for choice in found if choice.half < MOST_ENTITIES), key=lambda choice: choice.half))
 
 
@@ -61,10 +61,9 @@ def _geometric(epsilon: Fraction, delta: Fraction) -> Iterator[KeyChoice]:
         yield KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta))
 
 
-def _gaussian(allotted: Cost, groups: int) -> GaussianThreshold:
+def _gaussian(sigma: float, allotted: Cost, groups: int) -> GaussianThreshold:
     from scipy.special import erfcinv
 
-    sigma = sigma_of(Fraction(groups) / (2 * allotted.rho))
     threshold = math.ceil(2 + sigma * math.sqrt(2) * float(erfcinv(2 * float(allotted.delta) / groups)))
     while GaussianThreshold(sigma=sigma, threshold=threshold).cost(groups).delta > allotted.delta:
         threshold += 1

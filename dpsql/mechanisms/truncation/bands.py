@@ -22,7 +22,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import MeasuredSums, Noise, NoisySums, Request
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal

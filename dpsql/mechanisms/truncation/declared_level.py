@@ -15,7 +15,7 @@ from typing import Any
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
 from dpsql.measurements import Balance, ExtensionSums, Noise, Request
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, estimate, parts, refusal, shares
 from dpsql.plan.operators.owner_sets import UNIT, slack

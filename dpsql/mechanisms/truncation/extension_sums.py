@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.measurements import WIDEST, ExtensionSums, Noise, Request, spread_of
-from dpsql.mechanisms.additive.additive_noise import error_of
+from dpsql.mechanisms.additive_noise import error_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node

@@ -21,7 +21,7 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import AboveThresholdOfCounts, Request, Rung
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums

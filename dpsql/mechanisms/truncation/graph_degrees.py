@@ -26,8 +26,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import BalancedLevel, ExtensionSums, Histogram, Noise, Request, Way, score_range
 from dpsql.measurements import DegreeHistogram as Asked
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.cells import cell_of
 from dpsql.plan.operators.arcs import Arcs, moves

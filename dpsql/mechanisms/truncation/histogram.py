@@ -54,8 +54,7 @@ from dpsql.measurements import (
     Request,
     score_range,
 )
-from dpsql.mechanisms.additive.bought import bought
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node

@@ -7,12 +7,13 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
 from dpsql.measurements import Balance, ExtensionSums, Noise, RecursiveSums, Removed, Request
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
 from dpsql.plan.operators.owner_sets import UNIT, slack
@@ -20,7 +21,7 @@ from dpsql.plan.operators.owner_sets import UNIT, slack
 LOWER = 8  # octaves below what one row can add
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SumsAtLevel(abc.ABC):
     """The sums of so many cells at one price.
 
@@ -36,7 +37,7 @@ class SumsAtLevel(abc.ABC):
     price: Cost
     cells: int
 
-    @property
+    @cached_property
     def levels(self) -> tuple[int, ...]:
         """Powers of two, from a small part of what one row can add: lower ones would only make the right one rarer."""
         end = max(1, self.task.most.bit_length())
@@ -47,8 +48,16 @@ class SumsAtLevel(abc.ABC):
         return self.of_epsilon if self.price.epsilon is not None else self.of_rho
 
     def noise(self, level: int) -> Noise:
-        moved = UNIT * level + parts(self.task) * slack(level, len(self.task.owners))
-        return bought(moved, self.price.part((1 - self.choice) / self.cells))
+        moved = UNIT * level + self._parts * slack(level, len(self.task.owners))
+        return bought(moved, self._of_a_sum)
+
+    @cached_property
+    def _parts(self) -> int:
+        return parts(self.task)
+
+    @cached_property
+    def _of_a_sum(self) -> Cost:
+        return self.price.part((1 - self.choice) / self.cells)
 
     def deviation(self, level: int) -> float:
         """About the error of a sum held to this level, if it is the level that is drawn, with what is cut off."""

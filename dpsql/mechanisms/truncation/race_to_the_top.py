@@ -19,7 +19,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, Noise, Race, Request
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
 from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant

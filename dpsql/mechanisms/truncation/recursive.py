@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpsql.measurements import RecursiveSums as Request
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import bearable, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
@@ -33,14 +34,14 @@ MOST_PLACES = 200
 class _Recursive(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 5), Fraction(1, 5), 4
 
-    @property
+    @cached_property
     def levels(self) -> tuple[int, ...]:
         first, last = min(FIRST, self.task.most), self.task.most
         step = max(min(PACE / self.scale, math.log(2)), math.log(last / first) / MOST_PLACES)
         places = range(math.ceil(math.log(last / first) / step) + 1)
         return bearable(sorted({min(last, math.floor(first * math.exp(step * place))) for place in places}), self.noise)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Of the noise of a place."""
         return scale_of(1 / self.price.part(self.choice).as_epsilon)

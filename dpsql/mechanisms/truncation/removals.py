@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.measurements import Removed
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel

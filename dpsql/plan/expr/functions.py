@@ -176,10 +176,14 @@ def _no_null(values: Sequence[Value]) -> str:
 
 
 def _escaped(values: Sequence[Value]) -> str:
-    """DuckDB raises, once a row gets there, where nothing follows a sign of escape, and for one that is not a single byte."""
+    """DuckDB raises, once a row gets there, where nothing follows a sign of escape, and for one that is not a single byte.
+
+    It looks for the sign in lower case where case is ignored: a letter may then end a pattern that does not end in it here. All
+    other signs of ASCII stay as they are, and nothing else becomes one of them.
+    """
     pattern, sign = values
-    if not isinstance(pattern, str) or not isinstance(sign, str) or len(sign) != 1 or not sign.isascii() or sign in "%_":
-        return "a pattern, and one sign of ASCII that is neither % nor _, are needed here"
+    if not isinstance(pattern, str) or not isinstance(sign, str) or not re.fullmatch("[!-$&-@[-^`{-~]", sign):
+        return "a pattern, and one sign of ASCII that is no letter and neither % nor _, are needed here"
     return "the pattern ends in its sign of escape" if pattern.replace(sign * 2, "").endswith(sign) else ""
 
 

@@ -7,10 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.plan.operators.grouped_sums import saturated
 from dpsql.plan.operators.owner_sets import LARGEST, NAMES
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 ORDER, SIZE = "order", "size"

@@ -7,9 +7,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import all_readable, quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, Summary, columns_of
 from dpsql.plan.operators.summands import Summand
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 SATURATION = 2**62
@@ -20,8 +19,7 @@ def saturated(total: str, bound: int = SATURATION) -> str:
 
     Clamping a total is 1-Lipschitz, so sensitivities still hold; and no total raises, whatever the rows are.
     """
-    return (f"CAST((CASE WHEN {total} > {bound} THEN {bound} WHEN {total} < -{bound} THEN -{bound} "
-            f"ELSE COALESCE({total}, 0) END) AS BIGINT)")
+    return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{bound}), {bound}) AS BIGINT)"
 
 
 def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
@@ -85,6 +83,11 @@ class GroupedSums(Summary):
     def totals(self) -> tuple[str, ...]:
         """The identifiers of the sums, summand by summand."""
         return tuple(f"m{i}_{j}" for i, summand in enumerate(self.summands) for j in range(summand.components))
+
+    @property
+    def conditional(self) -> bool:
+        """Whether a condition decides of some row whether it is summed."""
+        return any(summand.when is not None for summand in self.summands)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         where = "" if self.in_engine else only_readable(self.input, self.keys)

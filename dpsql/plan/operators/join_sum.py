@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, InvalidPlan, Printing
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary
 from dpsql.plan.operators.grouped_sums import SATURATION, check_summands, grouped_sums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 TOTAL = "total"

@@ -7,10 +7,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Field, InvalidPlan, Printing
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary
 from dpsql.plan.operators.grouped_sums import check_summands
 from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 SIZE = "size"

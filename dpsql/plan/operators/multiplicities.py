@@ -7,9 +7,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import all_readable, quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.plan.operators.summands import present
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Type
 
 TIMES, VALUES = "times", "values"

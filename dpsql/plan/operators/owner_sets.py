@@ -8,10 +8,9 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.plan.operators.grouped_sums import check_summands, saturated
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.summary import Summary
 from dpsql.types import Interval, Type
 
 WEIGHT, NAME, MOST_COMPARED = "weight", "@", 4

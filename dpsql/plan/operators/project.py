@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.plan.expr.nodes import Expr, Ref
@@ -48,7 +48,7 @@ class Project(Node):
             norm = None
         kept = all(owner in self.passed for owner in below[0].owners)
         owners = tuple(self.passed[owner] for owner in below[0].owners) if kept else ()
-        return replace(below[0], owners=owners, norm=norm, because="one row for each row")
+        return Stability(rows=below[0].rows, owners=owners, norm=norm, because="one row for each row")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -8,9 +8,8 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, readable, settled
-from dpsql.plan.node import Field, InvalidPlan, Printing, columns_of
+from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.plan.operators.grouped_sums import only_readable, saturated
-from dpsql.plan.operators.summary import Summary
 from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 

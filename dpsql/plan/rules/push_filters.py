@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Expr, Ref, all_of, columns, conjuncts, rewrite
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.rules.rule import rule_about
+from dpsql.plan.rules.substitute import has_placeholders
 
 
 @rule_about(Filter)
@@ -19,7 +21,8 @@ def push_filters(plan: Node) -> Node:
 
     It makes a difference where rows are left out further up, by limits of keys: none of the few places is then taken by a row
     that a condition drops anyway. A side of an outer join takes a condition only if its own rows are kept, as padded rows have
-    NULL in its columns otherwise.
+    NULL in its columns otherwise. A public side takes none that rests on a value still to be released: how many of its rows meet
+    another one is looked up before.
     """
 
     def change(node: Node) -> Node:
@@ -40,9 +43,9 @@ def _pushed(node: Node, part: Expr) -> Node | None:
     """The node with a condition somewhere below it; None where it can only stand right above."""
     read = columns(part)
     match node:
-        case Join() if read and read <= set(node.left.env) and not node.keep_right:
+        case Join() if read and read <= set(node.left.env) and not node.keep_right and not _awaited(part, node.left):
             return replace(node, left=_above(node.left, part))
-        case Join() if read and read <= set(node.right.env) and not node.keep_left:
+        case Join() if read and read <= set(node.right.env) and not node.keep_left and not _awaited(part, node.right):
             return replace(node, right=_above(node.right, part))
         case Lookup() if read <= set(node.input.env):
             return replace(node, input=_above(node.input, part))
@@ -54,6 +57,11 @@ def _pushed(node: Node, part: Expr) -> Node | None:
             below = _pushed(node.input, rewrite(part, lambda found: exprs[found.column] if isinstance(found, Ref) else None))
             return None if below is None else replace(node, input=below)
     return None
+
+
+def _awaited(part: Expr, side: Node) -> bool:
+    """Whether a condition on public rows rests on a value that is still to be released."""
+    return bool(has_placeholders(part)) and all(node.table.public for node in bottom_up(side) if isinstance(node, Scan))
 
 
 def _above(node: Node, part: Expr) -> Node:

@@ -47,10 +47,13 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
                           try_="a statement for each part; or SELECT (SELECT COUNT(*) FROM a), (SELECT COUNT(*) FROM b)")
     names = Names().with_(tree.args.get("with_"))
     refuse_windows(tree)
-    released = released_inside(tree, names)
+    source = tree.args.get("from_")
+    plain = source is None or (isinstance(source.this, exp.Table) and not names.ctes)
+    released = None if plain else released_inside(tree, names)
     if released is not None:
         inner, seen, aliases = released
         question = bind_over_released(tree, inner, aliases, context, seen)
     else:
         question, _ = Outermost(tree, context, names, bind_from(tree, context, names)).bind()
-    return replace(question, scalars=context.scalars.needed(question))
+    scalars = context.scalars.needed(question)
+    return replace(question, scalars=scalars) if scalars else question

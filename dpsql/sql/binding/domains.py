@@ -1,20 +1,37 @@
-"""The public list of values of a key, derived from what the owner declares of the columns it is made of."""
+"""The public list of values of a key: derived from what the owner declares of the columns it is made of, as far as conditions
+leave them. Groups that no row can be in, by the text of the statement alone, are not shown.
+
+A group is left out where that is certain, whatever values rows have, undeclared ones among them. Three arguments are made.
+ - A condition that reads the key alone is a function of it, so the groups on which it is not true have no rows.
+ - Where conditions leave a few values of every column that a key reads (x IN (...), x = 3, whole numbers BETWEEN two others), the
+   key is one of what it is there.
+ - Whole numbers in a range give keys in a range, by the rules that prove arithmetic safe.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.model import Domain
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, predicate
+from dpsql.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.plan.expr.functions import MEMBERSHIP
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, columns, predicate, rewrite
+from dpsql.plan.expr.upper_limits import limit_of
+from dpsql.plan.node import Node, bottom_up
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.rules.flatten import lowered
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.types import Type
 
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
+KEY = "key"  # the column that stands for a key in conditions that read it alone
+AT_ONCE = 100  # conditions that are evaluated by one statement
+TOTAL = ("+", "-", "*", "negate", "abs", "floor", "ceil", "trunc")  # NULL only where an argument is
 
 
 class Scratch(Protocol):
@@ -94,3 +111,142 @@ def _readable(expr: Expr) -> Expr:
     kind = dt.date if expr.type is Type.DATE else dt.datetime
     first, last = (Literal(value=end, type=expr.type) for end in (kind.min, kind.max))
     return predicate("and", predicate(">=", expr, first), predicate("<=", expr, last))
+
+
+# -- values that conditions leave
+
+
+def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool) -> tuple[Domain | None, bool]:
+    """The declared values of a key over the rows of `node` that can be there, and whether NULL can."""
+    if domain is None or not columns(expr):
+        return domain, nullable
+    low, high = _ends(expr, node.env)
+    values: list[Value] = [value for value in domain.values if not (
+        isinstance(value, int | float) and not isinstance(value, bool) and not low <= value <= high)]
+    if nullable and not never_null(expr, node.env):
+        values.append(None)
+    if any(isinstance(part, Filter) for part in bottom_up(node)):
+        values = _where(expr, node, values, scratch)
+    return Domain(tuple(value for value in values if value is not None)), None in values
+
+
+def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> list[Value]:
+    """The values of a key that conditions leave."""
+    below = lowered(node, [expr])
+    (key,) = below.exprs
+    tests = [test for test in below.common if not has_placeholders(test)]
+    if key is None or not tests or not values or has_placeholders(key):
+        return values
+    left = _true_of(key, tests, values, scratch)
+    reached = _reached(key, tests, below.source.env, scratch)
+    return left if reached is None else [value for value in left if value in reached]
+
+
+def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
+    """Whether an expression is never NULL, where the policy is right about the columns that it declares free of it."""
+    if not facts(expr, env).nullable:
+        return True
+    match expr:
+        case Call(function="//" | "%" | "/", args=(part, Literal(value=value))):
+            return value not in (None, 0, -1) and never_null(part, env)
+        case Call(function=name, args=args) if name in TOTAL:
+            return all(never_null(arg, env) for arg in args)
+        case Cast(input=part, target="DOUBLE") if part.type is Type.BIGINT:
+            return never_null(part, env)
+        case Case(branches=branches, otherwise=otherwise):
+            return all(never_null(outcome, env) for outcome in (*(then for _, then in branches), otherwise))
+    return False
+
+
+def _ends(expr: Expr, env: Mapping[str, Facts]) -> tuple[float, float]:
+    """A range of all numbers that an expression can be on the rows that there are."""
+    if expr.type is not Type.BIGINT:
+        return -math.inf, math.inf
+    try:
+        held = facts(expr, {column: replace(env[column], physical=env[column].returned) for column in columns(expr)})
+    except NotTotal:
+        return -math.inf, math.inf
+    return held.physical.low, held.physical.high
+
+
+def _true_of(key: Expr, tests: Sequence[Expr], values: list[Value], scratch: Scratch) -> list[Value]:
+    """The values of a key on which the conditions that read it alone are true."""
+    whole = Ref(column=KEY, type=key.type)
+    moved = [rewrite(test, lambda part: whole if part == key else None) for test in tests]
+    own = [test for test in moved if columns(test) == {KEY} and _only(test, whole)]
+    return [value for value, left in zip(values, _all_true(own, {KEY: (key.type, values)}, scratch), strict=True) if left]
+
+
+def _only(test: Expr, whole: Ref) -> bool:
+    """Whether a condition over the key is one that the functions know for its type."""
+    try:
+        return facts(test, {KEY: Facts(type=whole.type)}).type is Type.BOOLEAN
+    except NotTotal:
+        return False
+
+
+def _reached(key: Expr, tests: Sequence[Expr], env: Mapping[str, Facts], scratch: Scratch) -> set[Value] | None:
+    """All values of a key, from the few values that conditions leave of its columns; None where they leave more."""
+    read = sorted(columns(key))
+    lists = [_few(column, tests, env) for column in read]
+    known = [found for found in lists if found is not None]
+    if len(known) < len(lists) or math.prod(map(len, known)) > MOST_COMBINATIONS:
+        return None
+    rows = list(product(*known))
+    if not rows:
+        return set()
+    given = {column: (env[column].type, [row[i] for row in rows]) for i, column in enumerate(read)}
+    left = _all_true([test for test in tests if columns(test) <= set(read)], given, scratch)
+    return {found for (found,), here in zip(scratch.evaluate([key], given), left, strict=True) if here}
+
+
+def _all_true(tests: Sequence[Expr], given: Mapping[str, tuple[Type, Sequence[Value]]], scratch: Scratch) -> list[bool]:
+    """For each row of values whether all conditions are true."""
+    left = [True] * len(next(iter(given.values()))[1])
+    for first in range(0, len(tests), AT_ONCE):
+        rows = scratch.evaluate(tests[first : first + AT_ONCE], given)
+        left = [here and all(value is True for value in row) for here, row in zip(left, rows, strict=True)]
+    return left
+
+
+def _few(column: str, tests: Sequence[Expr], env: Mapping[str, Facts]) -> list[Value] | None:
+    """Values among which a column is wherever all conditions are true, if these tell them."""
+    known = env[column]
+    found = [values for test in tests if (values := _listed(column, test)) is not None]
+    if found:
+        return min(found, key=len)
+    if known.type is Type.BOOLEAN:
+        return [False, True, None]
+    lows, highs = zip(*_limits(column, tests), (known.returned.low, known.returned.high), strict=True)
+    low, high = max(lows), min(highs)
+    if known.type is not Type.BIGINT or not (math.isfinite(low) and math.isfinite(high)) or high - low > MOST_NUMBERS:
+        return None
+    return [*range(int(low), int(high) + 1), None]
+
+
+def _listed(column: str, test: Expr) -> list[Value] | None:
+    """The values of a column on which a condition can be true, if it lists them."""
+    match test:
+        case Call(function="or", args=args):
+            parts = [_listed(column, arg) for arg in args]
+            lists = [part for part in parts if part is not None]
+            return list(dict.fromkeys(value for part in lists for value in part)) if len(lists) == len(parts) else None
+        case Call(function="and", args=args):
+            return next((found for arg in args if (found := _listed(column, arg)) is not None), None)
+        case Call(function=name, args=(Ref(column=own), *others)) if own == column and name in (MEMBERSHIP, "="):
+            return _constants(others)
+        case Call(function="=", args=(*others, Ref(column=own))) if own == column:
+            return _constants(others)
+    return None
+
+
+def _constants(exprs: Sequence[Expr]) -> list[Value] | None:
+    found = [expr.value for expr in exprs if isinstance(expr, Literal)]
+    return [value for value in found if value is not None] if len(found) == len(exprs) else None
+
+
+def _limits(column: str, tests: Sequence[Expr]) -> Iterator[tuple[float, float]]:
+    for test in tests:
+        limit = limit_of(test)
+        if limit is not None and limit.column == column:
+            yield -math.inf if limit.low is None else limit.low, math.inf if limit.high is None else limit.high

@@ -17,9 +17,8 @@ from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
-from dpsql.sql.binding.domains import domain_of
+from dpsql.sql.binding.domains import domain_of, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
-from dpsql.sql.binding.left_values import values_left
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
@@ -55,7 +54,8 @@ class Outermost:
         if public_rows:
             self._number_rows()
         exprs = grouping.read_items(select)
-        having, ordering = grouping.read_having(select), ordering_of(select, exprs, grouping.read_term)
+        having = grouping.read_having(select)
+        ordering = ordering_of(select, exprs, grouping.read_term) if select.args.get("order") is not None else ()
         if not grouping.keys and not grouping.aggregates and grouping.sets is None and not self._one_row:
             raise self._rows_asked(select.expressions[0])
         view, slots = self._view()
@@ -68,11 +68,13 @@ class Outermost:
                 text=self._text(found.span)) for found in grouping.aggregates),
             outputs=tuple(Output(name=item_name(item) or self._text(span_of(inner_of(item))), expr=expr)
                           for item, expr in zip(select.expressions, exprs, strict=True)),
-            having=having, ordering=ordering, limit=row_count(select, "limit", self._host.bind),
-            offset=row_count(select, "offset", self._host.bind) or 0,
+            having=having, ordering=ordering, limit=self._rows("limit"), offset=self._rows("offset") or 0,
             distinct=distinct and bool(grouping.aggregates or grouping.sets),
             sets=tuple(grouping.sets) if grouping.sets is not None else None, levels=tuple(grouping.levels))
         return question, facts(exprs[0], grouping.env)
+
+    def _rows(self, clause: str) -> int | None:
+        return row_count(self._select, clause, self._host.bind) if self._select.args.get(clause) is not None else None
 
     @property
     def _one_row(self) -> bool:

@@ -112,9 +112,11 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for name in names:
-        numbered = (f"{name}_{number}" for number in itertools.count(1))
-        fresh = next(option for option in itertools.chain([name], numbered) if option.lower() not in taken)
-        taken.add(fresh.lower())
+        fresh, number = name, 0
+        while (known := fresh.lower()) in taken:
+            number += 1
+            fresh = f"{name}_{number}"
+        taken.add(known)
         found.append(fresh)
     return found
 

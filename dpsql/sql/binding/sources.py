@@ -125,7 +125,8 @@ def read_table(table: Table, context: BindingContext) -> BoundRelation:
     reading = context.fresh.scan()
     origins = {column: Origin(scan=reading, table=table.name, column=name) for column, name in pairs}
     origins |= {owner: Origin(scan=reading, table=table.name, column=owner_column(table, i)) for i, owner in enumerate(owners)}
-    return BoundRelation(node=node, columns=tuple((name, node.field(column)) for column, name in pairs), origins=origins)
+    shown = tuple((name, field) for (_, name), field in zip(pairs, node.fields, strict=False))  # owners come after them
+    return BoundRelation(node=node, columns=shown, origins=origins)
 
 
 # -- joins

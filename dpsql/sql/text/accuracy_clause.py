@@ -22,6 +22,7 @@ from dpsql.types import Span
 FORM = "ERROR WITHIN 50 CONFIDENCE 0.95, STANDARD ERROR 20, or ERROR WITHIN 5 PERCENT OF 1000"
 LEAST_CONFIDENCE, MOST_CONFIDENCE = Fraction(1, 2), 1 - Fraction(1, 10**9)
 MOST = 10**15
+FIRST_WORDS = frozenset({"ERROR", "STANDARD", "WITHIN"})  # a clause begins with one of them
 _ENDS_LIST = {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT,
               TokenType.OFFSET, TokenType.QUALIFY, TokenType.WINDOW}
 
@@ -59,7 +60,7 @@ def _word(tokens: Sequence[Token], at: int) -> str:
 
 def _begins(tokens: Sequence[Token], at: int) -> bool:
     word = _word(tokens, at)
-    if word not in ("ERROR", "STANDARD", "WITHIN") or (at and _word(tokens, at - 1) in ("STANDARD", "ERROR")):
+    if word not in FIRST_WORDS or (at and _word(tokens, at - 1) in ("STANDARD", "ERROR")):
         return False  # it is none, or began before
     then = _word(tokens, at + 1)
     number = at + 1 < len(tokens) and tokens[at + 1].token_type in (TokenType.NUMBER, TokenType.DASH, TokenType.DOT)

@@ -91,8 +91,9 @@ def check(tree: exp.Expr, text: str) -> None:
             if value is None or value is False or value == [] or name in ACCEPTED[kind]:
                 continue
             raise _refused_argument(node, name, value)
-        _check_whole(node)
-        if isinstance(node, exp.Identifier):
+        if kind in _PARTED:
+            _check_whole(node)
+        elif isinstance(node, exp.Identifier):
             _check_name(node, text)
 
 
@@ -145,6 +146,8 @@ _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
     exp.Tuple: (("expressions",), "what stands in brackets", "(a, b)"),
     exp.Case: (("ifs",), "WHEN", "CASE WHEN x > 1 THEN 'a' ELSE 'b' END"),
 }
+
+_PARTED = {*_COMPARISONS, exp.Select, exp.Group, exp.Window, exp.Table, exp.Column, exp.Star, *_NEEDED}  # see `_check_whole`
 
 
 def _check_name(node: exp.Identifier, text: str) -> None:

@@ -179,3 +179,4 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
     exp.DateAdd: _added,
 }
+WRITTEN_WITH = (_RULES.keys() - {exp.Select}) | {exp.Distinct}  # a tree without any of these holds nothing to rewrite

@@ -18,8 +18,9 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.sql.text.accuracy_clause import FIRST_WORDS as OF_ACCURACY
 from dpsql.sql.text.accuracy_clause import take_goals
-from dpsql.sql.text.equivalents import rewrite_equivalents
+from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Validate
@@ -31,6 +32,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
             "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
             **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!="), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
+_OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
@@ -99,7 +101,7 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
     if tokens[0].token_type not in _QUERIES:
         raise _not_a_query(tokens[0])
     rest, options = take_options(list(tokens))
-    rest, goals = take_goals(rest)
+    rest, goals = (rest, ()) if OF_ACCURACY.isdisjoint(token.text.upper() for token in rest) else take_goals(rest)
     marked, parameters = _mark_parameters(rest)
     tree = _tree(text, marked)
     return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals)
@@ -128,8 +130,10 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise _not_a_query(tokens[0])
-    place(trees[0], tokens)
-    rewrite_equivalents(trees[0])
+    nodes = list(trees[0].walk(bfs=True))
+    place(nodes, tokens)
+    if not WRITTEN_WITH.isdisjoint(map(type, nodes)):
+        rewrite_equivalents(trees[0])
     return trees[0]
 
 
@@ -168,6 +172,8 @@ def _clause_like(token: Token) -> str:
 
 def _mark_parameters(tokens: list[Token]) -> tuple[list[Token], tuple[str, ...]]:
     """Turn `?`, `$1`, `$name` and `:name` into marked identifiers; returns the names in order of appearance."""
+    if not any(token.token_type in _OF_PARAMETERS for token in tokens):
+        return tokens, ()
     marked: list[Token] = []
     names: list[str] = []
     at = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -18,6 +19,7 @@ OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 _PLACE = "place"
+FEW = 64  # tokens that are looked at one by one
 _REACH = 5  # how many signs before its first part the opening word of a node may stand
 _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Case: ("CASE",), exp.Cast: ("CAST", "DATE", "TIMESTAMP"), exp.TryCast: ("TRY_CAST",), exp.Not: ("NOT",), exp.Neg: ("-",),
@@ -27,9 +29,9 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 }
 
 
-def place(tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Note the place of every node of a tree that was parsed from these tokens."""
-    finder, nodes = _Finder(tokens), list(tree.walk(bfs=True))
+def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
+    """Note the place of every node of a tree, in which parents stand first, that was parsed from these tokens."""
+    finder, tree = _Finder(tokens), nodes[0]
     intervals = [node for node in nodes if isinstance(node, exp.Interval)]
     words = [i for i, token in enumerate(tokens) if token.text.upper() == "INTERVAL"]
     if len(intervals) == len(words) == 1:  # its parts leave no trace, so it is only found where it is the only one
@@ -82,10 +84,15 @@ class _Finder:
         self._depths = [0]  # before each token, and after the last
         for token in tokens:
             self._depths.append(self._depths[-1] + (token.token_type in OPENING) - (token.token_type in CLOSING))
-        self._least = [self._depths]  # the least depth of 2^k neighbours, for every k
-        while 2 << len(self._least) <= 2 * len(self._depths):
-            last, half = self._least[-1], 1 << (len(self._least) - 1)
-            self._least.append([min(last[i], last[i + half]) for i in range(len(last) - half)])
+
+    @cached_property
+    def _least(self) -> list[list[int]]:
+        """The least depth of 2^k neighbours, for every k."""
+        found = [self._depths]
+        while 2 << len(found) <= 2 * len(self._depths):
+            last, half = found[-1], 1 << (len(found) - 1)
+            found.append([min(last[i], last[i + half]) for i in range(len(last) - half)])
+        return found
 
     def whole(self, node: exp.Expr, span: Span) -> Span:
         first = max(0, bisect_right(self._starts, span.start) - 1)
@@ -120,6 +127,8 @@ class _Finder:
 
     def _lowest(self, low: int, high: int) -> int:
         """The least depth between two places, both included."""
+        if high - low < FEW:
+            return min(self._depths[low : high + 1])
         level = (high - low + 1).bit_length() - 1
         row = self._least[level]
         return min(row[low], row[high - (1 << level) + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from sqlglot.dialects.duckdb import DuckDB
@@ -26,6 +26,11 @@ _BEFORE_STAR = {*OPENING, TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, T
 _AFTER_COMMA = {TokenType.COMMA, *CLOSING}
 _NEVER_BESIDE = {(TokenType.ASC, TokenType.DESC), (TokenType.DESC, TokenType.ASC), (TokenType.STRING, TokenType.STRING),
                  (TokenType.GROUP_BY, TokenType.DISTINCT), *((TokenType.ALIAS, kind) for kind in (TokenType.COMMA, *CLOSING))}
+_NEVER = {
+    TokenType.SEMICOLON: ("one statement at a time", "many-statements", "to run the statements one after another"),
+    TokenType.DAMP: ("&& is an operator of lists", "operator", "AND"),
+    TokenType.CARET: ("^ means different things in different engines", "operator", "pow(a, b)"),
+}
 _WITHOUT_CONDITION = {"CROSS", "NATURAL", "POSITIONAL"}
 _JOIN_WORDS = _WITHOUT_CONDITION | {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF"}
 
@@ -65,11 +70,10 @@ def tokens_of(text: str) -> list[Token]:
                        span=place_of(tokens[MOST_TOKENS]), try_="several statements")
     _check_tokens(tokens)
     _check_templates(text, tokens)
-    _check_stars(tokens)
-    _check_limits(tokens)
-    _check_joins(tokens)
-    _check_cases(tokens)
-    _check_over(tokens)
+    kinds = {token.token_type for token in tokens}
+    for about, check in _CHECKS:
+        if not kinds.isdisjoint(about):
+            check(tokens)
     return tokens
 
 
@@ -84,36 +88,35 @@ def _check_templates(text: str, tokens: Sequence[Token]) -> None:
 def _check_tokens(tokens: Sequence[Token]) -> None:
     depth = 0
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
-        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        kind, after = token.token_type, following.token_type if following is not None else None
+        depth += (kind in OPENING) - (kind in CLOSING)
         if depth < 0:
             raise SqlError(f"{shown(token)} closes nothing", code="syntax", span=place_of(token), try_="nothing here")
         if depth > MOST_DEPTH:
             raise SqlError(f"brackets are nested deeper than {MOST_DEPTH}", code="too-deep", span=place_of(token),
                            try_="a CTE for an inner query, or several statements")
-        if following is not None and ((token.token_type in _BEFORE_LISTS and following.token_type is TokenType.COMMA)
-                                      or (token.token_type is TokenType.COMMA and following.token_type in _AFTER_COMMA)):
+        if (after is TokenType.COMMA and kind in _BEFORE_LISTS) or (kind is TokenType.COMMA and after in _AFTER_COMMA) or (
+                (kind, after) in _NEVER_BESIDE):
             raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
-        if following is not None and (token.token_type, following.token_type) in _NEVER_BESIDE:
-            raise SqlError(f"{shown(following)} is not expected here", code="syntax", span=place_of(following))
-        if following is None and token.token_type is TokenType.ALIAS:
+        if after is None and kind is TokenType.ALIAS:
             raise SqlError("a name is missing after AS", code="syntax", span=place_of(token))
-        if token.token_type is TokenType.SEMICOLON:
-            raise Unsupported("one statement at a time", code="many-statements", span=place_of(token),
-                              try_="to run the statements one after another")
-        if token.token_type is TokenType.DAMP:
-            raise Unsupported("&& is an operator of lists", code="operator", span=place_of(token), try_="AND")
-        if token.token_type is TokenType.CARET:
-            raise Unsupported("^ means different things in different engines", code="operator", span=place_of(token),
-                              try_="pow(a, b)")
-        if token.text == "$" and following is not None and following.start == token.end + 1 and following.text == "$":
-            raise Unsupported("texts between dollar signs are not accepted", code="literal", span=place_of(token),
-                              try_="'text', with '' for a quote")
-        if token.text.upper() == "U" and following is not None and following.token_type is TokenType.AMP and (
-                following.start == token.end + 1):
-            raise Unsupported("texts with Unicode escapes are not accepted", code="literal", span=place_of(token),
-                              try_="the letters themselves")
+        if kind in _NEVER:
+            reason, code, try_ = _NEVER[kind]
+            raise Unsupported(reason, code=code, span=place_of(token), try_=try_)
+        if following is not None and following.start == token.end + 1:
+            _check_beside(token, following)
     if depth > 0:
         raise SqlError("a bracket is not closed", code="syntax", span=_open_bracket(tokens), try_=")")
+
+
+def _check_beside(token: Token, following: Token) -> None:
+    """Refuse signs before texts that DuckDB reads in a way of its own."""
+    if token.text == "$" and following.text == "$":
+        raise Unsupported("texts between dollar signs are not accepted", code="literal", span=place_of(token),
+                          try_="'text', with '' for a quote")
+    if following.token_type is TokenType.AMP and token.text.upper() == "U":
+        raise Unsupported("texts with Unicode escapes are not accepted", code="literal", span=place_of(token),
+                          try_="the letters themselves")
 
 
 def _open_bracket(tokens: Sequence[Token]) -> Span:
@@ -211,6 +214,12 @@ def _check_cases(tokens: Sequence[Token]) -> None:
                 raise SqlError("WHEN needs THEN", code="syntax", span=place_of(token),
                                try_="CASE WHEN x > 1 THEN 'a' ELSE 'b' END")
             waiting[-1] = token if token.token_type is TokenType.WHEN else None
+
+
+_CHECKS: tuple[tuple[set[TokenType], Callable[[Sequence[Token]], None]], ...] = (  # with the tokens that each is about
+    ({TokenType.STAR}, _check_stars), ({TokenType.LIMIT}, _check_limits), ({TokenType.JOIN}, _check_joins),
+    ({TokenType.WHEN, TokenType.WITH}, _check_cases), ({TokenType.OVER}, _check_over),
+)
 
 
 def place_of(token: Token) -> Span:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import MeasuredSums, NoisySums
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.validation.deciders.decider import Check, Decision, Outcome

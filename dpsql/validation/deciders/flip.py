@@ -14,8 +14,7 @@ from functools import lru_cache
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import margin
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, FlipDistances, Noise, NoisyFlipDistance
-from dpsql.mechanisms.additive.additive_noise import error_of
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought, error_of
 from dpsql.validation.deciders.decider import CONFIDENCE, Check, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 

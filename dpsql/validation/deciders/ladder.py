@@ -18,7 +18,7 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import SUM_GRAIN, AboveThresholdOfSums, DiscreteLaplace, MeasuredSums, NoisySums, Request, Rising, Stopped
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, predicate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project

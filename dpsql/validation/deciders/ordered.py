@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import ROUNDING, DiscreteLaplace, MeasuredSums, NoisySums, Segment, Select, Selected, Target, reach
-from dpsql.mechanisms.additive.laplace import scale_of
+from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.plan.expr.nodes import Case as When
 from dpsql.plan.expr.nodes import Expr, predicate, whole
 from dpsql.plan.operators.grouped_sums import GroupedSums

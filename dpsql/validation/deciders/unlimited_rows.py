@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Balance, BalancedLevel, ExtensionSums, FlipDistances, NoisyFlipDistance
-from dpsql.mechanisms.additive.bought import bought
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.plan.operators.owner_sets import LARGEST

@@ -1,15 +1,43 @@
-"""What a measurement has at hand."""
+"""What every measurement has: the plans that it reads, its cost, its release, and what it has at hand for that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
+from dpsql.accounting.cost import Cost
 from dpsql.backends.reader import Reader
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.measurements.reading.content import Content
 from dpsql.noise.source import Source
-from dpsql.plan.node import Node, Printing, PublicFacts
+from dpsql.plan.node import Node, Printing, PublicFacts, Summary
+
+Release: TypeAlias = Any  # a frozen value of the measurement's own file
+
+
+class Request(Protocol):
+    """A measurement that is asked for. `cost` takes a certificate for each plan; `release` what is at hand and the same."""
+
+    @property
+    def plans(self) -> tuple[Summary, ...]: ...
+
+    @property
+    def cost(self) -> Callable[..., Cost]: ...
+
+    @property
+    def release(self) -> Callable[..., Release]: ...
+
+
+class OfOnePlan:
+    """A measurement that reads one plan."""
+
+    __slots__ = ()
+    plan: Summary
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,118 @@
+"""Sums with noise, discrete Laplace for a pure epsilon and Gaussian for rho: all tasks over one relation are read in one scan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import NoiseTerm, constant, released
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums
+from dpsql.mechanisms.mechanism import Estimates, Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.plan.node import Node
+from dpsql.plan.operators.grouped_sums import GroupedSums
+
+
+class Laplace:
+    """Noise of scale D / epsilon for sums that one entity moves by at most D in l1. Proof: `measurements.DiscreteLaplace`."""
+
+    name, kind = "laplace", Linear
+
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Linear):
+            return No(because="it adds noise to sums")
+        if task.sensitivity.l1 is None:
+            return No(because="only an l2 norm is bounded")
+        noise = self.noise(task, allotted)
+        return Yes(error=math.sqrt(noise.variance), noise=f"discrete Laplace, scale {noise.scale:.6g}")
+
+    def noise(self, task: Linear, allotted: Cost) -> DiscreteLaplace:
+        assert task.sensitivity.l1 is not None
+        return DiscreteLaplace(scale=scale_of(Fraction(task.sensitivity.l1) / allotted.as_epsilon))
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+
+
+class Gaussian:
+    """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `DiscreteGaussian`."""
+
+    name, kind = "gaussian", Linear
+
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
+        if not isinstance(task, Linear):
+            return No(because="it adds noise to sums")
+        if allotted.epsilon is not None:
+            return No(because="it has no pure epsilon, and the price has no delta")
+        noise = self.noise(task, allotted)
+        return Yes(error=noise.sigma, noise=f"discrete Gaussian, sigma {noise.sigma:.6g}")
+
+    def noise(self, task: Linear, allotted: Cost) -> DiscreteGaussian:
+        return DiscreteGaussian(sigma=sigma_of(Fraction(task.sensitivity.l2) ** 2 / (2 * allotted.rho)))
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        return measured([(task, self.noise(task, allotted)) for task, allotted in tasks if isinstance(task, Linear)], setting)
+
+
+def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
+    """One `NoisySums` for each relation that is summed; estimates of each task in the given order."""
+    groups: list[tuple[Node, list[int]]] = []
+    for i, (task, _) in enumerate(tasks):
+        known = next((places for node, places in groups if node == task.input), None)
+        if known is None:
+            groups.append((task.input, [i]))
+        else:
+            known.append(i)
+    found: dict[int, Estimates] = {}
+    for node, places in groups:
+        release: MeasuredSums = yield NoisySums(
+            plan=GroupedSums(input=node, keys=setting.keys, summands=tuple(tasks[i][0].summand for i in places)),
+            cells=setting.cells, noises=tuple(tasks[i][1] for i in places))
+        for i, totals in zip(places, release.totals, strict=True):
+            found[i] = estimates(tasks[i][0].at, totals, tasks[i][1])
+    return [found[i] for i in range(len(tasks))]
+
+
+def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimates:
+    """Noisy integers as estimates that know their noise."""
+    values = [np.array(total, dtype=np.float64) for total in totals]
+    error = error_of(noise)
+    if error is None:
+        return tuple(constant(value) for value in values)
+    return tuple(released((at, i), value, error) for i, value in enumerate(values))
+
+
+def error_of(noise: Noise) -> NoiseTerm | None:
+    """The error that a noise makes; None for no noise, which only public relations get."""
+    match noise:
+        case DiscreteLaplace(scale=scale):
+            return NoiseTerm(kind="laplace", scale=scale) if scale > 0 else None
+        case DiscreteGaussian(sigma=sigma):
+            return NoiseTerm(kind="gaussian", scale=sigma) if sigma > 0 else None
+
+
+# -- how much noise
+
+
+def bought(moved: int, allotted: Cost) -> Noise:
+    """The least noise for a number that one entity moves by at most so much: Laplace for a pure epsilon, Gaussian for rho."""
+    if allotted.epsilon is not None:
+        return DiscreteLaplace(scale=scale_of(moved / allotted.epsilon))
+    return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * allotted.rho)))
+
+
+def scale_of(exact: Fraction) -> float:
+    """The least float that is not below an exact scale, so that no more is spent than was given."""
+    scale = float(exact)
+    return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
+
+
+def sigma_of(variance: Fraction) -> float:
+    """The least float near the square root of a variance whose square is not below it."""
+    sigma = math.sqrt(variance)
+    while Fraction(sigma) ** 2 < variance:
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma
