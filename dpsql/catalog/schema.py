@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from dpsql.catalog.foreign_keys import circle_of, graph_of, parents_first
@@ -303,7 +302,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
             domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
         if declared.complete and kind is Type.DATE and ends.high - ends.low < MOST_IMPLIED_VALUES:
-            domain = _days(int(ends.low), int(ends.high))
+            domain = Domain(tuple(map(dt.date.fromordinal, range(int(ends.low), int(ends.high) + 1))))
     elif domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
         ends = _interval(domain.values)
     for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):
@@ -317,11 +316,6 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         step = _decimal_step(int(match.group(1)))
     return Column(name=name, type=kind, sql_type=sql_type, nullable=nullable, physical=physical, declared=ends, domain=domain,
                   step=step, bins=declared.bins, search=declared.search)
-
-
-@lru_cache(maxsize=64)  # tens of thousands of dates, for every connection
-def _days(low: int, high: int) -> Domain:
-    return Domain(tuple(dt.date.fromordinal(day) for day in range(low, high + 1)))
 
 
 def _decimal_step(scale: int) -> Fraction | None:
