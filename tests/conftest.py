@@ -1,6 +1,6 @@
 """Options of the whole test run, and its two tiers.
 
-    pytest -m fast -n auto      one instance of nearly every test function: a few minutes, while you write
+    pytest -m fast -n auto      one instance of nearly every test function, with half the effort: two minutes, while you write
     pytest -n auto              all of them, before you hand in
 
 A test is `fast` if it is the first instance of its function that is not marked `slow`: nobody keeps a list.
@@ -35,14 +35,15 @@ settings.load_profile("dpsql")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--effort", type=float, default=1.0,
-                     help="multiplies the number of random cases, sentences and samples of the statistical and fuzz tiers")
+    parser.addoption("--effort", type=float, help="multiplies the number of random cases, sentences and samples of the statistical "
+                                                  "and fuzz tiers: 1 where it is not given, and half of that with `-m fast`")
 
 
 @pytest.fixture(scope="session")
 def effort(request: pytest.FixtureRequest) -> float:
     """How much more (or less) than the default the statistical and fuzz tiers should try."""
-    return float(request.config.getoption("--effort"))
+    given = request.config.getoption("--effort")
+    return float(given if given is not None else 0.5 if request.config.option.markexpr == "fast" else 1)
 
 
 class Tiers(NamedTuple):

@@ -306,7 +306,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
             domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
         if declared.complete and kind is Type.DATE and ends.high - ends.low < MOST_IMPLIED_VALUES:
-            domain = Domain(tuple(dt.date.fromordinal(day) for day in range(int(ends.low), int(ends.high) + 1)))
+            domain = Domain(tuple(map(dt.date.fromordinal, range(int(ends.low), int(ends.high) + 1))))
     elif domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
         ends = _interval(domain.values)
     for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):

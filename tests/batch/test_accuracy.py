@@ -327,6 +327,6 @@ def test_noise_that_is_too_wide_is_found(tmp_path: Path, effort: float, monkeypa
     add = source.gaussian
     monkeypatch.setattr(source, "gaussian", lambda values, sigma: add(values, sigma * 1.5))
     connection = connected(tmp_path, around=Remembering)
-    times = int(600 * effort)
+    times = int(600 * max(1.0, effort))
     errors = _errors(_aimed(CASES[0][0], connection)[0], connection, times)
     assert too_many(int((errors[:, 0] > CASES[0][1]).sum()), times, 1 - CASES[0][2])

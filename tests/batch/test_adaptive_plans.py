@@ -57,7 +57,7 @@ def test_plans_end_and_cost_no_more_than_is_charged(effort: float) -> None:
         assert found.values.shape == found.variances.shape == (made.workload.rows,) and found.kind == "approximate"
         assert np.isfinite(found.values).all() and (found.variances >= 0).all()
         ended += 1
-    assert ended > 100
+    assert ended > 100 * min(1, effort)
 
 
 def test_a_price_without_noise_is_refused_before_it_is_charged() -> None:

@@ -57,11 +57,13 @@ def test_startup(tmp_path: Path) -> None:
     assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
 
 
+@pytest.mark.slow
 def test_clips() -> None:
     lines = run("clips.py", "--entities", 60, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
 
 
+@pytest.mark.slow
 def test_distinct() -> None:
     lines = run("distinct.py", "--entities", 60, "--runs", 2)
     assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "people.sector"

@@ -74,7 +74,7 @@ class Cage:
         A number counts where it is all of one: among the digits of noise, of hashes and of addresses any ten are soon to be found.
         """
         text = seen.decode("latin-1") if isinstance(seen, bytes) else seen
-        text = f"{text}\n{re.sub('[,_]', '', text)}"
+        text = f"{text}\n{text.replace(',', '').replace('_', '')}"
         runs = re.findall(r"[0-9a-f]{32,}", text)
         return {*(run[i : i + 32] for run in runs for i in range(len(run) - 31)),
                 *re.findall(r"(?<![0-9A-Za-z.])[0-9]{10}(?![0-9A-Za-z])", text)} & self.canaries

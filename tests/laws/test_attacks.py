@@ -229,6 +229,7 @@ def everything(folder: Path, budget: str) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", GONE)
 def test_nothing_that_is_seen_tells_who_is_there(budget: str, tmp_path: Path) -> None:
     here, *neighbours = (everything(database(tmp_path / name, gone), budget) for name, gone in GONE[budget].items())

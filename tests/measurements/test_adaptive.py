@@ -310,4 +310,4 @@ def test_neighbours_are_told_apart_no_better_than_is_paid_for(look: Any, first: 
 
 @pytest.mark.parametrize("look, first, second", [(of_buckets, [0, 0, 9, 9], [1, 0, 9, 9]), (of_leaves, [6, 0, 0, 0, 0, 0, 0, 0], [7, 0, 0, 0, 0, 0, 0, 0])])
 def test_too_little_noise_is_found(look: Any, first: Any, second: Any, effort: float) -> None:
-    assert told_apart(look, first, second, Faint(), round(700 * effort)) > 1
+    assert told_apart(look, first, second, Faint(), round(700 * max(1.0, effort))) > 1

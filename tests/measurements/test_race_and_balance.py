@@ -103,7 +103,7 @@ def test_the_pruned_race_is_the_full_race(effort: float) -> None:
         saved += sum(not lazy.exact(j) for j in range(len(LEVELS)))
         ties += full.count(max(full)) > 1
         zeros += max(full) <= 0
-    assert saved > 100 and ties > 5 and zeros > 5
+    assert saved > 100 * min(1, effort) and min(ties, zeros) > 5 * min(1, effort)
 
 
 def test_a_race_released_by_the_look_is_the_race_of_its_definition(effort: float) -> None:

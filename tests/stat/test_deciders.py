@@ -143,7 +143,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
 def test_faults_of_the_paper_are_found(plant: Callable[[pytest.MonkeyPatch], None], claim: dict[str, Any], tmp_path: Path,
                                        effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert bound(claim, tmp_path, int(800 * effort), confidence=0.9) > claim["epsilon"]
+    assert bound(claim, tmp_path, int(800 * max(1.0, effort)), confidence=0.9) > claim["epsilon"]
 
 
 def test_a_vote_on_huge_scores_is_sure_and_no_number_overflows(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float,
     monkeypatch.setattr(Sparse, "of", lambda allotted, failures, *, split, rare: Sparse(
         split=split, rare=0.3, scale_limit=0.2, scale_query=0.2))
     pair = ([*SMALL, 15, 15], [*SMALL, 15])
-    samples = [decisions(values, tmp_path / str(i), "sparse", SUITE, int(300 * effort)) for i, values in enumerate(pair)]
+    samples = [decisions(values, tmp_path / str(i), "sparse", SUITE, int(300 * max(1.0, effort))) for i, values in enumerate(pair)]
     assert lower_bound(*samples, confidence=0.9).epsilon > 1
 
 
@@ -218,4 +218,4 @@ def test_counts_that_are_not_held_are_found(tmp_path: Path, effort: float, monke
 
     monkeypatch.setattr(flip_distance, "lipschitz_constant", lambda level, owners: 64)
     pair = Pair(people=[person(0), person(1)], scores=[(0, 1)] * 30 + [(1, 2)] * 3)
-    assert lower_bound(*held(tmp_path, pair, 30, int(600 * effort)), confidence=0.9).epsilon > 1
+    assert lower_bound(*held(tmp_path, pair, 30, int(600 * max(1.0, effort))), confidence=0.9).epsilon > 1

@@ -122,6 +122,7 @@ def test_many_rectangles_have_a_product(size: int, most: float) -> None:
     assert found.reconstruct([answers], workload) == pytest.approx(workload.apply(data.reshape(-1).astype(float)), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_few_rectangles_are_planned_by_queries(ticking: None) -> None:
     """500 rectangles over 64 x 64 cells at rho = 1/2: 12.04 by queries alone, at best 3.776."""
     workload = rectangles(64, 500)

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+from support.repeating import Repeating
 from support.sessions import open_ledger, scratch
 from support.worlds import insert
 
@@ -19,7 +20,6 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
-from dpsql.kernel.run import Kernel
 from dpsql.validation.calls import statement_of
 
 POLICY = """
@@ -57,7 +57,7 @@ def session_over(values: Sequence[int | None], folder: Path, *, low: int = 0, hi
     connection = filled(tuple(zip(values, groups or "a" * len(values), strict=True)))
     reader, declared = DuckReader(connection.cursor(), "v1"), parse_policy(POLICY.format(low=low, high=high))
     catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
-    return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Kernel(Remembering(reader), book, noise),
+    return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Repeating(Remembering(reader), book, noise),
                    ledger=book, scratch=scratch(), price=price(epsilon=1))
 
 

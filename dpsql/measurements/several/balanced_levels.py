@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
@@ -91,7 +90,6 @@ class BalancedLevel(OfOnePlan):
         return ExtensionSums(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))
 
 
-@lru_cache(maxsize=256)  # of every pair of levels, for each release
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
     """A + B of `Balance`, for so many parts of all cells together."""
     falls, rises = [0], [0]
@@ -138,6 +136,5 @@ class Scores:
         return False
 
     def _add_up(self) -> None:
-        places = range(len(self._levels))
-        self._low = [sum(part.low[j] for part in self._parts) for j in places]
-        self._high = [sum(part.high[j] for part in self._parts) for j in places]
+        self._low, self._high = ([sum(level) for level in zip(*ends, strict=True)] for ends in zip(
+            *((part.low, part.high) for part in self._parts), strict=True))

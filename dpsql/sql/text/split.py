@@ -15,11 +15,12 @@ def split(text: str) -> list[str]:
         tokens = Words(dialect=DuckDB()).tokenize(text)
     except TokenError:
         return [text]  # the parser says what is wrong with it
-    parts, start = [], 0
+    parts, start, empty = [], 0, True
     for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
-            parts.append((start, token.start))
-            start = token.end + 1
-    parts.append((start, len(text)))
-    return [text[first:last].strip() for first, last in parts if any(
-        first <= token.start < last and token.token_type is not TokenType.SEMICOLON for token in tokens)]
+        if token.token_type is not TokenType.SEMICOLON:
+            empty = False
+            continue
+        if not empty:
+            parts.append(text[start : token.start])
+        start, empty = token.end + 1, True
+    return [part.strip() for part in (parts if empty else [*parts, text[start:]])]
