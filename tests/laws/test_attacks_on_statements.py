@@ -146,6 +146,28 @@ class Real(float):
         return "1 AS DOUBLE) OR TRUE OR CAST(1"
 
 
+LISTED = "(SELECT clinic FROM visits WHERE cost > 100)"
+COUNTED = "(SELECT COUNT(*) FROM visits)"
+
+
+@pytest.mark.parametrize("text", [
+    f"SELECT clinic FROM clinics WHERE clinic IN {LISTED}", f"SELECT clinic FROM clinics WHERE clinic = ANY {LISTED}",
+    "SELECT clinic FROM clinics WHERE (clinic, 1) IN (SELECT clinic, 1 FROM visits)", f"SELECT clinic FROM clinics WHERE beds < {COUNTED}",
+    f"SELECT clinic, {COUNTED} FROM clinics", f"SELECT clinic FROM clinics ORDER BY {COUNTED} LIMIT 1",
+    "SELECT clinic FROM clinics AS c WHERE EXISTS (SELECT 1 FROM visits AS v WHERE v.clinic = c.clinic)",
+    "SELECT clinic, (SELECT COUNT(*) FROM visits AS v WHERE v.clinic = c.clinic) FROM clinics AS c",
+    "SELECT c.clinic FROM clinics AS c LEFT JOIN visits AS v ON v.clinic = c.clinic", "SELECT c.clinic FROM clinics AS c SEMI JOIN visits USING (clinic)",
+    "SELECT clinic FROM (SELECT DISTINCT ON (clinic) clinic FROM visits ORDER BY clinic, cost) AS t",
+    "SELECT clinic FROM (SELECT clinic FROM clinics EXCEPT SELECT clinic FROM visits) AS t",
+    "SELECT clinic FROM (SELECT clinic FROM clinics UNION BY NAME SELECT clinic FROM visits) AS t",
+    f"SELECT MAX(LEAST(GREATEST(beds, 0), 9)) FROM clinics WHERE clinic NOT IN {LISTED}"])
+def test_rows_of_public_tables_that_rest_on_private_ones_are_not_free(text: str, family: list[Session]) -> None:
+    """They are refused, or charged for what was released; and nothing else on a neighbour."""
+    seen = [outcome(text, session) for session in family]
+    assert not fails(seen[0]) and len(set(seen)) == 1
+    assert seen[0][0] != "answer" or seen[0][2] > 0
+
+
 @pytest.mark.parametrize(("value", "plain", "column"), [
     (Written("x"), "x", "nickname"), (Day(2020, 1, 1), dt.date(2020, 1, 1), "born"), (Whole(500), 500, "age"), (Real(0.25), 0.25, "income")],
     ids=["text", "day", "whole", "real"])
