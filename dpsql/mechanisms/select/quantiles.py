@@ -55,7 +55,7 @@ from dpsql.types import Type
 
 Integers = NDArray[np.int64]
 ScaleOf = Callable[[Cost, int], float]
-ONE_ENDS, ENDS = Fraction(1, 10), Fraction(1, 5)  # of the price, for ends: of one quantile for an epsilon, and of others
+ENDS = Fraction(1, 5)  # of the price, for the ends of intervals
 COUNTED = Fraction(1, 5)  # of that, for counting rows, where there are ends between quantiles
 AWAY = 1.5  # the least distance of an end, in scales of its choice
 ENOUGH = 3.0  # so many scales of rows more than that distance are needed between two quantiles
@@ -162,7 +162,7 @@ class QuantileSearch:
     @cached_property
     def scales(self) -> tuple[float, ...]:
         """The scale of the scores of each level."""
-        share = self.price.part((1 - self.for_ends) / len(self.levels))
+        share = self.price.part((1 - ENDS) / len(self.levels))
         scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
         return tuple(scale_of(share, max(reach(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
 
@@ -195,7 +195,7 @@ class QuantileSearch:
     @cached_property
     def end_scale(self) -> float:
         """The scale of the choices of ends, in rows. Lower and upper ones of several quantiles are two choices."""
-        share = self.for_ends * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
+        share = ENDS * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
         return exponential_scale(self.task.rows)(self.price.part(share), 1)
 
     @property
@@ -205,12 +205,7 @@ class QuantileSearch:
 
     @property
     def for_count(self) -> Cost:
-        return self.price.part(self.for_ends * COUNTED)
-
-    @property
-    def for_ends(self) -> Fraction:
-        """The part of the price that goes to intervals."""
-        return ONE_ENDS if self.price.epsilon is not None and len(self.fractions) == 1 else ENDS
+        return self.price.part(ENDS * COUNTED)
 
     @property
     def affordable(self) -> bool:
