@@ -136,5 +136,5 @@ class Scores:
         return False
 
     def _add_up(self) -> None:
-        self._low, self._high = ([sum(level) for level in zip(*ends, strict=True)] for ends in zip(
-            *((part.low, part.high) for part in self._parts), strict=True))
+        self._low, self._high = ([sum(ends[j] for ends in sides) for j in range(len(self._levels))] for sides in (
+            [part.low for part in self._parts], [part.high for part in self._parts]))

@@ -116,9 +116,9 @@ def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
 class QuantileSearch:
     """How the quantiles of a task are chosen, and the ends of their intervals.
 
-    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A tenth of a pure epsilon is for the ends of one quantile,
-    a fifth of rho: so it is off by 11 % or 12 % more than without an interval (`tests/bench/accuracy.py` prints the first). The
-    ends of several are two choices and a count; they get a fifth of either.
+    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A fifth of the price is for ends: so a quantile is off by
+    25 % or 12 % more than without an interval (`tests/bench/accuracy.py` prints the first), and ends are less than half as far
+    away as they would be for a tenth of an epsilon. The ends of several are two choices and a count.
     """
 
     task: Ordered
