@@ -56,9 +56,9 @@ CLAIMS = [
           epsilon=AT_RHO, delta=0.1, times=300),
     Claim(name="a share of the whole", text="COUNT(*) * 1.0 / (SELECT COUNT(*) FROM people) FROM people WHERE age > 50", pair=FEW),
     Claim(name="a sum held at a value", text="SUM(LEAST(GREATEST(income, 0), (SELECT AVG(income) FROM people))) FROM people", pair=FEW,
-          times=200, scales=True),
+          times=240, scales=True),
     Claim(name="nested", pair=FEW, text="COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits WHERE cost < (SELECT AVG(cost) * 9 "
-          "FROM visits))", times=150),
+          "FROM visits))", times=240),
     Claim(name="a quantile", text="COUNT(*) FROM people WHERE age >= (SELECT MEDIAN(age) FROM people)", pair=FEW, times=300),
     Claim(name="two values", text="(SELECT COUNT(*) FROM people) - (SELECT COUNT(*) FROM people WHERE age > 50)", pair=FEW),
     Claim(name="linked", pair=FEW, text="COUNT(*) FROM visits v WHERE v.cost >= (SELECT AVG(w.cost) FROM visits w WHERE w.person_id = "
