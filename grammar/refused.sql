@@ -304,6 +304,12 @@ SELECT COUNT(* EXCLUDE (age)) FROM people
 -- SqlError unknown-column: * has no column ages
 SELECT COUNT(*) FROM (SELECT * EXCLUDE (ages) FROM people) AS t
 
+-- SqlError star: sex is named twice after *
+SELECT COUNT(*) FROM (SELECT * EXCLUDE (sex, age, sex) FROM people) AS t
+
+-- SqlError star: age is named twice after *
+SELECT COUNT(*) FROM (SELECT * EXCLUDE (sex) REPLACE (age + 1 AS age, age + 2 AS age) FROM people) AS t
+
 -- Unsupported star: EXCLUDE takes names of columns
 SELECT COUNT(*) FROM (SELECT * EXCLUDE (p.age) FROM people AS p) AS t
 

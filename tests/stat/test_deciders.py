@@ -85,8 +85,8 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
         with np.errstate(over="ignore"):
             weights = np.exp(np.array([float(score * tau), float((1 - score) * tau)]) / request.scale)
         if not np.isfinite(weights.sum()):  # the paper's weights are NaN then, and their sampler takes them for equal
-            return vote.Voted(yes=context.noise.coin(1, 1) if np.isinf(weights).all() else bool(np.isinf(weights[0])))
-        return vote.Voted(yes=context.noise.coin(int(weights[0] / weights.sum() * 2**50), 50))
+            return vote.Voted(yes=context.noise.below(2) == 1 if np.isinf(weights).all() else bool(np.isinf(weights[0])))
+        return vote.Voted(yes=context.noise.below(2**50) < int(weights[0] / weights.sum() * 2**50))
 
     patch.setattr("dpsql.measurements.Vote.release", release)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
@@ -100,11 +101,12 @@ def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
     if shown is None or not isinstance(star, exp.Star):
         return None
     names = {name.lower() for name, _ in shown}
-    left_out = {_known(str(part.name), names, span_of(part)) for part in star.args.get("except_") or ()}
-    replaced = {_known(item_name(part), names, span_of(part)): host.bind(inner_of(part))
-                for part in star.args.get("replace") or ()}
-    renamed = {_known(str(part.this.name), names, span_of(part)): item_name(part) for part in star.args.get("rename") or ()}
-    twice = sorted(left_out & {*replaced, *renamed} | replaced.keys() & renamed.keys())
+    left_out = [_known(str(part.name), names, span_of(part)) for part in star.args.get("except_") or ()]
+    replacing, renaming = star.args.get("replace") or (), star.args.get("rename") or ()
+    replaced = {_known(item_name(part), names, span_of(part)): host.bind(inner_of(part)) for part in replacing}
+    renamed = {_known(str(part.this.name), names, span_of(part)): item_name(part) for part in renaming}
+    named = [*left_out, *(item_name(part).lower() for part in replacing), *(str(part.this.name).lower() for part in renaming)]
+    twice = sorted(name for name, times in Counter(named).items() if times > 1)
     if twice:
         raise SqlError(f"{twice[0]} is named twice after *", code="star", span=span_of(node), subject=twice[0],
                        try_="each column in one of EXCLUDE, REPLACE and RENAME")
