@@ -36,6 +36,8 @@ from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query
 
+LIMITS = "max_rows = 10, or rows_per_entity in the policy"
+
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
@@ -72,18 +74,18 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
-        raise _unlimited(query, "one statement for each set of keys" if question.sets is not None else "the statement by itself",
-                         limits=not known.public and not known.owners)
+        single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
+        raise _unlimited(query, single if known.public or known.owners else LIMITS)
     one = linear(guarding_few(question, known, session, linear=True), view)
     if stability(one.source, session.kernel).rows is None:  # conditions are tests of cells there, and limit no rows
-        raise _unlimited(query, limits=True)
+        raise _unlimited(query, LIMITS)
     return one
 
 
-def _unlimited(query: Query, instead: str = "", *, limits: bool) -> Unsupported:
-    """That rows are not fit for a workload: with `limits`, as a limit is missing."""
+def _unlimited(query: Query, instead: str) -> Unsupported:
+    """That rows are not fit for a workload."""
     return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
-                       try_="max_rows = 10, or rows_per_entity in the policy" if limits else instead)
+                       try_=instead)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:

@@ -452,8 +452,9 @@ def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
              if choice is not None and math.isfinite(choice.yes.error)]
     if program.rule is None:
         return sum(sizes)
-    told_by_rule = math.log(max(noise_of(program.rule.rule).scale, 1e-9))
-    return sum(sizes) + math.log(program.rule.half) + sum(weights[at] * told_by_rule for at in program.counted)
+    counted = sum(weights[at] for at in program.counted)
+    of_counts = counted * math.log(max(noise_of(program.rule.rule).scale, 1e-9)) if counted else 0.0
+    return sum(sizes) + math.log(program.rule.half) + of_counts
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
@@ -477,8 +478,8 @@ def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
 
 def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
     """The tasks of all parts that are measured, over the view with its limits; `learned` are limits of totals."""
-    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts)
-            if i not in program.counted]
+    counted = program.counted
+    return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts) if i not in counted]
 
 
 def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts, learned: int | None) -> Task:

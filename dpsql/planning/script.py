@@ -330,7 +330,7 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
 def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
     """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
     need not be added up by cell first, which takes several times as long."""
-    added = isinstance(summand, Count) or summand.grid.from_low or summand.grid.low >= 0
+    added = isinstance(summand, Count) or summand.grid.least >= 0
     return () if added and program.order == 1 else program.keys
 
 

@@ -53,6 +53,7 @@ from dpsql.measurements import (
     NoisySums,
     Request,
     score_range,
+    spread_of,
 )
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
@@ -144,7 +145,7 @@ def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | N
     numbers = np.maximum(counts, pairs)
     sure = stand_out(numbers, noise, usual=_place(row), steps=2)
     pure = isinstance(noise, DiscreteLaplace)
-    top = int(np.argmin(_above(counts) + STEEPNESS[pure] * _width(noise) * np.log(ends)))
+    top = int(np.argmin(_above(counts) + STEEPNESS[pure] * spread_of(noise) * np.log(ends)))
     if not sure.any() or top < np.argmax(np.where(sure, numbers, -np.inf)):
         return None
     kept, ends = counts[: top + 1], ends[: top + 1]
@@ -161,10 +162,6 @@ def _above(numbers: Reals) -> Reals:
 
 def _middles(ends: Reals) -> Reals:
     return ends * (1 + 2**-0.5) / 2
-
-
-def _width(noise: Noise) -> float:
-    return noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma
 
 
 def ends_of(bins: int, row: int) -> Reals:
