@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
-from dpsql.catalog.model import ForeignKey, TableSchema
+from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -66,11 +66,11 @@ class DuckReader:
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}
             required: dict[str, set[str]] = {}
-            for table, column, kind, nullable in cursor.execute(
-                    "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+            for table, column, kind, made, nullable in cursor.execute(
+                    "SELECT table_name, column_name, data_type, is_generated, is_nullable FROM duckdb_columns() "
                     "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal "
                     "ORDER BY table_name, column_index").fetchall():
-                columns.setdefault(table, []).append((column, kind))
+                columns.setdefault(table, []).append((column, f"{GENERATED} {kind}" if made else kind))
                 if not nullable:
                     required.setdefault(table, set()).add(column)
             unique: dict[str, list[frozenset[str]]] = {}
