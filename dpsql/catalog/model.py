@@ -149,7 +149,7 @@ class TableSchema:
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
     `view` are the tables that a view is made of, in lower case; None for a table. The type of a column that is worked out
-    whenever it is read begins with GENERATED, and is none that is supported: that may fail for a row, or differ from time to time.
+    whenever it is read begins with GENERATED, and is none that is supported: that may fail for a row, or differ each time.
     """
 
     columns: tuple[tuple[str, str], ...]
