@@ -229,8 +229,8 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
     read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, hive_partitioning = false, "
-            f"columns = {{{read}}}))")
+            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, "
+            f"hive_partitioning = false, columns = {{{read}}}))")
 
 
 def _text(value: object) -> str:
