@@ -983,6 +983,9 @@ SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
 -- Unsupported pattern: of the options of regexp_replace, 'g' is answered
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b', 'i') = 'b'
 
+-- SqlError type: regexp_extract: a pattern without \B and \C, which are found within letters, is needed here
+SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, '\C') = 'b'
+
 -- SqlError type: regexp_extract: a whole number between 0 and 9 is needed here
 SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, 'a', 11) = 'b'
 

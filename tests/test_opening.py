@@ -194,6 +194,30 @@ def test_a_public_table_is_no_private_file_under_another_name(name: str, tmp_pat
     assert "has the file of people, which is private" in fault.reason and fault.as_dict()["line"] == 15
 
 
+@pytest.mark.parametrize("name", ["people[1].csv", "peopl?.csv", "people*.csv", "people[1].parquet"])
+def test_a_name_that_the_engine_takes_for_a_pattern_reads_no_other_file(name: str, tmp_path: Path) -> None:
+    """A public table could have the rows of a private file by it, and a change of the file that is read would not be seen."""
+    for other in ("people1", "people2"):
+        (tmp_path / f"{other}.csv").write_text("id\n1\n", encoding="utf-8")
+        duckdb.sql("SELECT 1 AS id").write_parquet(str(tmp_path / f"{other}.parquet"))
+    (tmp_path / name).write_text("id\n5\n", encoding="utf-8")
+    fault = told(tmp_path, FILES.replace("people.csv", name))
+    assert "for a pattern, of other files too" in fault.reason and fault.as_dict()["line"] == 7
+
+
+@pytest.mark.parametrize(("name", "typed"), [("people.csv", False), ("people.csv", True), ("people.parquet", False)])
+def test_the_folder_of_a_file_names_nobody(name: str, typed: bool, tmp_path: Path) -> None:
+    """The engine would show the value of a folder `id=7` in place of what the rows have."""
+    (tmp_path / "id=7").mkdir()
+    duckdb.sql("FROM (VALUES (1), (2)) AS t(id)").write_csv(str(tmp_path / "id=7/people.csv"))
+    duckdb.sql("FROM (VALUES (1), (2)) AS t(id)").write_parquet(str(tmp_path / "id=7/people.parquet"))
+    text = FILES.replace("people.csv", f"id=7/{name}").replace("id = {}", 'id = { type = "BIGINT" }' if typed else "id = {}")
+    (tmp_path / "dpsql.toml").write_text(text, encoding="utf-8")
+    reader = open_reader(read_policy(tmp_path / "dpsql.toml"), None)
+    assert sorted(reader.rows("SELECT id FROM people")) == [(1,), (2,)]
+    reader.close()
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ".csv", 5, b"people.csv"])
 @pytest.mark.parametrize("which", ["database", "policy", "ledger"])
 def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.reader import ReaderFault
-from dpsql.catalog.model import ForeignKey, TableSchema
+from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -66,11 +66,11 @@ class DuckReader:
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}
             required: dict[str, set[str]] = {}
-            for table, column, kind, nullable in cursor.execute(
-                    "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+            for table, column, kind, made, nullable in cursor.execute(
+                    "SELECT table_name, column_name, data_type, is_generated, is_nullable FROM duckdb_columns() "
                     "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal "
                     "ORDER BY table_name, column_index").fetchall():
-                columns.setdefault(table, []).append((column, kind))
+                columns.setdefault(table, []).append((column, f"{GENERATED} {kind}" if made else kind))
                 if not nullable:
                     required.setdefault(table, set()).add(column)
             unique: dict[str, list[frozenset[str]]] = {}
@@ -179,11 +179,16 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
                                try_="a file that ends in .csv or .parquet")
     if not path.is_file():
         raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
+    path = path.absolute()  # the engine reads ~ as a home
+    if set(str(path)) & set("*?["):
+        raise OperationalError(f"the engine takes {path} for a pattern, of other files too", code="no-database", subject=table,
+                               try_="a path without * ? and [")
     name = quote(table)
     fault: Exception | None = None
     try:
         in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
-        source = csv_of_types(path, types) if types else f"{reader}({_text(path)}{in_order})"
+        # a folder `id=7` is no column, in place of that of the file
+        source = csv_of_types(path, types) if types else f"{reader}({_text(path)}, hive_partitioning = false{in_order})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
@@ -224,7 +229,8 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
     shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
     read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, columns = {{{read}}}))")
+            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, "
+            f"hive_partitioning = false, columns = {{{read}}}))")
 
 
 def _text(value: object) -> str:

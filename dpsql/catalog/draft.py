@@ -180,7 +180,7 @@ class _Draft:
         shown = sql_type if len(sql_type) <= 40 else sql_type[:37] + "..."
         carried = carried_as(sql_type)
         if carried is None:
-            return name, None, f"{shown}: this type is not supported; a view could cast it"
+            return name, None, f"{shown}: this type is not supported; a table could hold it as another"
         named = [key.table for key in table.foreign_keys if name in key.columns]
         if name in (_key(table) or ()) or named:
             return name, {}, shown + (f", names a row of {named[0]}" if named else ", key")

@@ -140,12 +140,16 @@ class Policy:
     digest: str = ""
 
 
+GENERATED = "GENERATED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
     """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
-    `view` are the tables that a view is made of, in lower case; None for a table.
+    `view` are the tables that a view is made of, in lower case; None for a table. The type of a column that is worked out
+    whenever it is read begins with GENERATED, and is none that is supported: that may fail for a row, or differ each time.
     """
 
     columns: tuple[tuple[str, str], ...]

@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsql.catalog.foreign_keys import circle_of, graph_of, parents_first
 from dpsql.catalog.model import (
+    GENERATED,
     Catalog,
     Column,
     ColumnPolicy,
@@ -277,8 +278,10 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
         sql_type = types[name]
         carried = carried_as(sql_type)
         if carried is None:
-            raise _fault(policy, path, f"type {sql_type} is not supported", code="unsupported-type",
-                         try_="leaving the column out, or a table in which it is cast")
+            made = sql_type.startswith(f"{GENERATED} ")
+            reason = "it is worked out whenever it is read, which may fail for a row, or differ from time to time"
+            raise _fault(policy, path, reason if made else f"type {sql_type} is not supported", code="unsupported-type",
+                         try_=f"leaving the column out, or a table in which it is {'stored' if made else 'cast'}")
         columns[name] = _column(policy, path, declared, name, sql_type, *carried, schema, values)
     return columns
 

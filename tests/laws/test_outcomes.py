@@ -346,6 +346,10 @@ SELECT error('x') FROM things
 SELECT COUNT(*) FROM things WHERE CAST(s AS STRUCT(a INTEGER)) IS NULL
 SELECT COUNT(*) FROM things WHERE regexp_matches(s, '(')
 SELECT COUNT(*) FROM things WHERE regexp_matches(s, s)
+SELECT COUNT(*) FROM things WHERE regexp_extract(s, '^\\C') = 'a'
+SELECT COUNT(*) FROM things WHERE regexp_extract(s, 'a|(\\C)', 1) = 'a'
+SELECT COUNT(*) FROM things WHERE regexp_replace(s, '\\B', 'x') = 'a'
+SELECT COUNT(*) FROM things WHERE regexp_replace(s, '\\C', '', 'g') = ''
 SELECT COUNT(*) FROM things WHERE x IN (SELECT x FROM things)
 SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
 SELECT COUNT(*) FROM things WHERE x NOT IN (SELECT x FROM things)

@@ -247,7 +247,11 @@ class Writer:
                      (f"concat_ws('-', {name}, 'x')", TEXT), (f"asin({name})", NUMBER), (f"tanh({name})", NUMBER)],
             TEXT: [(f"lpad({name}, 3, '.')", TEXT), (f"replace({name}, 'i', '')", TEXT), (f"strip_accents({name})", TEXT),
                    (f"{name} SIMILAR TO '(a|x).*'", TRUTH), (f"{name} ILIKE 'V!%%' ESCAPE '!'", TRUTH), (f"rpad({name}, 2, 'é')", TEXT),
-                   (f"{name} <> ALL (ARRAY['a', 'x'])", TRUTH), (f"trim({name}, 'ab')", TEXT), (f"regexp_matches({name}, 'A', 'i')", TRUTH)],
+                   (f"{name} <> ALL (ARRAY['a', 'x'])", TRUTH), (f"trim({name}, 'ab')", TEXT), (f"regexp_matches({name}, 'A', 'i')", TRUTH),
+                   (f"regexp_extract({name}, '{self.pattern()}')", TEXT), (f"regexp_replace({name}, '{self.pattern()}', 'y')", TEXT),
+                   (f"regexp_replace({name}, '{self.pattern()}', '', 'g')", TEXT), (f"{name} GLOB '[!a]*'", TRUTH),
+                   (f"regexp_extract({name}, '({self.pattern()})?', 1)", TEXT), (f"lower({name})", TEXT), (f"reverse({name})", TEXT),
+                   (f"regexp_full_match({name}, '{self.pattern()}')", TRUTH), (f"{name} LIKE '_'", TRUTH), (f"length({name})", NUMBER)],
             DAY: [(f"strftime({name}, '%Y-%m')", TEXT), (f"time_bucket(INTERVAL 2 DAY, {name})", DAY), (f"epoch({name})", NUMBER),
                   (f"decade({name})", NUMBER), (f"time_bucket(INTERVAL 3 MONTH, {name})", DAY), (f"century({name})", NUMBER),
                   (f"date_sub('year', {name}, DATE '2000-01-01')", NUMBER), (f"last_day({name})", DAY), (f"dayname({name})", TEXT)],
@@ -256,6 +260,10 @@ class Writer:
             TRUTH: [(f"CASE WHEN {name} THEN 'a' ELSE 'victim' END", TEXT), (f"({name}, 1) = (TRUE, 1)", TRUTH)]}[focus.type]
         text, kind = self.draw.choice(made)
         return self.kept(below, focus, (text, Column("", kind)))
+
+    def pattern(self) -> str:
+        """A regular expression, of which some find parts of letters, or nothing."""
+        return "".join(self.draw.choices([".", "a", "i", "é", "[^x]", "(?i)", "^", "$", r"\b", r"\B", r"\C", "*", "|", r"\pL", "x?"], k=2))
 
     def tuples(self, source: Relation) -> str:
         """Several columns in a list of constants, NULL among them, or in a list of rows."""

@@ -45,7 +45,7 @@ KINDS = (
     Kind(name="g", type="VARCHAR", declared=('{ values = ["a", "b"] }', '{ values = ["a", "b"] }', "{}"),
          common=_texts("a", "b"), odd=_texts("c", "A", "victim", "", "b ")),
     Kind(name="s", type="VARCHAR", declared=("{}", "{}", '{ values = ["x", "y"] }'), common=_texts("x", "y"),
-         odd=_texts("", "X", "é", "victim", "1e999", "x%", "20025-01-01")),
+         odd=_texts("", "X", "é", "victim", "1e999", "x%", "20025-01-01", "İ", "e\u0301", "ss", "ß", "\u200d", "🦆", "x ")),
     Kind(name="n", type="INTEGER", declared=("{ range = [0, 3] }", "{ range = [0, 3], bins = 2 }", "{ bounds = [-2, 5] }", "{}",
                                              "{ values = [0, 1, 7] }"),
          common=("0", "1", "2", "3"), odd=("7", "-1", "2147483647", "-2147483648")),

@@ -194,16 +194,22 @@ def _no_longer(values: Sequence[Value]) -> str:
     return "" if fits else "a text, and one that is no longer to stand in its place, are needed here"
 
 
+def _found(values: Sequence[Value]) -> str:
+    """DuckDB raises where what is found begins or ends within a letter: \\C is a byte of one, and \\B is between two."""
+    within = isinstance(values[0], str) and any(sign in values[0] for sign in ("\\B", "\\C"))
+    return _no_null(values) or ("a pattern without \\B and \\C, which are found within letters, is needed here" if within else "")
+
+
 def _short(values: Sequence[Value]) -> str:
     """A pattern may be found between any two letters, and what stands in its place is put there each time. What follows a sign of
     escape means something else there."""
     pattern, new = values
     fits = isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and "\\" not in new
-    return "" if fits else "a pattern, and a text of at most 20 letters without \\ to stand in its place, are needed here"
+    return _found(values) if fits else "a pattern, and at most 20 letters without \\ to stand in its place, are needed here"
 
 
 def _group(values: Sequence[Value]) -> str:
-    return _no_null(values) or _bounded_integer(0, 9)(values[1:])
+    return _found(values) or _bounded_integer(0, 9)(values[1:])
 
 
 def _filled(values: Sequence[Value]) -> str:
@@ -425,7 +431,7 @@ TABLE: dict[str, Function] = {
                                             accepts=_escaped), f"note {word} 'i!%' ESCAPE '!'") for word in ("LIKE", "ILIKE")},
     "regexp_matches": _row(_test("regexp_matches({0}, {1})"), "regexp_matches(note, '^i')", "note ~ '^i'"),
     "glob": _row(_test("({0} GLOB {1})"), "note GLOB 'i*'"),
-    "regexp_extract": _row((*_text("regexp_extract({0}, {1})", VARCHAR, accepts=_no_null), *_text(
+    "regexp_extract": _row((*_text("regexp_extract({0}, {1})", VARCHAR, accepts=_found), *_text(
         "regexp_extract({0}, {1}, CAST({2} AS INTEGER))", VARCHAR, BIGINT, accepts=_group)), "regexp_extract(note, 'i.')",
                            "regexp_extract(note, 'i(.)', 1)"),
     **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {LONGEST}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,

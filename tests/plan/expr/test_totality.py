@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from dpsql.backends.duckdb import scratch
+from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Domain
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
@@ -359,6 +360,31 @@ def test_no_constant_that_is_accepted_raises(effort: float) -> None:
     assert {part.function for part in exprs if isinstance(part, Call)} == {name for name, _ in taking}
     connection = table(draw, lambda draw, name, extremes: "".join(draw.choices(SIGNS, k=2)) if name == "text" else wild(
         draw, name, extremes), 300)
+    for start in range(0, len(exprs), 250):
+        evaluate(connection, exprs[start:start + 250])
+
+
+PATTERNS = [".", "a", "é", "İ", r"\C", r"\\", "C", r"\b", r"\B", "^", "$", "(", ")", "(a)", "|", "*", "?", "{2}", "[^a]", "(?i)", "(?s)", r"\pL",
+            r"\Q", r"\E", r"\x{e9}", r"\xc3", r"[[:alpha:]]", "\x00"]
+
+
+def test_no_regular_expression_that_is_accepted_raises(effort: float) -> None:
+    """Of those that the engine reads. It finds parts of letters in some, and raises where what it finds or leaves is none."""
+    draw = random.Random(8)
+    taking = [(name, row) for name, rows in FUNCTIONS.items() if name.startswith("regexp") for row in rows]
+    scratch_of_patterns, exprs = DuckScratch(), []
+    for _ in range(round(3000 * effort)):
+        pattern = "".join(draw.choices(PATTERNS, k=draw.choice([1, 2, 3, 4])))
+        if not scratch_of_patterns.compiles(pattern):
+            continue
+        name, row = draw.choice(taking)
+        constants = [Literal(value=pattern, type=Type.VARCHAR), _any_constant(draw, row.args[-1])]
+        with contextlib.suppress(SqlError):
+            exprs.append(typing.call(name, [Ref(column="text", type=Type.VARCHAR), *constants[:len(row.args) - 1]], ENV, None))
+    scratch_of_patterns.close()
+    assert {part.function for part in exprs if isinstance(part, Call)} == {name for name, _ in taking}
+    connection = table(draw, lambda draw, name, extremes: "".join(draw.choices(["a", "é", "日", "🦆", "\u0301", "C", "\n"], k=3)) if (
+        name == "text") else wild(draw, name, extremes), 300)
     for start in range(0, len(exprs), 250):
         evaluate(connection, exprs[start:start + 250])
 
