@@ -44,7 +44,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
-TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 50)}  # that much more for totals of values, of an epsilon or of rho
+TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 25)}  # that much more for totals, of an epsilon or of rho
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
 COUNTED_SHARE = Fraction(1, 2)  # of the keys, where the counts that come with them answer something that is asked

@@ -65,7 +65,7 @@ delta = 0.1
 TABLES = """
 SELECT setseed(0.5);
 CREATE TABLE people AS SELECT CAST(i AS INTEGER) AS id, CASE WHEN random() < 0.5 THEN 'f' ELSE 'm' END AS sex,
-    CAST(floor(101 * sqrt(random()) * random()) AS INTEGER) AS age, least(200000, exp(9 + 2 * random() + random())) AS income,
+    CASE WHEN i <= 100 THEN CAST(i AS INTEGER) ELSE CAST(floor(101 * sqrt(random()) * random()) AS INTEGER) END AS age, least(200000, exp(9 + 2 * random() + random())) AS income,
     'place ' || CAST(floor(1 / (0.003 + random())) AS INTEGER) AS place FROM range({people}) t(i);
 CREATE TABLE visits AS SELECT CAST(floor(random() * {people} * (CASE WHEN random() < 0.1 THEN 0.02 ELSE 1 END)) AS INTEGER) AS id,
     CAST(2015 + floor(random() * 10) AS INTEGER) AS year, CAST(1 + floor(40 * random() * random()) AS INTEGER) AS clinic,
