@@ -40,7 +40,7 @@ from dpsql.measurements.flip_distance import (
 from dpsql.measurements.frequent_keys import FrequentKeys, Keys
 from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.measurements.reading.request import Release, Request
-from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, reach
+from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
 from dpsql.measurements.several.degree_histogram import DegreeHistogram, Histogram, Way
 from dpsql.measurements.several.levels import COARSEST, ExtensionSums
@@ -75,5 +75,5 @@ __all__ = [
     "Keys", "Leaves", "MeasuredSums", "Noise", "NoisyFlipDistance", "NoisySums", "Numbered", "Partition", "Race",
     "RecursiveSums", "Release", "Removed", "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth",
     "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way",
-    "Within", "moved", "reach", "score_range", "slack_of", "splits", "spread_of",
+    "Within", "apart", "moved", "score_range", "slack_of", "splits", "spread_of",
 ]

@@ -29,11 +29,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Grid values low <= v <= high of one cell, and the rank looked for among the values there."""
+    """Grid values low <= v <= high of one cell, and the rank looked for among the values there.
+
+    below, above  how much each row counts by which there are too many below a value, or too many above it
+    """
 
     low: int
     high: int
     target: Target
+    below: int = 1
+    above: int = 1
 
 
 ROUNDING = Fraction(1, 2**40)
@@ -43,16 +48,19 @@ ROUNDING = Fraction(1, 2**40)
 class Select(OfOnePlan):
     """For each segment of each cell, a grid value whose rank is near the target: the exponential mechanism.
 
-    The score of v is -d(v), d(v) = max(0, L - (p n + t), G - ((1 - p) n - t)), with L, G the values below and above v, n those
-    in the segment, p and t of the target. A value is drawn with probability proportional to exp(-d(v) * b / scale), b the
-    denominator of p (so that scores are integers). With `flip`, permute-and-flip draws among the same scores.
+    The score of v is -d(v), d(v) = max(0, y (L - (p n + t)), z (G - ((1 - p) n - t))), with L, G the values below and above v,
+    n those in the segment, p and t of the target, y = `below` and z = `above` of the segment. A value is drawn with probability
+    proportional to exp(-d(v) * b / scale), b the denominator of p (so that scores are integers). With `flip`, permute-and-flip
+    draws among the same scores.
 
-    Cost. One value more or less moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at most;
-    an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's k
-    moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 -
-    p) / scale (`noise.choice`). Drawing by intervals weighs each value by exp(ln(width)), rounded: each weight is off by a
-    factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an entity moves, and it moves k
-    draws at most.
+    Cost. One value more moves L - p n by 1 - p (where it is below v) or -p, and G - (1 - p) n by 1 - (1 - p) = p (above) or
+    p - 1. So it raises each d by max(y (1 - p), z p) at most and lowers it by max(y p, z (1 - p)) at most, and two values' d
+    move apart by the sum of these; one value less, the same with signs turned. With y = z = 1 the sum is 2 max(p, 1 - p). An
+    entity that moves j values of a segment moves them apart by j times that. Segments are disjoint, so an entity's k moved
+    rows are shared out among segments, and the losses add up to the loss of k rows in the segment where they move the most:
+    epsilon = k b (max(y (1 - p), z p) + max(y p, z (1 - p))) / scale (`noise.choice`). Drawing by intervals weighs each value
+    by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss
+    of each draw that an entity moves, and it moves k draws at most.
     """
 
     plan: Ranks
@@ -72,10 +80,12 @@ class Select(OfOnePlan):
             ordered = sorted(segments, key=lambda segment: segment.low)
             if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):
                 raise ValueError("segments of a cell overlap")
+            if any(min(s.below, s.above) < 1 for s in ordered):
+                raise ValueError("rows that are too many count for something")
         if rows == 0:
             return FREE
-        worst = max(reach(segment.target) for segments in self.segments for segment in segments)
-        return choice_cost(2 * rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
+        worst = max(apart(each.target, each.below, each.above) for segments in self.segments for each in segments)
+        return choice_cost(rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
 
     def release(self, context: Context, certificate: Certificate) -> Selected:
         """Choose a value in each segment of each cell; see `Select` for the score and its proof."""
@@ -88,9 +98,10 @@ class Select(OfOnePlan):
             for values, segments in zip(ranked, self.segments, strict=True)))
 
 
-def reach(target: Target) -> int:
-    """How far one row moves the integer score of a target: b * max(p, 1 - p) for p = a / b."""
-    return max(target.fraction.numerator, target.fraction.denominator - target.fraction.numerator)
+def apart(target: Target, below: int = 1, above: int = 1) -> int:
+    """How far one row moves two integer scores of a segment apart; see `Select`."""
+    a, rest = target.fraction.numerator, target.fraction.denominator - target.fraction.numerator
+    return max(below * rest, above * a) + max(below * a, above * rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +117,10 @@ MOST_FLIPPED = 2**17
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
     """b * d(v) of `Select`, for values with so many of the segment's rows below and above them."""
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
-    shift = b * segment.target.offset
-    if b * rows + abs(shift) >= 2**62:
+    shift, y, z = b * segment.target.offset, segment.below, segment.above
+    if max(y, z) * (b * rows + abs(shift)) >= 2**62:
         below, above = below.astype(object), above.astype(object)
-    return np.maximum(0, np.maximum(b * below - a * rows - shift, b * above - (b - a) * rows + shift))
+    return np.maximum(0, np.maximum(y * (b * below - a * rows - shift), z * (b * above - (b - a) * rows + shift)))
 
 
 def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
@@ -174,14 +185,15 @@ def intervals(values: Ranked, segment: Segment, cap: int) -> tuple[Integers, Int
 def near(values: Ranked, segment: Segment, cap: int) -> tuple[int, int]:
     """Positions of the data points around which the excess may be below the cap: first <= i < last.
 
-    Between the points i - 1 and i the distance is |x_i|, x_i = b upto_i - (a n + b t), which rises with i; at point i it is
-    max(0, x_i, -x_(i+1)). The least is max(0, x_0, -x_n): 0 where some x_i <= 0 <= x_(i+1), else that of an end, where either
-    a gap or a point attains it. So with reach = least + cap, only gaps with |x_i| < reach matter, and the points beside them.
+    Between the points i - 1 and i the distance is max(y x_i, -z x_i), x_i = b upto_i - (a n + b t), which rises with i; at
+    point i it is max(0, y x_i, -z x_(i+1)). The least is max(0, y x_0, -z x_n): 0 where some x_i <= 0 <= x_(i+1), else that of
+    an end, where either a gap or a point attains it. So with reach = least + cap, only gaps with |x_i| < reach matter, as y
+    and z are 1 at least, and the points beside them.
     """
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     rows, start = values.total, int(values.upto[0])
     middle = a * rows + b * segment.target.offset
-    reach = max(0, -middle, middle - b * rows) + cap
+    reach = max(0, -segment.below * middle, segment.above * (middle - b * rows)) + cap
     low, high = (middle - reach) // b + 1, -((-middle - reach) // b) - 1  # the least and the most rows below such a gap
     first = int(np.searchsorted(values.upto, start + min(max(low, 0), rows + 1), side="left"))
     last = int(np.searchsorted(values.upto, start + min(max(high, -1), rows), side="right")) - 1

@@ -1,15 +1,22 @@
 """Averages that are measured by how far their rows are from about where the average is.
 
 For any number c, AVG(x) = c + SUM(x - c) / COUNT(x). The noise of the count is multiplied by AVG(x) - c then, in place of AVG(x):
-with c within a tenth of the average it hardly matters, and nearly all of the price is left for the sum. A c is known for
-nothing: the histograms that the limits of totals were learned from say about how much all entities add, and how many rows they
-have. It is a number that was released, so nothing rests on it but the error.
+with c within a tenth of the average it hardly matters, and nearly all of the price is left for the sum. Nothing rests on c but
+the error.
+
+*Under learned limits* a c is known for nothing: the histograms that the limits of totals were learned from say about how much
+all entities add, and how many rows they have. It is a number that was released.
 
 The limit of the totals of x is kept for those of x - c, of which none is further above zero, and one that is further below has
 as many rows as the limit has of average size.
 
 Only where values are not negative, so that the norms in the histogram are the totals; where there are no groups, whose averages
 may differ; and where no SUM(x) beside the average needs the sum itself.
+
+*With undeclared keys* whose counts are told (`mechanisms.select.shown_counts`), c is the middle of the declared bounds: no value
+is further off than half of their distance. So the sum errs half as much as one from zero; the count costs nothing more, and half
+of the price shows groups, smaller ones than before. The noise of the sum is independent of which groups are shown, so the
+interval of the quotient holds among these as that of the count does.
 """
 
 from __future__ import annotations
@@ -74,8 +81,21 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
     return centres
 
 
-def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre]) -> tuple[Decomposition, Node]:
-    """The parts with sums counted from centres, and the view with the columns that these are sums of."""
+def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
+    """The averages that rest on two parts, with the middles of the bounds of their columns."""
+    found = []
+    for average in averages_of(question, parts):
+        part = parts.parts[average.total]
+        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
+        grid = part.summand.grid
+        found.append(AverageCentre(average=average, value=float((grid.least + grid.most) // 2 * grid.step), off=1.0))
+    return found
+
+
+def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre], *,
+            cut: bool) -> tuple[Decomposition, Node]:
+    """The parts with sums counted from centres, and the view with the columns that these are sums of. `cut` says whether totals
+    have a limit below those of some entities."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)
     for number, centre in enumerate(centres):
@@ -92,5 +112,5 @@ def centred(question: Question, parts: Decomposition, view: Node, centres: Seque
         shifted = replace(grid, low=grid.low - centre.value, high=grid.high - centre.value)
         new[average.total] = Sums(summand=replace(part.summand, column=column, grid=shifted))
         ends = question.view.field(average.call.columns[0]).facts.declared
-        recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=True, centre=centre.value)
+        recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=cut, centre=centre.value)
     return replace(parts, parts=tuple(new), recipes=recipes), Project(input=view, columns=tuple(columns))

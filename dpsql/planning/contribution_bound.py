@@ -17,6 +17,7 @@ from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import DEGREES
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
+from dpsql.planning.slack_ranges import is_difference
 
 PLAIN = ("count", "sum", "avg")
 SUMS = ("count", *DEGREES)
@@ -83,6 +84,9 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     if _is_heavy(question, options, known, searched):
         return ContributionBound(bound=BY_NAME["clip"], because=f"an entity may have {known.rows} of these rows, each at its "
                                  "bound, and totals that are scaled down to a learned limit need far less noise")
+    if _is_slack(question, options, known, searched):
+        return ContributionBound(bound=BY_NAME["clip"], because="hardly any difference of two columns is as large as their "
+                                 "declared ranges allow, and totals that are scaled down to a learned limit need far less noise")
     if known.rows is not None:
         return ContributionBound(bound=BY_NAME["rows"], because=f"one entity has at most {known.rows} of these rows")
     if known.owner is None and not question.keys and (rows := declared_rows(question.view)) is not None and not _summed(question):
@@ -110,6 +114,13 @@ def _is_heavy(question: Question, options: Options, known: Stability, searched: 
     many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
     summed = any(call.function in ("sum", "avg") for call in question.aggregates)
     return many and summed and not (searched or _others(question, known) or _of_one(question, known))
+
+
+def _is_slack(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> bool:
+    """Whether only totals are asked for of columns whose declared range is far wider than their values are likely to be."""
+    return known.owner is not None and options.max_rows is None and not searched and not _of_one(question, known) and (
+        all(key.domain is not None for key in question.keys)) and bool(question.aggregates) and all(
+        call.function in ("sum", "avg") and is_difference(question.view, call.columns[0]) for call in question.aggregates)
 
 
 def _summed(question: Question) -> bool:

@@ -23,7 +23,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import MOST_STEPS
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
 from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules import regression
@@ -31,6 +31,7 @@ from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
 from dpsql.plan.rules.substitute import substitute
+from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
 from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBound, decided, told
 from dpsql.planning.declared_rows import declared_rows
@@ -43,7 +44,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
-TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 50)}  # that much more for totals of values, of an epsilon or of rho
+TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 25)}  # that much more for totals, of an epsilon or of rho
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
 COUNTED_SHARE = Fraction(1, 2)  # of the keys, where the counts that come with them answer something that is asked
@@ -115,13 +116,14 @@ class Program:
     def learn_share(self) -> Fraction:
         """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them.
 
-        Totals of values may have heavy tails, in which a limit rests on few entities: so it takes more of the price, as far as
-        the noise of many groups does not hide all of them (simulated for the six data sets of `tests/bench/clips.py`). Of a
-        pure price it takes more, as noise falls with a part of epsilon, and of rho with the root of a part.
+        Totals may have heavy tails, in which a limit rests on few entities: so it takes more of the price, as far as the noise
+        of many groups does not hide all of them (simulated for the data sets of `tests/bench/clips.py`, and for counts of rows
+        of which a fiftieth of the entities have most). Of a pure price it takes more, as noise falls with a part of epsilon,
+        and of rho with the root of a part.
         """
         if self.learn == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
-        if self.learn == "totals" and self.summed and not self.hidden:
+        if self.learn == "totals" and not self.hidden:
             return LEARN_SHARE + TOTALS_SHARE[self.order == 1] / max(1, cells_declared(self.question))
         return LEARN_SHARE if self.learn is not None else Fraction(0)
 
@@ -129,18 +131,29 @@ class Program:
     def counted(self) -> frozenset[int]:
         """The parts that the counts answer by which undeclared groups are chosen: the number of entities of each group, where
         these groups are all that is grouped by and no entity is left out of a group that it is in."""
+        parts = enumerate(self.decomposition.parts)
+        return frozenset(i for i, part in parts if (part == ROWS and self.keys_tell_rows) or (
+            isinstance(part, Distincts) and part.entities and part.when is None and self._keys_tell_entities))
+
+    @property
+    def keys_tell_rows(self) -> bool:
+        """Whether the counts by which undeclared groups are chosen are those of their rows."""
+        owner, rows = self.known.owner, self.known.rows
+        alone = rows == 1 or (owner is not None and self.view.max_frequency((owner, *self.keys)) == 1)
+        return (self._keys_are_counted and owner is None) or (self._keys_tell_entities and alone)
+
+    @property
+    def _keys_tell_entities(self) -> bool:
+        owner, rows = self.known.owner, self.known.rows
+        return self._keys_are_counted and owner is not None and rows is not None and rows <= self.groups and (
+            not self.view.field(owner).facts.nullable)
+
+    @property
+    def _keys_are_counted(self) -> bool:
         additive = [name for name in self.options.mechanisms if name not in RULES]
         limited = self.learn is not None or self.bound.mechanism is not None or self.bound.name in ("clip", "reservoir")
-        if not self.hidden or len(self.hidden) < len(self.question.keys) or additive or limited or self.known.rows is None:
-            return frozenset()
-        owner, parts = self.known.owner, enumerate(self.decomposition.parts)
-        if owner is None:
-            return frozenset(i for i, part in parts if part == ROWS)
-        if self.known.rows > self.groups or self.view.field(owner).facts.nullable:
-            return frozenset()
-        alone = self.known.rows == 1 or self.view.max_frequency((owner, *self.keys)) == 1
-        return frozenset(i for i, part in parts if (part == ROWS and alone) or (
-            isinstance(part, Distincts) and part.entities and part.when is None))
+        hidden = 0 < len(self.hidden) == len(self.question.keys)
+        return hidden and not additive and not limited and self.known.rows is not None
 
     @property
     def keys_share(self) -> Fraction:
@@ -150,11 +163,6 @@ class Program:
         if len(self.counted) == len(self.decomposition.parts):
             return 1 - self.learn_share - (BOUNDS_SHARE if self.searched else 0)
         return COUNTED_SHARE if self.counted else KEYS_SHARE
-
-    @property
-    def summed(self) -> bool:
-        """Whether totals of values have a limit of their own, and not rows only."""
-        return any(isinstance(part, Sums) and isinstance(part.summand, GridSum) for part in self.decomposition.parts)
 
     @property
     def stages(self) -> dict[str, Cost]:
@@ -246,10 +254,23 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
-    return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
-                   decided=found, searched=searched, hidden=hidden, unknown=unknown,
-                   learn="frequencies" if unknown else _learn(known, parts, question, options, found),
-                   groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS))
+    return _with_told_counts(Program(
+        question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts, decided=found,
+        searched=searched, hidden=hidden, unknown=unknown,
+        learn="frequencies" if unknown else _learn(known, parts, question, options, found),
+        groups=options.max_groups or min(known.rows or USUAL_GROUPS, USUAL_GROUPS)))
+
+
+def _with_told_counts(program: Program) -> Program:
+    """The program with averages that rest on the counts by which undeclared groups are chosen, where these are of rows."""
+    if not program.keys_tell_rows or program.known.owner is None or program.searched or program.question.scalars:
+        return program
+    parts = decompose(program.question, owner=program.known.owner, counted=True)
+    centres = middles_of(program.question, parts)
+    if not centres:
+        return program
+    parts, view = centred(program.question, parts, program.view, centres, cut=False)
+    return replace(program, decomposition=parts, view=view)
 
 
 def _of_degrees(question: Question, options: Options, known: Stability, degrees: DegreeQuestion) -> Program:

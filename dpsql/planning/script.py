@@ -346,7 +346,7 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
         return parts, view, weights
     for centre in centres:
         notes.append(f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}, about what it is")
-    return (*centred(program.question, parts, view, centres), weights)
+    return (*centred(program.question, parts, view, centres, cut=True), weights)
 
 
 def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:

@@ -58,6 +58,14 @@ def test_startup(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_choices() -> None:
+    lines = run("choices.py", "--rows", 1200, "--runs", 2, "--only", "COUNT(*) FROM people at epsilon = 1")
+    head, line = lines[1], lines[3]
+    assert len(lines) == 4 and line[:3] == ["COUNT(*) FROM people", "epsilon = 1", "none"] and head[4] == "ratio"
+    assert float(line[3]) >= 0 and {"laplace", "rows", "clip", "bands"} & set(re.split(r"[ ,]+", line[-1]))
+
+
+@pytest.mark.slow
 def test_clips() -> None:
     lines = run("clips.py", "--entities", 60, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"

@@ -192,6 +192,20 @@ def test_a_selection_costs_twice_what_a_score_moves(people: Node, a: int, b: int
     assert select(people, segment).cost(below(rows)) == Cost(epsilon=rounded, rho=rounded**2 / 8)
 
 
+@pytest.mark.parametrize(("a", "b", "low", "high", "moved"), [
+    (1, 1, 1, 1, 2), (1, 1, 1, 4, 5), (1, 1, 4, 1, 5), (0, 1, 3, 1, 4), (1, 2, 1, 4, 8), (1, 10, 2, 1, 27), (9, 10, 1, 5, 54)])
+def test_rows_that_count_more_cost_more(people: Node, a: int, b: int, low: int, high: int, moved: int) -> None:
+    """By as much as one row raises one score and lowers another: 9 below, each with 2 in 10, and 9 above, with 1, make 18 + 9."""
+    segment = Segment(low=0, high=100, target=Target(fraction=Fraction(a, b)), below=low, above=high)
+    assert select(people, segment).cost(below(3)).epsilon == 3 * (Fraction(moved) / 4 + ROUNDING)
+
+
+@pytest.mark.parametrize("counted", [{"below": 0}, {"above": 0}, {"below": -1}, {"above": -2}])
+def test_rows_that_count_for_nothing_are_refused(people: Node, counted: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="count for something"):
+        select(people, Segment(low=0, high=9, target=HALF, **counted)).cost(below(1))
+
+
 def test_segments_cost_as_much_as_the_dearest_of_them(people: Node) -> None:
     cheap = Segment(low=0, high=9, target=HALF)
     dear = Segment(low=10, high=99, target=Target(fraction=Fraction(1, 10)))

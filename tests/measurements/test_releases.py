@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -201,14 +202,16 @@ def definition(rows: Sequence[int], segment: Segment) -> dict[int, Fraction]:
     p, t = segment.target.fraction, segment.target.offset
     inside = [row for row in rows if segment.low <= row <= segment.high]
     n = len(inside)
-    return {v: max(Fraction(0), sum(row < v for row in inside) - (p * n + t), sum(row > v for row in inside) - ((1 - p) * n - t))
+    return {v: max(Fraction(0), segment.below * (sum(row < v for row in inside) - (p * n + t)),
+                   segment.above * (sum(row > v for row in inside) - ((1 - p) * n - t)))
             for v in range(segment.low, segment.high + 1)}
 
 
 def random_segment(draw: random.Random, most: int = 12) -> Segment:
     low = draw.randint(-4, most)  # also where no value can be
     fraction = draw.choice([Fraction(0), Fraction(1, 2), Fraction(1), Fraction(1, 3), Fraction(9, 10), Fraction(37, 100)])
-    return Segment(low=low, high=draw.randint(low, most), target=Target(fraction=fraction, offset=draw.choice([0, 0, 1, -2, 40])))
+    return Segment(low=low, high=draw.randint(low, most), target=Target(fraction=fraction, offset=draw.choice([0, 0, 1, -2, 40])),
+                   below=draw.choice([1, 1, 2, 7]), above=draw.choice([1, 1, 3]))
 
 
 def test_values_are_drawn_by_the_exponential_mechanism(effort: float) -> None:
@@ -248,8 +251,7 @@ def test_no_draw_tells_more_than_it_costs(flip: bool, effort: float, people: Sca
         rows = [draw.randint(0, most) for _ in range(draw.randint(0, 7))]
         moved = [draw.randint(0, most) for _ in range(draw.randint(1, k))]
         cut = draw.randint(0, most - 1)
-        targets = [random_segment(draw).target for _ in range(2)]
-        segments = (Segment(low=0, high=cut, target=targets[0]), Segment(low=cut + 1, high=most, target=targets[1]))
+        segments = (replace(random_segment(draw), low=0, high=cut), replace(random_segment(draw), low=cut + 1, high=most))
         scale = draw.uniform(0.5, 6)
         request = Select(plan=plan, cells=((),), segments=(segments,), scale=scale, flip=flip)
         cost = request.cost(Certificate(below=Stability(rows=k, owners=("p",)), summands=()))

@@ -21,7 +21,7 @@ from support.worlds import World
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.mechanisms.select import quantiles
-from dpsql.mechanisms.select.quantiles import QuantileSearch
+from dpsql.mechanisms.select.quantiles import EndChoice, QuantileSearch
 
 pytestmark = pytest.mark.stat
 
@@ -252,13 +252,25 @@ def test_intervals_of_quantiles_stay_in_the_declared_range(text: str, price: str
         assert ends is not None and low <= ends[0] <= value <= ends[1] <= high  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(("error", "rows", "scale"), [(1.1, 30, 20), (4, 10, 4), (5, 0, 3), (0.5, 2.2, 2.2), (2, 40, 5)])
-def test_how_often_an_end_is_nearer_than_the_error(error: float, rows: float, scale: float) -> None:
-    """The mean of exp(-x / error) over places x > 0 with weights exp(-|x - rows| / scale), by the midpoints of small steps."""
-    x = np.arange(0.0005, 400, 0.001)
-    weights = np.exp(-np.abs(x - rows) / scale)
-    assert quantiles._missed(error, rows, scale) == pytest.approx(float((weights * np.exp(-x / error)).sum() / weights.sum()), rel=1e-3)
-    assert quantiles._usual(rows, scale) == pytest.approx(float((weights * x).sum() / weights.sum()), rel=1e-3)
+@pytest.mark.parametrize("inside", [1, 3, 5])
+@pytest.mark.parametrize(("error", "rows", "scale"), [(1.1, 30, 60), (4, 10, 12), (5, 0, 9), (0.5, 2.2, 6.6), (2, 40, 15), (20, 7, 60)])
+def test_how_often_an_end_is_nearer_than_the_error(error: float, rows: float, scale: float, inside: int) -> None:
+    """The mean of exp(-x / error) over places x > 0, by the midpoints of small steps; a row weighs `inside` up to the target, and
+    beyond it what is left of 6."""
+    choice = EndChoice(inside=inside, scale=scale, rows=rows)
+    x = np.arange(0.001, rows + 40 * scale, 0.002)
+    weights = np.exp(-np.abs(x - rows) * np.where(x < rows, inside, 6 - inside) / scale)
+    assert choice.missed(error) == pytest.approx(float((weights * np.exp(-x / error)).sum() / weights.sum()), rel=1e-3)
+    assert choice.usual == pytest.approx(float((weights * x).sum() / weights.sum()), rel=1e-3)
+
+
+@pytest.mark.parametrize("chance", [0.3, 0.04, 1e-3, 1e-9])
+@pytest.mark.parametrize(("error", "scale"), [(1.1, 60), (6, 9), (30, 20), (1, 1e4)])
+def test_an_end_is_as_near_as_the_confidence_allows(error: float, scale: float, chance: float) -> None:
+    for inside in range(1, 6):
+        choice = EndChoice(inside=inside, scale=scale).beyond_error(error, chance)
+        assert choice.missed(error) <= chance
+        assert choice.rows < choice.outer / 4 or choice.away(choice.rows - choice.outer / 4).missed(error) > chance
 
 
 def test_an_order_of_quantiles_finds_each_of_them_once_between_its_neighbours() -> None:
@@ -276,8 +288,8 @@ def test_an_order_of_quantiles_finds_each_of_them_once_between_its_neighbours() 
 
 def nearer(patch: pytest.MonkeyPatch) -> None:
     """Ends at half their distance."""
-    far = QuantileSearch.far
-    patch.setattr(QuantileSearch, "far", lambda self, i, confidence: far(self, i, confidence) / 2)
+    end = QuantileSearch.end
+    patch.setattr(QuantileSearch, "end", lambda self, i, confidence: (found := end(self, i, confidence)).away(found.rows / 8))
 
 
 def nothing_beyond(patch: pytest.MonkeyPatch) -> None:

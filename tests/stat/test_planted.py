@@ -15,7 +15,7 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.engine.answering import answer
 from dpsql.errors import Incident
 from dpsql.kernel.claims import Claims
-from dpsql.measurements import DiscreteLaplace, TruncatedGeometric, reach
+from dpsql.measurements import DiscreteLaplace, TruncatedGeometric, apart
 from dpsql.measurements.reading.content import Learned
 from dpsql.mechanisms.additive_noise import Laplace
 from dpsql.noise import source
@@ -67,7 +67,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
     for module in ("dpsql.measurements.select", "dpsql.mechanisms.select.quantiles"):
-        patch.setattr(f"{module}.reach", lambda target: Fraction(reach(target), 2))
+        patch.setattr(f"{module}.apart", lambda *given: Fraction(apart(*given), 2))
     patch.setattr("dpsql.mechanisms.select.quantiles.ENDS", Fraction(1, 50))  # nearly all is for the choice itself
 
 

@@ -6,12 +6,15 @@ so that m quantiles cost as much as log2(m + 1) choices, rounded up, made one af
 and share its price. One or two cost as much apart.
 
 *Ends.* Let v be chosen for the quantile q. The lower end of its interval is chosen among the places below v, with a target t rows
-further down; the upper end among those above, and as these are disjoint, both have one price. The end misses q only if v > q and
-the end falls between them: if E rows lie there, it is chosen t - E rows or more off its target, *and* in one of these places.
+further down; the upper end among those above, and as these are disjoint, both have one price. Rows up to the target count less
+than rows beyond it, by weights whose sum decides the price (`measurements.Select`): with a light weight inside, ends lie nearly
+evenly over the t rows, and seldom beyond; so they are as near on average as with equal weights and twice the price. Those weights
+are taken with which ends are nearest on average. The end misses q only if v > q and the end falls between them: if E rows lie
+there, it is chosen t - E rows or more off its target, *and* in one of these places.
 
 - Rows that are spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
-  proportional to exp(-|x - t| / s), so that q is missed with the probability of `_missed`, on both sides together. As s is much
-  larger than r, few rows are enough.
+  proportional to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability of
+  `EndChoice.missed`, on both sides together. As t is much larger than r, that is seldom.
 - Rows that share values next to each other: v is one value off at most, unless that has hardly any rows, and then there is no
   place between v and q. So the end is right, whatever the ties are.
 - Rows that share values far apart on the grid: where q is the last row of such a value but for a few r, v may fall between it
@@ -35,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -45,7 +48,7 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
-from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, reach
+from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -55,10 +58,12 @@ from dpsql.types import Type
 
 Integers = NDArray[np.int64]
 ScaleOf = Callable[[Cost, int], float]
-ENDS = Fraction(1, 5)  # of the price, for the ends of intervals
+ENDS, MORE_ENDS = Fraction(1, 10), Fraction(1, 5)  # of the price, for the ends of intervals
+OUTER = Fraction(1, 4)  # a quantile with a smaller part of the rows on one side needs more for them
 COUNTED = Fraction(1, 5)  # of that, for counting rows, where there are ends between quantiles
-AWAY = 1.5  # the least distance of an end, in scales of its choice
-ENOUGH = 3.0  # so many scales of rows more than that distance are needed between two quantiles
+WEIGHTS = 6  # of a row inside the target of an end and of one beyond it, together
+MISSED = 0.8  # of what the confidence leaves, by ends that are nearer than the error: the rest is for rows that are not even
+ENOUGH = 3.0  # so many scales of rows more than its distance are needed between two quantiles for an end
 OPEN = 5.0  # with so many an end hardly ever falls beyond the range
 EXTREME = 6  # MIN and MAX aim so many scales inside, as all values beyond the data look equally extreme
 MOST_TIES, MOST_BITS = 20, 60  # bits that tell rows of one value apart where several quantiles split them; of all places
@@ -66,13 +71,13 @@ APART = 2  # so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism on scores that a row moves by `worst`; see `measurements.Select` for the cost."""
+    """The scale of the exponential mechanism on scores that a row moves `apart`; see `measurements.Select` for the cost."""
 
-    def scale(allotted: Cost, worst: int) -> float:
+    def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:
             return 1e-9  # a public relation: nothing is hidden
         epsilon = allotted.epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon  # rho = epsilon^2 / 8
-        exact = Fraction(2 * rows * worst) / (epsilon - rows * ROUNDING)
+        exact = Fraction(rows * apart) / (epsilon - rows * ROUNDING)
         return math.nextafter(float(exact), math.inf)
 
     return scale
@@ -81,8 +86,8 @@ def exponential_scale(rows: int) -> ScaleOf:
 def flip_scale(rows: int) -> ScaleOf:
     """The same for permute-and-flip, whose bounded range is not proved: it pays its epsilon in full."""
 
-    def scale(allotted: Cost, worst: int) -> float:
-        return 1e-9 if rows == 0 else math.nextafter(float(Fraction(2 * rows * worst) / allotted.as_epsilon), math.inf)
+    def scale(allotted: Cost, apart: int) -> float:
+        return 1e-9 if rows == 0 else math.nextafter(float(Fraction(rows * apart) / allotted.as_epsilon), math.inf)
 
     return scale
 
@@ -116,9 +121,10 @@ def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
 class QuantileSearch:
     """How the quantiles of a task are chosen, and the ends of their intervals.
 
-    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A fifth of the price is for ends: so a quantile is off by
-    25 % or 12 % more than without an interval (`tests/bench/accuracy.py` prints the first), and ends are less than half as far
-    away as they would be for a tenth of an epsilon. The ends of several are two choices and a count.
+    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A tenth of the price is for the ends of a median: so it
+    is off by 11 % or 5 % more than without an interval (`tests/bench/accuracy.py` prints the first). Where few rows are beyond
+    a quantile, its end is up against all places beyond the data, and the ends of several are two choices and a count: a fifth
+    is for those.
     """
 
     task: Ordered
@@ -162,9 +168,9 @@ class QuantileSearch:
     @cached_property
     def scales(self) -> tuple[float, ...]:
         """The scale of the scores of each level."""
-        share = self.price.part((1 - ENDS) / len(self.levels))
+        share = self.price.part((1 - self.ends_share) / len(self.levels))
         scale_of = flip_scale(self.task.rows) if self.flip else exponential_scale(self.task.rows)
-        return tuple(scale_of(share, max(reach(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
+        return tuple(scale_of(share, max(apart(Target(fraction=self.fraction(step))) for step in level)) for level in self.levels)
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:
@@ -192,11 +198,15 @@ class QuantileSearch:
         """About how many ranks a quantile is off."""
         return max(map(self.deviation, range(len(self.fractions)))) / math.sqrt(2)
 
+    @property
+    def ends_share(self) -> Fraction:
+        return ENDS if len(self.fractions) == 1 and OUTER <= self.fractions[0] <= 1 - OUTER else MORE_ENDS
+
     @cached_property
     def end_scale(self) -> float:
-        """The scale of the choices of ends, in rows. Lower and upper ones of several quantiles are two choices."""
-        share = ENDS * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
-        return exponential_scale(self.task.rows)(self.price.part(share), 1)
+        """The scale of the scores of ends. Lower and upper ones of several quantiles are two choices."""
+        share = self.ends_share * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
+        return exponential_scale(self.task.rows)(self.price.part(share), WEIGHTS)
 
     @property
     def counts(self) -> bool:
@@ -205,7 +215,7 @@ class QuantileSearch:
 
     @property
     def for_count(self) -> Cost:
-        return self.price.part(ENDS * COUNTED)
+        return self.price.part(self.ends_share * COUNTED)
 
     @property
     def affordable(self) -> bool:
@@ -215,15 +225,15 @@ class QuantileSearch:
         except ArithmeticError:
             return False
 
-    def far(self, i: int, confidence: Fraction) -> float:
-        """How many rows the ends of the interval of a quantile are chosen off it."""
-        scale, miss = self.end_scale, 1 - float(confidence)
+    def end(self, i: int, confidence: Fraction) -> EndChoice:
+        """How the ends of the interval of a quantile are chosen: with the weights for which they are nearest."""
+        miss = 1 - float(confidence)
+        tried = [EndChoice(inside=inside, scale=self.end_scale) for inside in range(1, WEIGHTS)]
         if self.fractions[i] in (0, 1):
-            return scale * math.log((self.most + 1) / miss)
-        rows = AWAY * scale
-        while _missed(sum(self.errors[i]), rows, scale) > miss:
-            rows += scale / 8
-        return rows
+            found = [one.away(one.inner * math.log((self.most + 1) / miss)) for one in tried]
+        else:
+            found = [one.beyond_error(sum(self.errors[i]), MISSED * miss) for one in tried]
+        return min(found, key=lambda one: one.usual)
 
     def beyond(self, confidence: Fraction) -> int:
         """How many places there are beyond the range, for ends of which little is known."""
@@ -236,18 +246,50 @@ class QuantileSearch:
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
-def _missed(error: float, rows: float, scale: float) -> float:
-    """The chance that an end is chosen fewer rows from v than v is off, if it is off to that side: the mean of exp(-x / error)
-    for x > 0 with a density proportional to exp(-|x - rows| / scale)."""
-    away, gap = math.exp(-rows / scale), 1 / error - 1 / scale
-    near = away * (-math.expm1(-rows * gap) / gap if gap else rows)
-    return (near + math.exp(-rows / error) / (1 / error + 1 / scale)) / (scale * (2 - away))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndChoice:
+    """How an end of an interval is chosen: `rows` rows from v, where each row inside of that counts `inside` in scores of this
+    scale, and each row beyond it what is left of `WEIGHTS`."""
 
+    inside: int
+    scale: float
+    rows: float = 0.0
 
-def _usual(rows: float, scale: float) -> float:
-    """How many rows from v an end lies on average."""
-    away = math.exp(-rows / scale)
-    return (2 * rows + scale * away) / (2 - away)
+    @property
+    def inner(self) -> float:
+        """The scale inside the target, in rows."""
+        return self.scale / self.inside
+
+    @property
+    def outer(self) -> float:
+        return self.scale / (WEIGHTS - self.inside)
+
+    def away(self, rows: float) -> EndChoice:
+        return replace(self, rows=rows)
+
+    def beyond_error(self, error: float, chance: float) -> EndChoice:
+        """With the fewest rows with which it is missed with this chance at most, up to an eighth of a scale."""
+        low, high = 0.0, self.inner + error
+        while self.away(high).missed(error) > chance:
+            low, high = high, 2 * high
+        while high - low > self.outer / 8:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.away(middle).missed(error) <= chance else (middle, high)
+        return self.away(high)
+
+    def missed(self, error: float) -> float:
+        """The chance that the end is chosen fewer rows from v than v is off, if it is off to that side: the mean of
+        exp(-x / error) for x > 0 with a density proportional to exp(-(rows - x) / inner) inside, exp(-(x - rows) / outer)
+        beyond."""
+        away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
+        near = away * (-math.expm1(-self.rows * gap) / gap if gap else self.rows)
+        return (near + math.exp(-self.rows / error) / (1 / error + 1 / self.outer)) / (self.inner * (1 - away) + self.outer)
+
+    @property
+    def usual(self) -> float:
+        """How many rows from v the end lies on average."""
+        away, rows, inner, outer = math.exp(-self.rows / self.inner), self.rows, self.inner, self.outer
+        return (inner * rows - inner**2 * (1 - away) + outer * (rows + outer)) / (inner * (1 - away) + outer)
 
 
 # -- the choices
@@ -318,10 +360,17 @@ class EndSide:
         return self.last + self.sign * self.search.beyond(self.confidence)
 
     @cached_property
-    def targets(self) -> tuple[Target, ...]:
-        """Where the end of each quantile is looked for, among the rows beside it."""
-        rows = [math.ceil(self.search.far(i, self.confidence)) + 1 for i in range(len(self.search.fractions))]
-        return tuple(Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * far) for far in rows)
+    def choices(self) -> tuple[EndChoice, ...]:
+        """How the end of each quantile is chosen."""
+        return tuple(self.search.end(i, self.confidence) for i in range(len(self.search.fractions)))
+
+    def _segment(self, i: int, low: int, high: int) -> Segment:
+        """The places of an end, and where it is looked for among the rows there."""
+        choice = self.choices[i]
+        target = Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * (math.ceil(choice.rows) + 1))
+        counted = choice.inside, WEIGHTS - choice.inside
+        below, above = counted if self.sign < 0 else counted[::-1]
+        return Segment(low=low, high=high, target=target, below=below, above=above)
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -338,7 +387,7 @@ class EndSide:
             beside = chosen[i] + self.sign
             edge = chosen[self.order[at - 1]] - self.sign if at else self.outermost
             if (edge - beside) * self.sign >= 0:
-                found[i] = Segment(low=min(edge, beside), high=max(edge, beside), target=self.targets[i])
+                found[i] = self._segment(i, min(edge, beside), max(edge, beside))
         return found
 
     def places(self, found: Sequence[dict[int, int]], rows: NDArray[np.float64]) -> Integers:
@@ -347,7 +396,7 @@ class EndSide:
         for at, i in enumerate(self.order):
             beside = self.order[at - 1]
             between = float(abs(self.search.fractions[i] - self.search.fractions[beside])) * rows
-            enough = between >= self.search.far(i, self.confidence) + ENOUGH * self.search.end_scale
+            enough = between >= self.choices[i].rows + ENOUGH * self.choices[i].outer
             places[:, i] = [cell[i] if not at or (i in cell and sure) else place
                             for cell, sure, place in zip(found, enough.tolist(), places[:, beside].tolist(), strict=True)]
         return places
@@ -391,10 +440,9 @@ def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, o
     """
     if search.fractions[i] == last:
         return 1.0
-    rows, scale = search.far(i, confidence), search.end_scale
-    usual, most = _usual(rows, scale), rows + OPEN * scale
+    choice = search.end(i, confidence)
     inside = (places >= 0) & (places <= search.most)
-    return np.where(inside, min(1.0, off / usual), min(1.0, math.sqrt(off / most)))
+    return np.where(inside, min(1.0, off / choice.usual), min(1.0, math.sqrt(off / (choice.rows + OPEN * choice.outer))))
 
 
 def _on_grid(task: Ordered) -> bool:

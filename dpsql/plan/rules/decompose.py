@@ -33,15 +33,16 @@ MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below a
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
-              each: bool = False, apart: bool = False, learned: bool = False) -> Decomposition:
+              each: bool = False, apart: bool = False, learned: bool = False, counted: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
     With `each`, one number of each row is bounded, as where rows belong to several entities: COUNT, SUM and AVG rest on these.
     With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own; with `learned`
-    those of averages too.
+    those of averages too. With `counted`, the number of rows is known without a part of the price, and averages rest on it.
     Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
-    decomposer = _EachDecomposer if each else _LearnedDecomposer if learned else _ApartDecomposer if apart else _Decomposer
+    decomposer = (_EachDecomposer if each else _LearnedDecomposer if learned else _ApartDecomposer if apart else
+                  _CountedDecomposer if counted else _Decomposer)
     return decomposer(question, owner, bounds or {}).run()
 
 
@@ -270,6 +271,26 @@ class _LearnedDecomposer(_ApartDecomposer):
         return call.columns[0] if call.columns and self._view.field(call.columns[0]).facts.nullable else None
 
 
+class _CountedDecomposer(_LearnedDecomposer):
+    """The number of rows is known already. So an average rests on it and on one sum, where moments would be two sums; but not
+    where some rows have no value, or where the column's sum or variance is asked for too, which needs the moments.
+    """
+
+    cut = False
+
+    def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
+        self._means = {(call.columns[0], None) for call in calls
+                       if call.function == "avg" and call.when is None and self._is_alone(call.columns[0], calls)}
+        for key in self._means:
+            self._asked[key].degree = 0
+        _ApartDecomposer._share_counts(self, calls)
+
+    def _is_alone(self, column: str, calls: Sequence[AggregateCall]) -> bool:
+        known = self._view.field(column).facts
+        return not known.nullable and known.type.numeric and all(
+            call.function in ("avg", "count") for call in calls if column in call.columns)
+
+
 class _EachDecomposer(_LearnedDecomposer):
     """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
 
@@ -305,8 +326,8 @@ class _EachDecomposer(_LearnedDecomposer):
 def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool, centre: float = 0.0) -> Recipe:
     """The mean of values in `ends`, from their total, counted in steps from `centre`, and the number of rows; see `_mean`."""
     def mean(released: Released) -> Estimate:
-        rows = released[count][0]
-        found = released[total][0] * float(step) / rows + centre
+        rows, values = released[count][0], released[total][0] * float(step)
+        found = (values.over(rows) if rows.drawn is not None else values / rows) + centre
         return (found.at_least() if cut and ends.low >= 0 else found).within(ends.low, ends.high).where(rows.values > 0)
 
     return mean
