@@ -36,6 +36,7 @@ from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBou
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
+from dpsql.planning.matchings import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
@@ -244,6 +245,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
+    check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,
@@ -488,10 +490,11 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         return program.degrees.task(at, part, program.keys, bound.name)
     if bound.mechanism is not None:
         rows = program.known.rows
-        most = rows or (declared_rows(view) if bound.name == "extension" else None) or USUAL_MOST_ROWS
+        declared = rows or (declared_rows(view) if bound.name == "extension" or isinstance(part, Quantiles) else None)
+        most = declared or USUAL_MOST_ROWS
         groups = [number for number in (rows, options.max_groups) if number is not None]
         return shared_task(at, part, view, program.known.owners, bound.name, most, clip=options.clip,
-                           groups=min(groups, default=None))
+                           groups=min(groups, default=None), keys=program.keys, declared=declared is not None)
     limit: Clipping | Reservoir | None = None
     if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
         size = learned
@@ -583,7 +586,8 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
     if program.degrees is not None:
         return program.degrees.at_most(1).task(at, part, program.keys, program.bound.name)
     if program.bound.mechanism is not None:
-        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
+        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip,
+                           keys=program.keys)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
     if isinstance(part, Distincts) and part.values is not None and are_listed(part, program.known, program.question,

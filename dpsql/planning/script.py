@@ -38,6 +38,7 @@ from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.matchings import matched
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
 from dpsql.planning.tasks import base_of, contributions
@@ -104,13 +105,15 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
+    notes += matched(program.question, parts)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
-    notes += [*_too_fine(parts, view), *_not_told(program, aggregates), *_chosen_values(program, parts, estimates)]
+    notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
+              *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
 
 
