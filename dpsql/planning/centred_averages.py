@@ -10,6 +10,9 @@ as many rows as the limit has of average size.
 
 Only where values are not negative, so that the norms in the histogram are the totals; where there are no groups, whose averages
 may differ; and where no SUM(x) beside the average needs the sum itself.
+
+Where rows belong to several entities each there is no such histogram: a median is searched for then, over all groups together
+(`planning.shared_centres`).
 """
 
 from __future__ import annotations
@@ -41,6 +44,10 @@ class Average:
     total: int
     count: int
 
+    def alone(self, parts: Decomposition) -> bool:
+        """Whether nothing else rests on the sum."""
+        return sum(self.total in used for used in parts.uses.values()) == 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AverageCentre:
@@ -48,7 +55,7 @@ class AverageCentre:
 
     average: Average
     value: float
-    off: float
+    off: float = UNSURE
 
 
 def averages_of(question: Question, parts: Decomposition) -> list[Average]:
@@ -64,8 +71,7 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
         total, rows = found[average.total], found[average.count]
         part = parts.parts[average.total]
         assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
-        alone = sum(average.total in used for used in parts.uses.values()) == 1
-        if question.keys or not alone or part.summand.grid.least < 0 or min(total.total, rows.total) <= 0:
+        if question.keys or not average.alone(parts) or part.summand.grid.least < 0 or min(total.total, rows.total) <= 0:
             continue
         off = max(total.deviation / total.total, rows.deviation / rows.total) + MIDDLES
         place = round(total.total / rows.total)
@@ -74,8 +80,9 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
     return centres
 
 
-def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre]) -> tuple[Decomposition, Node]:
-    """The parts with sums counted from centres, and the view with the columns that these are sums of."""
+def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre], *,
+            cut: bool = True) -> tuple[Decomposition, Node]:
+    """The parts with sums counted from centres, and the view with the columns that these are sums of. See `mean_of` for `cut`."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)
     for number, centre in enumerate(centres):
@@ -92,5 +99,5 @@ def centred(question: Question, parts: Decomposition, view: Node, centres: Seque
         shifted = replace(grid, low=grid.low - centre.value, high=grid.high - centre.value)
         new[average.total] = Sums(summand=replace(part.summand, column=column, grid=shifted))
         ends = question.view.field(average.call.columns[0]).facts.declared
-        recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=True, centre=centre.value)
+        recipes[average.call.id] = mean_of(average.total, Fraction(grid.step), average.count, ends, cut=cut, centre=centre.value)
     return replace(parts, parts=tuple(new), recipes=recipes), Project(input=view, columns=tuple(columns))

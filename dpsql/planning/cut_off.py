@@ -129,5 +129,5 @@ def cuts_off(program: Program) -> bool:
     declared = bound.name == "extension" and options.clip is None
     held = bound.mechanism is not None and not bound.decomposes and not declared and (
         bound.name != "bands" or program.known.rows is None)
-    return given or held or program.learn is not None or bound.name in ("clip", "reservoir") or (
+    return given or held or program.learn not in (None, "centres") or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

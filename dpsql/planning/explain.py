@@ -220,6 +220,8 @@ def _shared(program: Program) -> list[list[str]]:
 
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
+    if program.learn == "centres":
+        return [f"a number near each average is searched for at {amount(program.stages['limits'])}, to measure it from"]
     how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}

@@ -39,11 +39,14 @@ from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.matchings import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
+from dpsql.planning.shared_centres import to_centre, weights_of
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
+CENTRES_SHARE = Fraction(1, 6)
+CENTRED = ("balance", "removals", "recursive", "extension")  # bounds of sums of both signs, which hold each sign to a level
 TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 50)}  # that much more for totals of values, of an epsilon or of rho
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
@@ -63,7 +66,8 @@ class Program:
     view      the rows that are asked about, with declared limits enforced and `max_rows` too
     known     the stability of the view
     decided   the way in which what an entity adds to sums is limited, and the reason for it
-    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first
+    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first; 'centres' where averages are
+              measured from numbers that are
     unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
@@ -122,6 +126,8 @@ class Program:
         """
         if self.learn == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
+        if self.learn == "centres":
+            return CENTRES_SHARE
         if self.learn == "totals" and self.summed and not self.hidden:
             return LEARN_SHARE + TOTALS_SHARE[self.order == 1] / max(1, cells_declared(self.question))
         return LEARN_SHARE if self.learn is not None else Fraction(0)
@@ -302,6 +308,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     The ranks of quantiles are as unsure as one entity may have rows, so where the policy allows very many, a limit is learned for
     them too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
     """
+    if found.bound.name in CENTRED and known.owner is None and options.clip is None and to_centre(question, parts):
+        return "centres"
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
     if options.bound == "auto" and all(_counts_values(part, known, question, options) for part in parts.parts):
@@ -515,6 +523,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
     """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
+    if program.learn == "centres":
+        given = weights_of(program.question, program.decomposition)
     weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):

@@ -102,11 +102,15 @@ class ThresholdSearch:
 
     name, kind = "threshold_search", SharedRanks
 
+    def __init__(self, rounds: int = MOST_ROUNDS) -> None:
+        self._rounds = rounds
+
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, SharedRanks):
             return No(because="it finds quantiles of rows that belong to several entities each")
         setting = Setting(keys=(), cells=((),) * max(1, cells))
-        noise = _Search(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting).noise
+        noise = _Search(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
+                        most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
         return Yes(error=error, noise=f"the last weighing has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
@@ -116,13 +120,13 @@ class ThresholdSearch:
         for task, allotted in tasks:
             assert isinstance(task, SharedRanks)
             if setting.cells:
-                found.append((yield from _quantiles(task, allotted, setting)))
+                found.append((yield from _quantiles(task, allotted, setting, self._rounds)))
             else:
                 found.append((constant(np.zeros(0)),) * len(task.part.fractions))
         return found
 
 
-def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimates]:
+def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -> Generator[Request, Any, Estimates]:
     rows = task.level
     if rows is None:
         rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), setting)
@@ -130,7 +134,8 @@ def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator
     found = []
     for i, fraction in enumerate(task.part.fractions):
         price = allotted.part(Fraction(1, len(task.part.fractions)))
-        found.append((yield from _Search(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting).run()))
+        search = _Search(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting, most=most)
+        found.append((yield from search.run()))
     return tuple(found)
 
 
@@ -156,7 +161,8 @@ def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Search:
-    """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie."""
+    """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie. It takes `most`
+    weighings at most."""
 
     task: SharedRanks
     place: int
@@ -164,6 +170,7 @@ class _Search:
     rows: int
     price: Cost
     setting: Setting
+    most: int
 
     def run(self) -> Generator[Request, Any, Estimate]:
         spread = math.sqrt(self.noise.variance)
@@ -187,7 +194,7 @@ class _Search:
 
     @property
     def _rounds(self) -> int:
-        return max(1, min(MOST_ROUNDS, self.task.part.grid.most.bit_length()))
+        return max(1, min(self.most, self.task.part.grid.most.bit_length()))
 
     @property
     def _weights(self) -> tuple[int, int]:
