@@ -50,7 +50,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
     check_options(found.bound, options, met=("clip",) if declared else ())
     if found.bound.each and options.bound != "auto":
-        _check_aggregates(found.bound, question.aggregates, shared=known.owner is None)
+        _check_aggregates(found.bound, question.aggregates, shared=known.owner is None and bool(known.owners))
     elif found.bound.name == "clip":
         _check_clip(question, known, searched)
     if found.bound.name in TOTALS and _of_one(question, known):

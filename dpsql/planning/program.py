@@ -251,7 +251,8 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
-    check_matchings(question, parts, known.owners)
+    if found.bound.each:
+        check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return Program(question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts,

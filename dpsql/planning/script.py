@@ -105,8 +105,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
-        notes.append(f"what each entity adds {program.bound.does}{cut}")
-    notes += matched(program.question, parts)
+        notes += [f"what each entity adds {program.bound.does}{cut}", *matched(program.question, parts)]
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}

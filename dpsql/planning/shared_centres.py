@@ -5,8 +5,8 @@ count are each held to a level of its own, so that what is cut off one is not wh
 off by as large a part as either. What is cut off the count is multiplied by AVG(x) - c, and what is cut off the sum is that of
 distances, of which those above and below c are held apart and make up for each other.
 
-The c is a median that is searched for over rows of which each entity has one only (a level of 1): any number will do, and
-so little noise finds it for a small part of the price. It is a number that was released, so nothing rests on it but the error. Where
+The c is a median that is searched for over rows of which each entity has one only (a level of 1): any number will do, and there
+little noise finds it for a small part of the price. It is a number that was released, so nothing rests on it but the error. Where
 there are a few entities only it may be anywhere in the range of x, and then averages are as unsure as without it.
 """
 

@@ -109,7 +109,7 @@ class ThresholdSearch:
         if not isinstance(task, SharedRanks):
             return No(because="it finds quantiles of rows that belong to several entities each")
         setting = Setting(keys=(), cells=((),) * max(1, cells))
-        noise = _Search(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
+        noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
         return Yes(error=error, noise=f"the last weighing has a standard error of {error:.4g} rows" + (
@@ -134,7 +134,7 @@ def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -
     found = []
     for i, fraction in enumerate(task.part.fractions):
         price = allotted.part(Fraction(1, len(task.part.fractions)))
-        search = _Search(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting, most=most)
+        search = _Halving(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting, most=most)
         found.append((yield from search.run()))
     return tuple(found)
 
@@ -160,7 +160,7 @@ def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _Halving:
     """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie. It takes `most`
     weighings at most."""
 

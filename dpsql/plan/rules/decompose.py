@@ -300,7 +300,9 @@ class _EachDecomposer(_LearnedDecomposer):
                 return self._place(call)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
-        instead = {"var_pop": "AVG(x * x) - AVG(x) * AVG(x)", "stddev_pop": "sqrt(AVG(x * x) - AVG(x) * AVG(x))"}
+        square = "AVG((x - 10) * (x - 10)) - AVG(x - 10) * AVG(x - 10)"
+        instead = {name: f"{about}, with a number near the mean in place of 10"
+                   for name, about in (("var_pop", square), ("stddev_pop", f"sqrt({square})"))}
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
                           code="several-owners", span=call.span, subject=tables, try_=instead.get(
                               call.function.replace("_samp", "_pop"), "COUNT, SUM or AVG")
