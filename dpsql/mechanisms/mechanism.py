@@ -83,6 +83,22 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedRanks:
+    """Quantiles of a column of `input`, whose rows belong to the entities named in `owners`; one estimate for each fraction.
+
+    level  the most rows that count of one entity, where it is declared
+    most   a public guess of it: the end of a ladder of levels
+    """
+
+    at: int
+    input: Node
+    owners: tuple[str, ...]
+    part: Quantiles
+    most: int
+    level: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeSums:
     """Sums over cells of what entities add by their degrees, their numbers of arcs; one estimate.
 
@@ -97,7 +113,7 @@ class DegreeSums:
     table: tuple[tuple[tuple[Value, ...] | None, float], ...]
 
 
-Task: TypeAlias = Linear | Ordered | Occurrences | Shared | DegreeSums
+Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | DegreeSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

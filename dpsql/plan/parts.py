@@ -53,7 +53,20 @@ class Modes:
     values: tuple[Value, ...]
 
 
-Part: TypeAlias = Sums | Distincts | Quantiles | Modes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matchings:
+    """The most rows of each cell that can be kept, in fractions, where every entity that they name has one of them at most, and
+    so has every value of `column`. Releases one estimate.
+
+    It is no more than the number of entities, nor than that of values: each row that is kept takes up one of each.
+    """
+
+    column: str | None
+    when: str | None
+    values: Domain | None = None
+
+
+Part: TypeAlias = Sums | Distincts | Quantiles | Modes | Matchings
 Released: TypeAlias = Mapping[int, Sequence[Estimate]]
 """For each part, by its position, the estimates of its components."""
 

@@ -17,6 +17,9 @@ may differ; and where no SUM(x) beside the average needs the sum itself.
 is further off than half of their distance. So the sum errs half as much as one from zero; the count costs nothing more, and half
 of the price shows groups, smaller ones than before. The noise of the sum is independent of which groups are shown, so the
 interval of the quotient holds among these as that of the count does.
+
+Where rows belong to several entities each there is no such histogram: a median is searched for then, over all groups together
+(`planning.shared_centres`).
 """
 
 from __future__ import annotations
@@ -48,6 +51,10 @@ class Average:
     total: int
     count: int
 
+    def alone(self, parts: Decomposition) -> bool:
+        """Whether nothing else rests on the sum."""
+        return sum(self.total in used for used in parts.uses.values()) == 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AverageCentre:
@@ -55,7 +62,7 @@ class AverageCentre:
 
     average: Average
     value: float
-    off: float
+    off: float = UNSURE
 
 
 def averages_of(question: Question, parts: Decomposition) -> list[Average]:
@@ -71,8 +78,7 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
         total, rows = found[average.total], found[average.count]
         part = parts.parts[average.total]
         assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
-        alone = sum(average.total in used for used in parts.uses.values()) == 1
-        if question.keys or not alone or part.summand.grid.least < 0 or min(total.total, rows.total) <= 0:
+        if question.keys or not average.alone(parts) or part.summand.grid.least < 0 or min(total.total, rows.total) <= 0:
             continue
         off = max(total.deviation / total.total, rows.deviation / rows.total) + MIDDLES
         place = round(total.total / rows.total)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
-from dpsql.mechanisms.mechanism import Mechanism, Ordered, Task, Verdict, Yes
+from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, so far as that is known
 
@@ -63,7 +63,7 @@ def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
 
 def weight_of(task: Task, uses: float) -> float:
     """How much a task matters: how many aggregates rest on it, or how many choices one after another it needs."""
-    return float(len(task.part.fractions) if isinstance(task, Ordered) else uses)
+    return float(len(task.part.fractions) if isinstance(task, Ordered | SharedRanks) else uses)
 
 
 def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequence[float],

@@ -51,7 +51,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
     check_options(found.bound, options, met=("clip",) if declared else ())
     if found.bound.each and options.bound != "auto":
-        _check_aggregates(found.bound, question.aggregates)
+        _check_aggregates(found.bound, question.aggregates, shared=known.owner is None and bool(known.owners))
     elif found.bound.name == "clip":
         _check_clip(question, known, searched)
     if found.bound.name in TOTALS and _of_one(question, known):
@@ -179,15 +179,16 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
             raise _fail(options, name, f"{name} means nothing to bound = '{bound.name}'", f"bound = '{other}'")
 
 
-def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall]) -> None:
+def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:
     """Such a bound is of one number for each row."""
     for call in calls:
-        if call.function not in PLAIN:
+        if call.function not in (*PLAIN, "count_entities"):
             fine = list(dict.fromkeys(told(other) for other in calls if other.function in PLAIN))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
             raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for COUNT, SUM and AVG{also}",
                               code="bound", subject=told(call), span=call.span,
-                              try_="a statement of its own for it" if fine else "bound = 'rows'")
+                              try_="a statement of its own for it" if fine else "bound = 'rows'" if bound.one and not shared else
+                              "bound = 'auto'")
 
 
 def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -> None:

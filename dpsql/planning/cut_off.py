@@ -27,12 +27,14 @@ from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.planning.contribution_bound import told
+from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
+from dpsql.planning.matchings import held_to_one
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.types import ANY_NUMBER
 
-RISING = {"count": 1, "count_distinct": 1, "max": 1, "min": -1}
+RISING = {"count": 1, "count_distinct": 1, "count_entities": 1, "max": 1, "min": -1}
 UNBOUNDED = ("count", "count_distinct", "mode", "min", "max", "quantile")
 """What rests on no bounds, or tells itself where an interval ends at one that was searched for."""
 EITHER = (math.inf, math.inf)
@@ -44,9 +46,17 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
         return _of_degrees(program.degrees, program, call)
     if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
         return EITHER
-    if not cuts_off(program):
+    if program.bound.each and held_to_one(program.question, program.decomposition, call):
+        return 0.0, math.inf
+    if not cuts_off(program) or _all_ranked(program, call):
         return 0.0, 0.0
     return EITHER if _inside(program) else beyond_kept(program.question, call)
+
+
+def _all_ranked(program: Program, call: AggregateCall) -> bool:
+    """Whether a quantile rests on as many rows of each entity as the policy declares, whatever sums are held to."""
+    return (call.function in ("min", "max", "quantile") and program.bound.each and program.options.clip is None
+            and declared_rows(program.view) is not None)
 
 
 def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
@@ -88,7 +98,8 @@ def uncovered(program: Program) -> str:
     """What a note of a limit adds about numbers that it may move either way."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
-    names = dict.fromkeys(told(call) for call in program.question.aggregates if not _sign(program.question, call))
+    names = dict.fromkeys(told(call) for call in program.question.aggregates
+                          if not _sign(program.question, call) and not _all_ranked(program, call))
     return f"; it may move {' and '.join(names)} either way, by as much as the declared bounds allow" if names else ""
 
 
@@ -118,5 +129,5 @@ def cuts_off(program: Program) -> bool:
     declared = bound.name == "extension" and options.clip is None
     held = bound.mechanism is not None and not bound.decomposes and not declared and (
         bound.name != "bands" or program.known.rows is None)
-    return given or held or program.learn is not None or bound.name in ("clip", "reservoir") or (
+    return given or held or program.learn not in (None, "centres") or bound.name in ("clip", "reservoir") or (
         bound.name == "frequency" and options.max_frequency is not None)

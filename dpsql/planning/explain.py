@@ -22,7 +22,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.parts import Decomposition, Distincts, Modes, Quantiles, Sums
+from dpsql.plan.parts import Decomposition, Distincts, Matchings, Modes, Quantiles, Sums
 from dpsql.plan.question import Question
 from dpsql.plan.rules import regression
 from dpsql.planning.bounded_view import for_subquery
@@ -220,6 +220,8 @@ def _shared(program: Program) -> list[list[str]]:
 
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
+    if program.learn == "centres":
+        return [f"a number near each average is searched for at {amount(program.stages['limits'])}, to measure it from"]
     how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
@@ -245,6 +247,9 @@ def _what(program: Program, i: int) -> str:
         case Quantiles():
             fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
             return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
+        case Matchings(column=column):
+            return "entities, as far as each has a row of its own" if column is None else (
+                f"distinct values of {names[column]}, as far as each has a row of entities of its own")
 
 
 def _products(program: Program) -> frozenset[str]:
@@ -289,6 +294,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
         if call.function == "count_distinct":
             part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
             named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
+            named = "distinct values that find entities of their own" if isinstance(part, Matchings) else named
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
     return found
 

@@ -6,10 +6,12 @@ pays beside the rest. A group is shown where the lower end of its one-sided inte
 
 Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at most
 `rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits keep
-(rows = 1), or a number of rows of which each entity keeps at most `rows`. So for n <= entities - 1 the group is shown only if the
-lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most, as
-far as its noise is known: bounds, strategies and `consistency` by which counts err in ways that nobody knows are refused. Which
-groups are shown is then post-processing of released numbers.
+(rows = 1), or a number of rows of which each entity keeps at most `rows`. Where a row belongs to several entities it is the most
+rows that can be kept with one for each of them (`plan.parts.Matchings`, rows = 1), which may be far less than n; what a solver
+may find above that is taken off. So for n <= entities - 1 the group is shown only if the lower end lies above
+rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most, as far as its noise is
+known: bounds, strategies and `consistency` by which counts err in ways that nobody knows are refused. Which groups are shown is
+then post-processing of released numbers.
 
 Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), which tests a noisy count as well.
 """
@@ -34,6 +36,11 @@ def with_minimum(question: Question, known: Stability, entity: Entity, *, linear
     if known.public or not numbers:
         return question
     span = next((call.span for call in question.aggregates), None)
+    if known.owner is None and known.owners and not linear:
+        call = AggregateCall(id=COUNT, function="count_entities", type=Type.BIGINT, span=span,
+                             text=f"the number of entities ({entity.name})")
+        minimum = MinimumFrequency(count=COUNT, rows=1, entities=least, entity=entity.name)
+        return replace(question, aggregates=(*question.aggregates, call), minimum=minimum)
     if known.owner is None:
         several = "belongs to several entities" if known.owners else "is not that of one entity"
         raise Unsupported(f"the policy withholds groups of fewer than {least} entities ({entity.name}), and where a row "

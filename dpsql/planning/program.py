@@ -37,13 +37,17 @@ from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBou
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
+from dpsql.planning.matchings import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
+from dpsql.planning.shared_centres import to_centre, weights_of
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
+CENTRES_SHARE = Fraction(1, 6)
+CENTRED = ("balance", "removals", "recursive", "extension")  # bounds of sums of both signs, which hold each sign to a level
 TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 25)}  # that much more for totals, of an epsilon or of rho
 RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
 FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
@@ -63,7 +67,8 @@ class Program:
     view      the rows that are asked about, with declared limits enforced and `max_rows` too
     known     the stability of the view
     decided   the way in which what an entity adds to sums is limited, and the reason for it
-    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first
+    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first; 'centres' where averages are
+              measured from numbers that are
     unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
     searched  columns whose bounds are searched for, with the span of an aggregate that needs them
     hidden    keys whose values are not declared, and the rule that selects them
@@ -123,6 +128,8 @@ class Program:
         """
         if self.learn == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
+        if self.learn == "centres":
+            return CENTRES_SHARE
         if self.learn == "totals" and not self.hidden:
             return LEARN_SHARE + TOTALS_SHARE[self.order == 1] / max(1, cells_declared(self.question))
         return LEARN_SHARE if self.learn is not None else Fraction(0)
@@ -252,6 +259,8 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
+    if found.bound.each:
+        check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
     unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
     return _with_told_counts(Program(
@@ -321,6 +330,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     The ranks of quantiles are as unsure as one entity may have rows, so where the policy allows very many, a limit is learned for
     them too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
     """
+    if found.bound.name in CENTRED and known.owner is None and options.clip is None and to_centre(question, parts):
+        return "centres"
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
     if options.bound == "auto" and all(_counts_values(part, known, question, options) for part in parts.parts):
@@ -509,10 +520,11 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         return program.degrees.task(at, part, program.keys, bound.name)
     if bound.mechanism is not None:
         rows = program.known.rows
-        most = rows or (declared_rows(view) if bound.name == "extension" else None) or USUAL_MOST_ROWS
+        declared = rows or (declared_rows(view) if bound.name == "extension" or isinstance(part, Quantiles) else None)
+        most = declared or USUAL_MOST_ROWS
         groups = [number for number in (rows, options.max_groups) if number is not None]
         return shared_task(at, part, view, program.known.owners, bound.name, most, clip=options.clip,
-                           groups=min(groups, default=None))
+                           groups=min(groups, default=None), keys=program.keys, declared=declared is not None)
     limit: Clipping | Reservoir | None = None
     if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
         size = learned
@@ -533,6 +545,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
     """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
+    if program.learn == "centres":
+        given = weights_of(program.question, program.decomposition)
     weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):
@@ -604,7 +618,8 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
     if program.degrees is not None:
         return program.degrees.at_most(1).task(at, part, program.keys, program.bound.name)
     if program.bound.mechanism is not None:
-        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip)
+        return shared_task(at, part, program.view, program.known.owners, program.bound.name, 1, clip=program.options.clip,
+                           keys=program.keys)
     if isinstance(part, Quantiles):
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
     if isinstance(part, Distincts) and part.values is not None and are_listed(part, program.known, program.question,

@@ -33,13 +33,15 @@ from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.planning.centred_averages import averages_of, centred, centres_of
+from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
 from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.matchings import matched
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
+from dpsql.planning.shared_centres import searched_centres
 from dpsql.planning.tasks import base_of, contributions
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
@@ -103,14 +105,15 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
-        notes.append(f"what each entity adds {program.bound.does}{cut}")
+        notes += [f"what each entity adds {program.bound.does}{cut}", *matched(program.question, parts)]
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
-    notes += [*_too_fine(parts, view), *_not_told(program, aggregates), *_chosen_values(program, parts, estimates)]
+    notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
+              *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
 
 
@@ -289,6 +292,8 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
         program, limits, found = yield from _totals(program, parts, view, cells, notes)
         if found:
             parts, view, weights = _centred(program, parts, view, found, notes)
+    if program.learn == "centres":
+        parts, view = yield from _with_centres(program, parts, view, notes)
     choices = assign(program, tasks_of(program, parts, view, public, limits), cells, weights)
     assert all(choice is not None for choice in choices)
     return [choice for choice in choices if choice is not None], parts
@@ -345,8 +350,21 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
     if not centres:
         return parts, view, weights
     for centre in centres:
-        notes.append(f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}, about what it is")
+        notes.append(f"{_measured_from(centre)}, about what it is")
     return (*centred(program.question, parts, view, centres, cut=True), weights)
+
+
+def _with_centres(program: Program, parts: Decomposition, view: Node,
+                  notes: list[str]) -> Generator[Request, Any, tuple[Decomposition, Node]]:
+    """The same where rows belong to several entities each: a centre is searched for."""
+    centres = yield from searched_centres(program.question, parts, view, program.known.owners, program.stages["limits"])
+    for centre in centres:
+        notes.append(_measured_from(centre))
+    return centred(program.question, parts, view, centres, cut=False)
+
+
+def _measured_from(centre: AverageCentre) -> str:
+    return f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}"
 
 
 def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.mechanisms.mechanism import Linear, Occurrences, Ordered, Shared, Task
+from dpsql.mechanisms.mechanism import Linear, Occurrences, Ordered, Shared, SharedRanks, Task
 from dpsql.plan.certificate import certify, stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node, PublicFacts
@@ -21,7 +21,8 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.parts import Distincts, Modes, Part, Quantiles, Sums
+from dpsql.plan.parts import Distincts, Matchings, Modes, Part, Quantiles, Sums
+from dpsql.planning.matchings import matching_task
 from dpsql.types import Type
 
 
@@ -62,6 +63,8 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
             total = _number_of_values(at, part, view, keys, public) if known.rows is not None else None
             return Occurrences(at=at, input=distinct_values(view, part, (known.owner, *keys)), owner=known.owner,
                                column=part.column, values=part.values.values, total=total)
+        case Matchings():
+            raise TypeError("matchings are of rows that belong to several entities")
         case Modes():
             return _linear(at, view, (*keys, part.column), Count(when=part.when), public)
         case Sums(summand=summand) if isinstance(limit, Clipping):
@@ -89,9 +92,15 @@ def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, publ
 
 
 def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound: str, most_rows: int, *,
-                clip: Fraction | None = None, groups: int | None = None) -> Shared:
+                clip: Fraction | None = None, groups: int | None = None, keys: tuple[str, ...] = (),
+                declared: bool = False) -> Shared | SharedRanks:
     """A count or a sum that is left to the mechanism of a bound; it is held to one level where `clip` gives it, or where so many
-    rows at their bound are the level."""
+    rows at their bound are the level. `declared` says that no entity has more rows, by the word of the policy."""
+    if isinstance(part, Matchings):
+        return matching_task(at, part, view, owners, keys)
+    if isinstance(part, Quantiles):
+        level = most_rows if declared else None if clip is None else max(1, math.ceil(clip))
+        return SharedRanks(at=at, input=view, owners=owners, part=part, most=most_rows, level=level)
     assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
     most = min(LARGEST, most_rows * part.summand.l1 if clip is None else clip_of(part.summand, clip))
     return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, groups=groups, most=most,

@@ -16,10 +16,11 @@ import numpy as np
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
 from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.owner_sets import UNIT, slack
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.parts import Decomposition, Distincts, Modes, Part, Quantiles, Recipe, Released, Sums
+from dpsql.plan.parts import Decomposition, Distincts, Matchings, Modes, Part, Quantiles, Recipe, Released, Sums
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.regression import ColumnSums
@@ -27,6 +28,7 @@ from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
            "geomean": 1}
+SLACK = slack(1, 3) / UNIT  # by which a matching may be above its exact value
 FEW_NUMBERS = 1000  # whole ones, of which an average rests on moments though totals have limits of their own
 MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
@@ -294,7 +296,8 @@ class _CountedDecomposer(_LearnedDecomposer):
 class _EachDecomposer(_LearnedDecomposer):
     """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
 
-    Nothing is shared: moments have several components, and each would be bounded by itself.
+    Nothing is shared: moments have several components, and each would be bounded by itself. Values that are counted, and
+    quantiles, have ways of their own where rows belong to several entities.
     """
 
     cut = False  # rows are held to one level, for sums and counts alike
@@ -308,9 +311,19 @@ class _EachDecomposer(_LearnedDecomposer):
                 return self._total(call)
             case "avg":
                 return self._mean(call)
+            case "count_entities":
+                part = self._add(Matchings(column=None, when=None))
+                return (lambda released: released[part][0] + -SLACK), (part,)
+            case "count_distinct" if self._owner is None:
+                part = self._add(Matchings(column=next(iter(call.columns), None), when=call.when, values=call.values))
+                return _component(part, 0), (part,)
+            case "min" | "max" | "quantile" if self._owner is None:
+                return self._place(call)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
-        instead = {"var_pop": "AVG(x * x) - AVG(x) * AVG(x)", "stddev_pop": "sqrt(AVG(x * x) - AVG(x) * AVG(x))"}
+        square = "AVG((x - 10) * (x - 10)) - AVG(x - 10) * AVG(x - 10)"
+        instead = {name: f"{about}, with a number near the mean in place of 10"
+                   for name, about in (("var_pop", square), ("stddev_pop", f"sqrt({square})"))}
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
                           code="several-owners", span=call.span, subject=tables, try_=instead.get(
                               call.function.replace("_samp", "_pop"), "COUNT, SUM or AVG")

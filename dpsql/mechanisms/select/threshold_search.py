@@ -1,0 +1,272 @@
+"""Quantiles over rows of several entities each: a search by halves, with a noisy weighing of both sides at each place.
+
+For a place x between two values let B be the rows below it and A those above, held to a level of so many rows for each entity
+(Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers: it is below zero where x lies below the quantile q of the
+rows that are kept, and does not fall with x. B and A are the sums of the positive and of the negative weights of one signed sum,
+so each weighing is one `measurements.Balance` with one level, which has the proof; the costs of all of them add up. Nobody
+else sees rows, and the places are chosen from what was released.
+
+*Level.* Where neither the policy nor the statement has a limit of rows, one is drawn first, as that of a count would be, for
+LEVEL_SHARE of the price.
+
+*Weighings.* As many as halve the range down to one place, MOST_ROUNDS at most. A wrong turn would be final if the range were
+halved. So all places keep a probability, which each weighing multiplies by how likely its noise is to be above, or below, what
+was told; the next place is the middle one (probabilistic bisection, as in Waeber, Frazier and Henderson, SIAM J. Control Optim.
+2013). Nothing but the error rests on these probabilities.
+
+*Intervals.* With m of k weighings the margin of a confidence of 1 - (1 - c) / k, all true g lie within m of those released,
+with a probability of c (union bound). As g does not fall, the quantile of the rows that are kept lies above every place where
+g + m < 0 and below those where g - m > 0, however many rows share a value. Added to m are one row, as ways to interpolate differ
+by one, and for three and more owners the slack of the extension.
+
+*MIN and MAX.* At q = 0 every place with a row below it counts, so noise alone would decide. The search aims AIM standard
+errors of a weighing inside, and the interval reaches up to the bound.
+
+Source: threshold queries for medians by halving, as in Smith, Privacy-preserving statistical estimation with optimal convergence
+rates, STOC 2011, over the extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013, in place of counts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.accounting.cost import Cost
+from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
+from dpsql.measurements import Balance, BalancedLevel, ExtensionSums, Noise, Request, score_range
+from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
+from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
+from dpsql.mechanisms.truncation.balance import CAUTION
+from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, predicate, whole
+from dpsql.plan.node import Field
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.types import Type
+
+LEVEL_SHARE = Fraction(1, 5)
+MOST_ROUNDS = 10
+AIM = 2.0
+MOST_WEIGHT = 100  # of a row on either side: fractions are rounded to hundredths, but for those that are exact with less
+WEIGHT = "side"
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighed:
+    """For each cell a place, and the noisy g there."""
+
+    places: Integers
+    sums: NDArray[np.float64]
+
+
+class Belief:
+    """How likely the places 0 .. `top` are the wanted one: a density that is the same between two places that were weighed."""
+
+    def __init__(self, top: int) -> None:
+        self._edges, self._logs = np.array([0.0, top + 1.0]), np.zeros(1)
+
+    def middle(self) -> int:
+        """The place, 1 at least, below which half of the probability lies."""
+        widths = np.diff(self._edges)
+        mass = np.cumsum(widths * np.exp(self._logs - self._logs.max()))
+        at = int(np.searchsorted(mass, mass[-1] / 2))
+        before = mass[at - 1] if at else 0.0
+        part = (mass[-1] / 2 - before) / (mass[at] - before)
+        return max(1, round(float(self._edges[at] + part * widths[at])))
+
+    def learn(self, place: int, told: float) -> None:
+        """Of a weighing at a place, in standard errors of its noise, which is taken to be Laplace noise: below 0, those from
+        the place on are likelier."""
+        if place not in self._edges:
+            at = int(np.searchsorted(self._edges, place))
+            self._edges, self._logs = np.insert(self._edges, at, place), np.insert(self._logs, at, self._logs[at - 1])
+        tail = math.log(0.5) - math.sqrt(2) * abs(told)  # that noise is so far on this side
+        other = math.log1p(-math.exp(tail))
+        below, above = (tail, other) if told < 0 else (other, tail)
+        self._logs = self._logs + np.where(self._edges[:-1] < place, below, above)
+
+
+class ThresholdSearch:
+    """A search by halves among the places of a column. Proof: `measurements.Balance`, with one level, for each weighing."""
+
+    name, kind = "threshold_search", SharedRanks
+
+    def __init__(self, rounds: int = MOST_ROUNDS) -> None:
+        self._rounds = rounds
+
+    def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
+        if not isinstance(task, SharedRanks):
+            return No(because="it finds quantiles of rows that belong to several entities each")
+        setting = Setting(keys=(), cells=((),) * max(1, cells))
+        noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
+                        most=self._rounds).noise
+        error = math.sqrt(noise.variance) / UNIT
+        return Yes(error=error, noise=f"the last weighing has a standard error of {error:.4g} rows" + (
+            "" if task.level else " for each unit of the level"))
+
+    def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
+        found: list[Estimates] = []
+        for task, allotted in tasks:
+            assert isinstance(task, SharedRanks)
+            if setting.cells:
+                found.append((yield from _quantiles(task, allotted, setting, self._rounds)))
+            else:
+                found.append((constant(np.zeros(0)),) * len(task.part.fractions))
+        return found
+
+
+def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -> Generator[Request, Any, Estimates]:
+    rows = task.level
+    if rows is None:
+        rows = yield from _drawn_level(task, allotted.part(LEVEL_SHARE), setting)
+        allotted = allotted.part(1 - LEVEL_SHARE)
+    found = []
+    for i, fraction in enumerate(task.part.fractions):
+        price = allotted.part(Fraction(1, len(task.part.fractions)))
+        search = _Halving(task=task, place=i, fraction=fraction, rows=rows, price=price, setting=setting, most=most)
+        found.append((yield from search.run()))
+    return tuple(found)
+
+
+def _counted(task: SharedRanks) -> Shared:
+    """The number of rows that have a value."""
+    return Shared(at=task.at, input=task.input, owners=task.owners, summand=Count(column=task.part.column, when=task.part.when),
+                  bound="balance", most=task.most)
+
+
+def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, int]:
+    """A limit of rows that balances those that it cuts off against the noise; see `Balance`."""
+    levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(setting.cells)
+    # rho = epsilon^2 / 8: bounded range
+    epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
+    scale = scale_of(max(1, score_range(levels, len(task.owners), cells)) / epsilon)
+    released: ExtensionSums = yield BalancedLevel(
+        plan=shares(_counted(task), setting), levels=levels, scale=scale, cells=cells,
+        log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in levels))
+    (at,), = released.levels
+    drawn: int = levels[at or 0]
+    return drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Halving:
+    """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie. It takes `most`
+    weighings at most."""
+
+    task: SharedRanks
+    place: int
+    fraction: Fraction
+    rows: int
+    price: Cost
+    setting: Setting
+    most: int
+
+    def run(self) -> Generator[Request, Any, Estimate]:
+        spread = math.sqrt(self.noise.variance)
+        aim = AIM * spread * ((self.fraction == 0) - (self.fraction == 1))
+        beliefs = [Belief(self.task.part.grid.most) for _ in self.setting.cells]
+        found: list[_Weighed] = []
+        for _ in range(self._rounds):
+            places = np.array([belief.middle() for belief in beliefs], dtype=np.int64)
+            released: ExtensionSums = yield Balance(plan=self._sides(places), levels=(self._level,), log_priors=(0,), scale=1.0,
+                                                    noises=(self.noise,), cells=len(beliefs))
+            found.append(_Weighed(places=places, sums=np.array(released.totals, dtype=np.float64)))
+            for belief, place, told in zip(beliefs, places, found[-1].sums, strict=True):
+                belief.learn(int(place), (told - aim) / spread)
+        return self._estimate(np.array([belief.middle() - 0.5 for belief in beliefs]), found)
+
+    @property
+    def noise(self) -> Noise:
+        """That of each weighing."""
+        part = Fraction(1, self._rounds * max(1, len(self.setting.cells)))
+        return bought(UNIT * self._level + self._slack, self.price.part(part))
+
+    @property
+    def _rounds(self) -> int:
+        return max(1, min(self.most, self.task.part.grid.most.bit_length()))
+
+    @property
+    def _weights(self) -> tuple[int, int]:
+        """How much a row below a place weighs, and one above it: 1 - q and q in whole numbers."""
+        near = self.fraction.limit_denominator(MOST_WEIGHT)
+        return near.denominator - near.numerator, near.numerator
+
+    @property
+    def _level(self) -> int:
+        """So many rows of an entity, on the side where they weigh most."""
+        return min(LARGEST, self.rows * max(self._weights))
+
+    @property
+    def _slack(self) -> int:
+        return 2 * slack(self._level, len(self.task.owners))
+
+    def _sides(self, places: Integers) -> OwnerSets:
+        """The rows with their weights: positive below the place of their cell, negative above it."""
+        kept = numbered(_counted(self.task), self.setting) if self.setting.keys else self.task.input
+        value, (below, above) = kept.field(self.task.part.column), self._weights
+        sides: list[Expr] = [Case(branches=((predicate("<", value.ref, self._bound(value, int(place))), whole(below)),),
+                                  otherwise=whole(-above), type=Type.BIGINT) for place in places]
+        weight = sides[0]
+        for cell, side in enumerate(sides[1:], 1):
+            weight = Case(branches=((predicate("=", kept.field(CELL).ref, whole(cell)), side),), otherwise=weight,
+                          type=Type.BIGINT)
+        counted = [predicate("is not null", value.ref)]
+        if value.facts.type is Type.DOUBLE:
+            counted.append(predicate("not", predicate("isnan", value.ref)))
+        if self.task.part.when is not None:
+            counted.append(Ref(column=self.task.part.when, type=Type.BOOLEAN))  # type: ignore[arg-type]
+        present = all_of(list(counted))
+        assert present is not None
+        names = [*self.task.owners, *([CELL] if self.setting.keys else [])]
+        weighed = Project(input=kept, columns=(*((name, kept.names[name], kept.field(name).ref) for name in names), (
+            WEIGHT, "side", Case(branches=((present, weight),), otherwise=whole(0), type=Type.BIGINT))))
+        grid = Quantizer(low=-float(above), high=float(below), step=Fraction(1), from_low=False)
+        return OwnerSets(input=weighed, owners=self.task.owners, summand=GridSum(column=WEIGHT, grid=grid),
+                         cell=CELL if self.setting.keys else None)
+
+    def _bound(self, value: Field, place: int) -> Literal:
+        """What lies between a position of the grid and the one before it."""
+        middle = self.task.part.grid.value(place - Fraction(1, 2))
+        match value.facts.type:
+            case Type.DATE:
+                return Literal(value=dt.date.fromordinal(min(max(1, math.ceil(middle)), dt.date.max.toordinal())), type=Type.DATE)
+            case Type.BIGINT:
+                return whole(math.ceil(middle))
+        return Literal(value=float(middle), type=Type.DOUBLE)
+
+    def _estimate(self, chosen: NDArray[np.float64], found: Sequence[_Weighed]) -> Estimate:
+        top = float(self.task.part.grid.most)
+        beside = UNIT * max(self._weights) + self._slack
+
+        def ends(margin: float) -> Ends:
+            low, high = np.zeros_like(chosen), np.full_like(chosen, top)
+            for each in found:
+                low = np.where(each.sums + margin + beside < 0, np.maximum(low, each.places), low)
+                high = np.where(each.sums - margin - beside > 0, np.minimum(high, each.places - 1), high)
+            return np.minimum(low, chosen), np.maximum(high, chosen)
+
+        def drawn(confidence: float) -> Ends:
+            return ends(_margin(self.noise, 1 - (1 - confidence) / len(found)))
+
+        low, high = ends(math.sqrt(self.noise.variance))
+        off = (high - low) / 2 if 0 < self.fraction < 1 else np.maximum(high - chosen, chosen - low)
+        return Estimate(values=chosen, linear=False, drawn=drawn, slopes={
+            (self.task.at, self.place): (NoiseTerm(kind="approximate", scale=1.0), np.maximum(off, 0.5))})
+
+
+def _margin(noise: Noise, confidence: float) -> float:
+    """What the noise is below in size, with this probability."""
+    error = error_of(noise)
+    assert error is not None
+    return float(Estimate(values=np.zeros(1), slopes={(0,): (error, np.ones(1))}).margins(confidence)[0])
