@@ -1,0 +1,145 @@
+"""How SQL over released rows answers when their noisy numbers are moved: drawn again with their own noise, or each by itself.
+
+The rows are loaded in many versions. Version 0 is what was released; DRAWS versions have further noise like theirs; and where they
+are few numbers, probes move each by some of its standard errors, which tells whether an answer is a linear function of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.estimates import Estimate, NoiseTerm, Numbers
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Interval, Type
+
+DRAWS, LEAST_DRAWS = 300, 60
+MOST_VALUES = 600_000  # of all versions of all rows
+MOST_PROBED = 160  # noisy numbers
+SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors they reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedColumn:
+    """A column of released rows. `estimate` knows the errors of its numbers; None where it has none, or is no number. Pieces of
+    noise that are named in `shared` are the same in all rows, others differ from row to row."""
+
+    type: Type
+    values: Sequence[Value]
+    noisy: bool
+    estimate: Estimate | None
+    physical: Interval
+    shared: frozenset[tuple[int, ...]] = frozenset()
+
+    @property
+    def moves(self) -> bool:
+        return self.estimate is not None and bool(self.estimate.slopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One noisy number: of which released table, column and row."""
+
+    table: str
+    column: str
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedRows:
+    """All versions of the noisy columns of released tables, as versions x rows, and where each kind of version is."""
+
+    columns: Mapping[tuple[str, str], Numbers]
+    draws: range
+    probes: range
+    numbers: tuple[Number, ...]
+
+    @property
+    def versions(self) -> int:
+        return self.probes.stop
+
+    def of(self, number: Number) -> Numbers:
+        return np.asarray(self.columns[number.table, number.column][:, number.row])
+
+
+def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int) -> MovedRows:
+    """Versions of released tables. The same seed gives the same ones."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
+    numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
+                    for row, value in enumerate(column.values) if value is not None)
+    size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
+    draws = min(DRAWS, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) if numbers else 0
+    probes = len(numbers) + SPARE if 0 < len(numbers) <= MOST_PROBED else 0
+    noises = _Noises(rng, draws)
+    found = {}
+    for key, column in moving.items():
+        base = as_floats(column.values)
+        estimate = column.estimate
+        assert estimate is not None
+        far = np.maximum(np.nan_to_num(estimate.deviations, nan=1.0, posinf=1.0), 1.0 if column.type is not Type.DOUBLE else 1e-9)
+        further = [noises.of(estimate, key[0], column.shared, len(base)), rng.uniform(-REACH, REACH, (probes, len(base))) * far]
+        found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in further)])
+    return MovedRows(columns=found, draws=range(1, 1 + draws), probes=range(1 + draws, 1 + draws + probes), numbers=numbers)
+
+
+class _Noises:
+    """Draws of the pieces of noise of a statement: one that is in several numbers is the same in all of them."""
+
+    def __init__(self, rng: np.random.Generator, draws: int) -> None:
+        self._rng, self._draws = rng, draws
+        self._known: dict[tuple[str, tuple[int, ...] | int], Numbers] = {}
+
+    def of(self, estimate: Estimate, table: str, shared: frozenset[tuple[int, ...]], rows: int) -> Numbers:
+        """How far the numbers of a column are moved, to first order: draws x rows."""
+        total = np.zeros((self._draws, rows))
+        for name, (term, slope) in estimate.slopes.items():
+            once = name in shared
+            key = term.together if term.together is not None else name
+            if (table, key) not in self._known:
+                self._known[table, key] = self._drawn(term, 1 if once else rows)
+            unit = math.sqrt(term.variance) if term.together is not None else 1.0
+            moved = self._known[table, key] * (np.abs(slope) * unit if term.together is not None else slope)
+            total = total + np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+        return total
+
+    def _drawn(self, term: NoiseTerm, rows: int) -> Numbers:
+        shape = (self._draws, rows)
+        if term.together is not None:
+            return self._rng.standard_normal(shape)
+        match term.kind:
+            case "laplace":
+                odds = -math.expm1(-1 / term.scale) if term.scale > 2e-3 else 1.0
+                return (self._rng.geometric(odds, shape) - self._rng.geometric(odds, shape)).astype(np.float64)
+            case "gaussian":
+                return np.asarray(np.rint(self._rng.normal(0.0, term.scale, shape)))
+            case "laplaces":
+                return self._rng.laplace(0.0, term.scale / math.sqrt(2), shape)
+        return self._rng.normal(0.0, term.scale, shape)
+
+
+def held(numbers: Numbers, column: LoadedColumn) -> Numbers:
+    """Numbers as the column can hold them."""
+    if column.type is Type.DOUBLE:
+        return numbers
+    low, high = (1.0, float(dt.date.max.toordinal())) if column.type is Type.DATE else (column.physical.low, column.physical.high)
+    return np.asarray(np.clip(np.rint(numbers), low, high))
+
+
+def as_floats(values: Sequence[Value]) -> Numbers:
+    return np.array([math.nan if value is None or isinstance(value, str) else value.toordinal() if isinstance(value, dt.date)
+                     else float(value) for value in values], dtype=np.float64)
+
+
+def as_values(numbers: NDArray[np.float64], kind: Type) -> list[Value]:
+    """Numbers as values of a column's type."""
+    if kind is Type.BIGINT:
+        return [None if number != number else int(number) for number in numbers.tolist()]
+    if kind is Type.DATE:
+        return [None if number != number else dt.date.fromordinal(int(number)) for number in numbers.tolist()]
+    return [None if number != number else number for number in numbers.tolist()]

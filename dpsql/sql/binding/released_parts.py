@@ -1,0 +1,253 @@
+"""The parts of a statement that are released by themselves, and the SQL around them.
+
+A statement is cut where aggregates put people together: below the cut are the SELECTs that read private rows, each of them a
+question of its own; what stands around is SQL over the rows that they release, and reads nothing else but public tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.errors import Error, Unsupported
+from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.sources import unknown_table
+from dpsql.sql.text.places import placed, span_of
+from dpsql.sql.text.trees import (
+    has_aggregate,
+    has_window,
+    inner_of,
+    is_aggregate,
+    is_grouping_set,
+    item_name,
+    position_of,
+)
+
+PRIVATE, PUBLIC, RELEASED = "private", "public", "released"
+MOST_PARTS = 50
+
+
+class NotAround(Exception):
+    """A statement is no SQL over released rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedPart:
+    """A SELECT that is released, the CTEs that it sees, and the name of its rows in the SQL around it."""
+
+    select: exp.Select
+    names: Names
+    table: str
+
+
+def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[ReleasedPart, ...]]:
+    """A statement with its released parts as tables. Raises NotAround where it is one such part, or reads private rows beside
+    them."""
+    cutting = _Cutting(context)
+    around, kind = cutting.query(tree.copy(), Names(), shown=True)
+    if kind == PRIVATE or _is_part(around):
+        raise NotAround
+    return around, tuple(cutting.parts)
+
+
+def _is_part(tree: exp.Expr) -> bool:
+    """Whether all of a statement is one released part."""
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    return tree.meta.get(_PART) is not None
+
+
+_PART = "released part"
+
+
+class _Cutting:
+    """Cuts one statement. Trees of private rows stay as they are; others are changed in place."""
+
+    def __init__(self, context: BindingContext) -> None:
+        self._context = context
+        self._ctes: dict[int, str] = {}
+        self.parts: list[ReleasedPart] = []
+
+    def query(self, tree: exp.Expr, names: Names, *, shown: bool) -> tuple[exp.Expr, str]:
+        """The query with its released parts as tables, and whether it is of private, public or released rows. Rows that are
+        `shown` are not those of a query around it, so they cannot be private ones that this query puts together."""
+        names = names.with_(tree.args.get("with_"))
+        if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
+            inner, kind = self.query(tree.this, names, shown=shown)
+            tree.set("this", inner)
+            kinds = [kind, *self._joined(tree, names)]
+            return tree, _together(kinds)
+        if isinstance(tree, exp.SetOperation):
+            kinds = []
+            for side in ("this", "expression"):
+                inner, kind = self.query(tree.args[side], names, shown=shown)
+                tree.set(side, inner)
+                kinds.append(kind)
+            return tree, _together(kinds)
+        if isinstance(tree, exp.Select):
+            return self._select(tree, names, shown)
+        return tree, PUBLIC
+
+    def _select(self, select: exp.Select, names: Names, shown: bool) -> tuple[exp.Expr, str]:
+        whole = select.copy()
+        source = select.args.get("from_")
+        kind = _together([*([self._source(source, "this", names)] if source is not None else []), *self._joined(select, names)])
+        if kind != PRIVATE:
+            return select, self._around(select, names, kind)
+        grouped = any(whole.args.get(key) is not None for key in ("group", "having", "distinct")) or any(
+            has_aggregate(item) for item in whole.expressions)
+        if not grouped or (not shown and self._keeps_entities(whole, names)):
+            return whole, PRIVATE
+        if whole.args.get("qualify") is not None or any(map(has_window, whole.expressions)):
+            around, inner = apart(whole)
+            inner.set("with_", None)
+            around.args["from_"].this.set("this", self._part(inner, names))
+            return around, RELEASED
+        return self._part(whole, names), RELEASED
+
+    def _part(self, select: exp.Select, names: Names) -> exp.Expr:
+        """What stands in the place of a released part. One that is written twice is released once."""
+        known = next((part for part in self.parts if part.select == select and part.names == names), None)
+        if known is None:
+            if len(self.parts) >= MOST_PARTS:
+                raise Unsupported(f"the statement releases more than {MOST_PARTS} queries", code="too-large",
+                                  span=span_of(select), try_="several statements")
+            known = ReleasedPart(select=select, names=names, table=f"released {len(self.parts) + 1}")
+            self.parts.append(known)
+        table = exp.Table(this=exp.to_identifier(known.table, quoted=True))
+        made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+        made.meta[_PART] = known.table
+        return placed(made, span_of(select))
+
+    def _keeps_entities(self, select: exp.Select, names: Names) -> bool:
+        """Whether a grouped query is one of rows of entities, which the query around it may put together."""
+        try:
+            return bool(self._context.owners(self._context.relation(select.copy(), names).node))
+        except Error:
+            return False
+
+    def _joined(self, tree: exp.Expr, names: Names) -> list[str]:
+        return [self._source(join, "this", names) for join in tree.args.get("joins") or ()]
+
+    def _source(self, holder: exp.Expr, key: str, names: Names) -> str:
+        """What is read in one place of FROM."""
+        tree = holder.args[key]
+        if isinstance(tree, exp.Table):
+            return _together([self._table(tree, names), *self._joined(tree, names)])
+        if isinstance(tree, exp.Subquery) and not isinstance(tree.this, exp.Query):
+            return _together([self._source(tree, "this", names), *self._joined(tree, names)])
+        inner, kind = self.query(tree, names, shown=False)
+        holder.set(key, inner)
+        return kind
+
+    def _table(self, tree: exp.Table, names: Names) -> str:
+        name = str(tree.name)
+        found = names.ctes.get(name.lower()) if tree.args.get("db") is None else None
+        if found is not None:
+            cte, seen = found
+            if id(cte) not in self._ctes:
+                inner, self._ctes[id(cte)] = self.query(cte.this, seen, shown=False)
+                cte.set("this", inner)
+            return self._ctes[id(cte)]
+        table = self._context.catalog.table(name)
+        if table is None:
+            raise unknown_table(name, span_of(tree), self._context.catalog, names.ctes)
+        return PUBLIC if table.public else PRIVATE
+
+    def _around(self, select: exp.Select, names: Names, kind: str) -> str:
+        """The queries in expressions of a SELECT over released or public rows."""
+        for query in list(_inner_queries(select)):
+            inner, own = self.query(query, names, shown=True)
+            if own == PRIVATE:
+                raise NotAround
+            if inner is not query:
+                query.replace(inner)
+            kind = _together([kind, own])
+        return kind
+
+
+def apart(select: exp.Select) -> tuple[exp.Select, exp.Select]:
+    """A grouped SELECT with window functions as one of rows over one of groups, which is the second: it shows the keys and the
+    aggregates that the first is made of."""
+    keys = _keys(select)
+    inner = exp.Select(**{key: select.args.get(key) for key in ("from_", "joins", "where", "having") if select.args.get(key)})
+    named: dict[exp.Expr, exp.Expr] = {}
+    for item, key in keys:
+        column = item_name(item) or (f"key {len(named) + 1}")
+        named.setdefault(key, exp.column(exp.to_identifier(column, quoted=True)))
+    if keys:
+        inner.set("group", exp.Group(expressions=[key.copy() for key in named]))
+    around = exp.Select(expressions=[_over(item, named) for item in select.expressions])
+    for part in ("qualify", "order", "limit", "offset", "windows", "distinct"):
+        found = select.args.get(part)
+        if found:
+            around.set(part, [_over(one, named) for one in found] if isinstance(found, list) else _over(found, named))
+    inner.set("expressions", [placed(exp.Alias(this=expr.copy(), alias=column.this.copy()), span_of(expr))
+                              for expr, column in named.items()])
+    around.set("from_", exp.From(this=exp.Subquery(this=inner)))
+    placed(inner, span_of(select))
+    return placed(around, span_of(select)), inner  # type: ignore[return-value]
+
+
+def _keys(select: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
+    """The keys of GROUP BY, as items of a list and without their names."""
+    group, items = select.args.get("group"), select.expressions
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return [(item, inner_of(item)) for item in items if not has_aggregate(item) and not has_window(item)]
+    found = []
+    aliases = {item_name(item).lower(): item for item in items if isinstance(item, exp.Alias)}
+    for part in group.expressions:
+        if is_grouping_set(part):
+            raise NotAround
+        item = items[position_of(part, items)] if isinstance(part, exp.Literal) and not part.args.get("is_string") else part
+        if isinstance(item, exp.Column) and item.args.get("table") is None:
+            item = aliases.get(str(item.name).lower(), item)
+        found.append((item, inner_of(item)))
+    return found
+
+
+def _over(node: exp.Expr, named: dict[exp.Expr, exp.Expr]) -> exp.Expr:
+    """An expression over groups as one over the rows that show them; aggregates that it needs are named."""
+    node = node.copy()
+    holder, stack = exp.Paren(this=node), [node]  # so that the whole can be put in another's place, too
+    while stack:
+        part = stack.pop()
+        plain = is_aggregate(part) and not (isinstance(part.parent, exp.Window) or (
+            isinstance(part.parent, exp.Filter) and isinstance(part.parent.parent, exp.Window)))
+        if plain and part not in named:
+            named[part.copy()] = exp.column(exp.to_identifier(f"aggregate {len(named) + 1}", quoted=True))
+        if part in named:
+            name = item_name(part)
+            column = placed(named[part].copy(), span_of(part))
+            whole = part.parent is not None and isinstance(part.parent, exp.Select | exp.Paren) and part is node
+            part.replace(placed(exp.alias_(column, name, quoted=True), span_of(part)) if whole and name else column)
+        elif not isinstance(part, exp.Query):
+            stack += list(part.iter_expressions())
+    return holder.this
+
+
+def _inner_queries(select: exp.Select) -> Iterator[exp.Expr]:
+    """The outermost queries in the expressions of a SELECT: not those of FROM and WITH."""
+    waiting = [part for key, part in select.args.items() if key not in ("from_", "with_", "joins") for part in _parts(part)]
+    waiting += [on for join in select.args.get("joins") or () for on in _parts(join.args.get("on"))]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, exp.Query):
+            yield node
+        else:
+            waiting += node.iter_expressions()
+
+
+def _parts(value: object) -> list[exp.Expr]:
+    return [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
+
+
+def _together(kinds: list[str]) -> str:
+    """What rows are that are made of these. Raises NotAround where private ones stand beside released ones."""
+    if PRIVATE in kinds and RELEASED in kinds:
+        raise NotAround
+    return next((kind for kind in (PRIVATE, RELEASED) if kind in kinds), PUBLIC)
