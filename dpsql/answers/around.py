@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,15 @@ from dpsql.answers.carried_errors import CarriedErrors, Error
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, as_floats, as_values, moved_rows
 from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
 from dpsql.backends.reader import ReaderFault
-from dpsql.backends.scratch import ScratchTables
+from dpsql.backends.scratch import VERSION, ScratchTables, stored
 from dpsql.estimates import Estimate, Numbers
 from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Node, Printing, bottom_up, fold
 from dpsql.plan.operators.scan import Scan
-from dpsql.sql.binding.around_released import AroundReleased, AroundRows, ReleasedTable
+from dpsql.sql.binding.around_binder import AroundRows
+from dpsql.sql.binding.around_released import AroundReleased, ReleasedTable
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Type
@@ -70,10 +71,10 @@ class ReleasedTables:
         self._loaded.add(name)
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
-        return self.rows(self._printed(relation))
+        return self.rows(self.prepared(relation))
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        source = f"({self._printed(relation)}) AS t0"
+        source = f"({self.prepared(relation)}) AS t0"
         if columns:
             agreed = ", ".join(settled(f"t0.{quote(column)}", relation.env[column].type) for column in columns)
             source = f"(SELECT COUNT(*) AS n FROM {source} GROUP BY {agreed}) AS t1"
@@ -83,13 +84,32 @@ class ReleasedTables:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self._store.rows(sql, self.version)
 
-    def _printed(self, relation: Node) -> str:
+    def prepared(self, relation: Node) -> str:
+        """A relation as SQL, once all that it reads is loaded."""
         for scan in bottom_up(relation):
             if isinstance(scan, Scan) and scan.table.name not in self._loaded:
                 self._load_public(scan)
-        return printed(relation)
+        return fold(relation, lambda node, below: node.render(below, Printing()))
 
-    prepared = _printed
+    def all_versions(self, relation: Node, versions: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """The rows of every version but the first, with its number: asked for at once, and where DuckDB cannot, one by one."""
+        text = self.prepared(relation)
+        joined = fold(relation, self._beside_version)
+        try:
+            found = self._store.rows(f"SELECT v.{quote(VERSION)}, r.* FROM (SELECT unnest(range(1, {versions})) AS "
+                                     f"{quote(VERSION)}) AS v, LATERAL ({joined}) AS r")
+        except ReaderFault:
+            found = [(version, *row) for version in range(1, versions) for row in self._store.rows(text, version)]
+        return ((row[0], row[1:]) for row in found)
+
+    def _beside_version(self, node: Node, below: tuple[str, ...]) -> str:
+        """A relation as SQL beside a column that tells the version of its tables."""
+        text = node.render(below, Printing())
+        if not isinstance(node, Scan) or not self._store.versioned(node.table.name):
+            return text
+        name = quote(node.table.name)
+        own = f"(SELECT * FROM {quote(stored(node.table.name))} AS s WHERE s.{quote(VERSION)} = v.{quote(VERSION)})"
+        return text.replace(f" FROM {name} AS t0", f" FROM {own} AS t0", 1)
 
     def _load_public(self, scan: Scan) -> None:
         names = [name for name in scan.table.columns if name != PLACE]
@@ -103,14 +123,10 @@ class ReleasedTables:
         self._store.close()
 
 
-def printed(relation: Node) -> str:
-    return fold(relation, lambda node, below: node.render(below, Printing()))
-
-
 def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], public: PublicTables, *,
              confidence: float, price: str, notes: Sequence[str], seed: int) -> Answer:
     """The answer of the SQL around released rows. What was released is told even where its rows are too many for that SQL."""
-    versions = moved_rows(tables, seed)
+    versions = moved_rows(tables, seed, confidence)
     store = ReleasedTables(tables, versions, public)
     try:
         with np.errstate(all="ignore"):
@@ -133,8 +149,8 @@ def _released_only(around: AroundReleased, tables: Mapping[str, Mapping[str, Loa
     return Answer(columns=shown, rows=(), errors=(), intervals=(), confidence=confidence, cost=price, notes=(*notes, *told))
 
 
-def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], store: ReleasedTables, versions: MovedRows,
-              *, confidence: float, price: str, notes: Sequence[str]) -> Answer:
+def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], store: ReleasedTables,
+              versions: MovedRows, *, confidence: float, price: str, notes: Sequence[str]) -> Answer:
     asked = around.over(store)
     noisy = {name: frozenset(label for label, column in columns.items() if column.noisy) for name, columns in tables.items()}
     rest = moved(asked.node, noisy).columns
@@ -160,7 +176,7 @@ def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCo
         if around.awaits:
             for i, column in enumerate(numbers):
                 still = answers[:, i :: len(numbers)]
-                exact[column] = column not in rest and bool(((still == still[0]) | np.isnan(still)).all())
+                exact[column] = every[column] not in rest and bool(((still == still[0]) | np.isnan(still)).all())
     none: Error = (None, None, False)
     cells = [[none if exact[column] else carried.get((row, column), none) for column in range(len(every))]
              for row in range(len(kept))]
@@ -180,26 +196,33 @@ def _versions(around: AroundReleased, store: ReleasedTables, versions: MovedRows
     answers[0] = as_floats([row[column] for row in kept for column in columns])
     if places is None:
         return answers
-    known = None if around.awaits else _prepared(around.rows, store, noisy)
+    seen: dict[tuple[int, tuple[Value, ...]], Sequence[Value] | None] = {}
+    for version, row, ids in _all_rows(around, store, versions.versions, noisy):
+        place = version, tuple(row[i] for i in ids)
+        seen[place] = None if place in seen else [row[column] for column in columns]  # two rows of one identity are neither
     for version in range(1, versions.versions):
-        store.version = version
-        text, ids = known if known is not None else _prepared(around.over(store), store, noisy)
-        seen: dict[tuple[Value, ...], tuple[Value, ...]] = {}
-        twice: set[tuple[Value, ...]] = set()
-        for row in store.rows(text):
-            place = tuple(row[i] for i in ids)
-            if place in seen:
-                twice.add(place)
-            seen[place] = row
-        for i, place in enumerate(places):
-            row = seen.get(place)
-            if row is not None and place not in twice:
-                answers[version, i * len(columns) : (i + 1) * len(columns)] = as_floats([row[column] for column in columns])
-    store.version = 0
+        for i, own in enumerate(places):
+            found = seen.get((version, own))
+            if found is not None:
+                answers[version, i * len(columns) : (i + 1) * len(columns)] = as_floats(found)
     return answers
 
 
-def _prepared(asked: AroundRows, store: ReleasedTables, noisy: Mapping[str, frozenset[str]]) -> tuple[str, list[int]]:
+def _all_rows(around: AroundReleased, store: ReleasedTables, versions: int,
+              noisy: Mapping[str, frozenset[str]]) -> Iterator[tuple[int, tuple[Value, ...], list[int]]]:
+    """The rows of all versions, each with the places of what tells it apart."""
+    if not around.awaits:
+        node, ids = _moving(around.rows, noisy)
+        yield from ((version, row, ids) for version, row in store.all_versions(node, versions))
+        return
+    for version in range(1, versions):
+        store.version = version
+        node, ids = _moving(around.over(store), noisy)
+        yield from ((version, row, ids) for row in store.rows(store.prepared(node)))
+    store.version = 0
+
+
+def _moving(asked: AroundRows, noisy: Mapping[str, frozenset[str]]) -> tuple[Node, list[int]]:
     identified = RowIdentity().of(without_last_filters(asked.node, noisy))
     names = [field.id for field in identified.node.fields]
-    return store.prepared(identified.node), [names.index(name) for name in identified.ids or ()]
+    return identified.node, [names.index(name) for name in identified.ids or ()]

@@ -10,11 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
-from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers
+from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9
 ENOUGH = 0.5  # of the draws in which a row must be there
+BENT = 0.25  # how far a function may bend where noise moves it by 1
 
 Error = tuple[float | None, tuple[float, float] | None, bool]
 """The standard error of a number, the ends of its interval, and whether these are approximate."""
@@ -43,15 +44,11 @@ class CarriedErrors:
             return self._drawn(answer)
         used = [(number, float(weight)) for number, weight in zip(self.moved.numbers, weights, strict=True) if weight]
         if not used:
-            return (0.0, (float(answer[0]), float(answer[0])), False) if self._still(answer) else self._drawn(answer)
+            return self._drawn(answer)
         if len(used) == 1:
             (number, weight), = used
             return self._told(number, weight, float(answer[0] - weight * self.moved.of(number)[0]))
         return self._sum(used, float(answer[0]))
-
-    @staticmethod
-    def _still(answer: Numbers) -> bool:
-        return bool((answer == answer[0]).all())
 
     @cached_property
     def _same(self) -> Mapping[bytes, Number]:
@@ -75,7 +72,7 @@ class CarriedErrors:
         ends = sorted(float(end[number.row]) * weight + added for end in (lows, highs))
         estimate = self._column(number).estimate
         assert estimate is not None
-        told = None if math.isnan(sum(end for end in ends if math.isfinite(end))) or any(map(math.isnan, ends)) else (ends[0], ends[1])
+        told = None if any(map(math.isnan, ends)) else (ends[0], ends[1])
         return error if math.isfinite(error) else None, told, estimate.approximate
 
     def _sum(self, used: Sequence[tuple[Number, float]], value: float) -> Error:
@@ -89,8 +86,9 @@ class CarriedErrors:
             estimate = column.estimate
             assert estimate is not None
             one = estimate.at(np.array([number.row]))
-            low, high = float(np.asarray(one.below)[0]), float(np.asarray(one.above)[0])
-            below, above = below + abs(weight) * (low if weight > 0 else high), above + abs(weight) * (high if weight > 0 else low)
+            sides = float(np.asarray(one.below)[0]), float(np.asarray(one.above)[0])
+            low, high = sides if weight > 0 else sides[::-1]
+            below, above = below + abs(weight) * low, above + abs(weight) * high
             exact = exact and not one.approximate
             for name, (term, slope) in one.slopes.items():
                 key = number.table, name, None if name in column.shared else number.row
@@ -106,15 +104,30 @@ class CarriedErrors:
         They are as far from what was released as that is from the truth. So an interval may be read off them (percentiles), or
         off their reflection at what was released, which takes a bias off that noise gives a function, as to a greatest value.
         It is not known which of the two is right, so the interval holds both.
+
+        Where a function bends as far as noise reaches, as a greatest value or a rank does among numbers that noise does not tell
+        apart, neither need be right. There the interval reaches to the answers at the ends of intervals that hold all numbers
+        together: of a function that never falls with any of them, or that falls with all but one, these are its ends.
         """
         draws = answer[self.moved.draws.start : self.moved.draws.stop]
+        half = len(draws) // 2
+        up, down = draws[:half], draws[half:]
         draws = draws[np.isfinite(draws)]
         if len(draws) < ENOUGH * len(self.moved.draws) or not len(draws) or not math.isfinite(answer[0]) or self._biased:
             return None, (-math.inf, math.inf), True
-        tail = (1 - self.confidence) / 2
+        tail, value = (1 - self.confidence) / 2, float(answer[0])
         low, high = (float(end) for end in np.quantile(draws, [tail, 1 - tail]))
-        value = float(answer[0])
-        return float(np.sqrt(np.mean((draws - value) ** 2))), (min(low, 2 * value - high), max(high, 2 * value - low)), True
+        low, high = min(low, 2 * value - high), max(high, 2 * value - low)
+        error = float(np.sqrt(np.mean((draws - value) ** 2)))
+        pairs = np.isfinite(up + down)
+        bent = float(np.sqrt(np.mean((up[pairs] + down[pairs] - 2 * value) ** 2))) if pairs.any() else math.inf
+        turned = float(np.sqrt(np.mean((up[pairs] - down[pairs]) ** 2))) if pairs.any() else 0.0
+        if bent > BENT * turned:
+            ends = answer[self.moved.ends.start : self.moved.ends.stop]
+            ends = ends[np.isfinite(ends)]
+            low, high = min(low, float(ends.min(initial=low))), max(high, float(ends.max(initial=high)))
+            error = max(error, (high - low) / 2 / normal(self.confidence))
+        return error, (low, high), True
 
     @cached_property
     def _biased(self) -> bool:

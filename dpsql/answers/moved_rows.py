@@ -1,7 +1,9 @@
 """How SQL over released rows answers when their noisy numbers are moved: drawn again with their own noise, or each by itself.
 
-The rows are loaded in many versions. Version 0 is what was released; DRAWS versions have further noise like theirs; and where they
-are few numbers, probes move each by some of its standard errors, which tells whether an answer is a linear function of them.
+The rows are loaded in many versions. Version 0 is what was released. DRAWS versions have further noise like theirs, each second
+half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them together: all up, all down,
+half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down,
+some of its standard errors, which tells whether an answer is a linear function of them.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from dpsql.estimates import Estimate, NoiseTerm, Numbers
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 
-DRAWS, LEAST_DRAWS = 300, 60
+DRAWS, LEAST_DRAWS = 400, 60
 MOST_VALUES = 600_000  # of all versions of all rows
 MOST_PROBED = 160  # noisy numbers
+DIRECTIONS = 4  # in which all numbers are moved
 SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors they reach
 
 
@@ -56,6 +59,7 @@ class MovedRows:
 
     columns: Mapping[tuple[str, str], Numbers]
     draws: range
+    ends: range
     probes: range
     numbers: tuple[Number, ...]
 
@@ -67,25 +71,52 @@ class MovedRows:
         return np.asarray(self.columns[number.table, number.column][:, number.row])
 
 
-def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int) -> MovedRows:
+def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float) -> MovedRows:
     """Versions of released tables. The same seed gives the same ones."""
     rng = np.random.Generator(np.random.Philox(seed))
     moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
     numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
                     for row, value in enumerate(column.values) if value is not None)
     size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
-    draws = min(DRAWS, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) if numbers else 0
-    probes = len(numbers) + SPARE if 0 < len(numbers) <= MOST_PROBED else 0
-    noises = _Noises(rng, draws)
-    found = {}
+    few = 0 < len(numbers) <= MOST_PROBED
+    half = min(DRAWS, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
+    ends = (DIRECTIONS + 2 * len(numbers) * few) if numbers else 0
+    probes = len(numbers) + SPARE if few else 0
+    noises, found, first = _Noises(rng, half), {}, 0
     for key, column in moving.items():
-        base = as_floats(column.values)
-        estimate = column.estimate
+        base, estimate = as_floats(column.values), column.estimate
         assert estimate is not None
-        far = np.maximum(np.nan_to_num(estimate.deviations, nan=1.0, posinf=1.0), 1.0 if column.type is not Type.DOUBLE else 1e-9)
-        further = [noises.of(estimate, key[0], column.shared, len(base)), rng.uniform(-REACH, REACH, (probes, len(base))) * far]
-        found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in further)])
-    return MovedRows(columns=found, draws=range(1, 1 + draws), probes=range(1 + draws, 1 + draws + probes), numbers=numbers)
+        drawn = noises.of(estimate, key[0], column.shared, len(base))
+        parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / len(numbers), ends, first),
+                 rng.uniform(-REACH, REACH, (probes, len(base))) * _reach(column, estimate)]
+        found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in parts)])
+        first += int(np.isfinite(base).sum())
+    return MovedRows(columns=found, draws=range(1, 1 + 2 * half), ends=range(1 + 2 * half, 1 + 2 * half + ends),
+                     probes=range(1 + 2 * half + ends, 1 + 2 * half + ends + probes), numbers=numbers)
+
+
+def _reach(column: LoadedColumn, estimate: Estimate) -> Numbers:
+    """How far probes go, in standard errors of which there are REACH: whole numbers move at least by one of them."""
+    return np.maximum(np.nan_to_num(estimate.deviations, nan=1.0, posinf=1.0), 1e-9 if column.type is Type.DOUBLE else 1.0)
+
+
+def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int, first: int) -> Numbers:
+    """The numbers of a column at the ends of their intervals: versions x rows. `first` is the place of the first of them among
+    all numbers, by which two versions each of the later ones are counted."""
+    lows, highs = estimate.ends(confidence)
+    wide = 6 * np.nan_to_num(estimate.deviations, nan=0.0, posinf=0.0)
+    down, up = (np.where(np.isfinite(end - base), end - base, side * wide) for end, side in ((lows, -1), (highs, 1)))
+    centre = np.nanmean(base) if np.isfinite(base).any() else 0.0
+    towards = np.clip(centre - base, down, up)
+    apart = np.where(base < centre, down, up)
+    found = np.zeros((versions, len(base)))
+    found[:DIRECTIONS] = [up, down, towards, apart]
+    if versions > DIRECTIONS:
+        own = np.flatnonzero(np.isfinite(base))
+        found[DIRECTIONS::2], found[DIRECTIONS + 1 :: 2] = down, up
+        rows = DIRECTIONS + 2 * (first + np.arange(len(own)))
+        found[rows, own], found[rows + 1, own] = up[own], down[own]
+    return found
 
 
 class _Noises:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dpsql.catalog.model import Column
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Literal, columns
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.constants import Constants
@@ -22,7 +23,6 @@ from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Window
 from dpsql.plan.over_released import GroupsOfReleased
-from dpsql.plan.expr.facts import Facts
 from dpsql.types import Type
 
 PLACE = "#"  # the column of a loaded table that numbers its rows
@@ -49,18 +49,15 @@ class RowIdentity:
                 placed = replace(node.table, columns={**node.table.columns, PLACE: _PLACE})
                 return Identified(node=replace(node, table=placed, columns=(*node.columns, (new, PLACE))), ids=(new,))
             case Constants():
-                new = Field(id=self._new(), name=PLACE, facts=Facts(type=Type.BIGINT, nullable=False))
+                place = Field(id=self._new(), name=PLACE, facts=Facts(type=Type.BIGINT, nullable=False))
                 rows = tuple((*row, i) for i, row in enumerate(node.rows))
-                return Identified(node=replace(node, columns=(*node.columns, new), rows=rows), ids=(new.id,))
+                return Identified(node=replace(node, columns=(*node.columns, place), rows=rows), ids=(place.id,))
             case Project():
                 below = self.of(node.input)
                 kept = tuple((name, PLACE, below.node.field(name).ref) for name in below.ids or ()
                              if name not in {column for column, _, _ in node.columns})
                 return replace(below, node=replace(node, input=below.node, columns=(*node.columns, *kept)))
-            case Filter() | Window():
-                below = self.of(node.input)
-                return replace(below, node=replace(node, input=below.node))
-            case Lookup():
+            case Filter() | Window() | Lookup():
                 below = self.of(node.input)
                 return replace(below, node=replace(node, input=below.node))
             case Join():
@@ -87,7 +84,8 @@ class RowIdentity:
         made = tuple(Project(input=part.node, columns=(
             *((field.id, field.name, part.node.field(field.id).ref) for field in below.fields),
             (self._new(), PLACE, Literal(value=i, type=Type.BIGINT)),
-            *((self._new(), PLACE, field.ref if own == i else Literal(value=None, type=field.facts.type)) for own, field in places),
+            *((self._new(), PLACE, field.ref if own == i else Literal(value=None, type=field.facts.type))
+              for own, field in places),
         )) for i, (part, below) in enumerate(zip(parts, node.parts, strict=True)))
         ids = tuple(self._new() for _ in range(len(places) + 1))
         return Identified(node=replace(node, parts=made, columns=(*node.columns, *((new, PLACE) for new in ids))), ids=ids)

@@ -53,6 +53,11 @@ class DuckScratch:
         self._connection.close()
 
 
+def stored(name: str) -> str:
+    """The name of the table that holds all versions of one."""
+    return f"all {name}"
+
+
 class ScratchTables:
     """Public tables and released rows in a locked DuckDB in memory, which never holds a private row.
 
@@ -65,15 +70,15 @@ class ScratchTables:
 
     def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
         """A new table, column by column; `versions` tells for each row which version of the table it is of, if it has several."""
-        stored = name if versions is None else f"all {name}"
+        place = name if versions is None else stored(name)
         given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
         lists = [f"unnest(CAST(${i + 1} AS {kind.value}[])) AS {quote(column)}"
                  for i, (column, (kind, _)) in enumerate(given.items())]
-        self._connection.execute(f"CREATE TABLE {quote(stored)} AS SELECT {', '.join(lists)}",
+        self._connection.execute(f"CREATE TABLE {quote(place)} AS SELECT {', '.join(lists)}",
                                  [list(values) for _, values in given.values()])
         if versions is not None:
             shown = ", ".join(map(quote, columns))
-            self._versioned[name] = f"SELECT {shown} FROM {quote(stored)} WHERE {quote(VERSION)} = "
+            self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "
 
     def rows(self, sql: str, version: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a printed query over one version of the tables. Raises ReaderFault."""
@@ -87,6 +92,10 @@ class ScratchTables:
         if failed:
             raise ReaderFault
         return found
+
+    def versioned(self, name: str) -> bool:
+        """Whether a table has several versions."""
+        return name in self._versioned
 
     def close(self) -> None:
         self._connection.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpsql.answers.answer import Answer, of_json, told_withheld
 from dpsql.answers.around import composed, loaded
+from dpsql.answers.row_identity import moved
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.parameters import Parameters, named
@@ -19,10 +20,12 @@ from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Literal
+from dpsql.plan.expr.nodes import Literal, columns
 from dpsql.plan.identity import digest
-from dpsql.plan.node import Field
+from dpsql.plan.node import Field, bottom_up
 from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.over_released import GroupsOfReleased
 from dpsql.plan.question import Output, Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained, steps
@@ -44,7 +47,7 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
         options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
         values = {} if not query.parameters and not parameters else named(parameters, query)
         around = bind_around(query, session.catalog, session.kernel, session.scratch, values)
-        if around is None:
+        if around is None or not meant(around):
             return None
         if query.goals:
             raise OptionError("an accuracy is asked of released numbers, and this is SQL over them", code="accuracy",
@@ -56,6 +59,21 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         program = compiled(question, options, view, known, session)
     return AroundStatement(around=around, program=program, text=query.text, session=session)
+
+
+def meant(around: AroundReleased) -> bool:
+    """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers."""
+    selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
+    noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
+                             if columns(output.expr) - {key.column for key in table.question.keys})
+             for name, table in around.tables.items()}
+    for node in bottom_up(around.rows.node):
+        if isinstance(node, GroupsOfReleased):
+            below = moved(node.input, noisy).columns
+            read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
+            if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
+                return False
+    return True
 
 
 _NO_ROWS = Constants(columns=(Field(id="none", name="one", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))

@@ -79,8 +79,8 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
 
 def parts_released(program: Program, parts: Collection[str], public: PublicTables,
                    scratch: Scratch) -> Generator[Request, Any, Mapping[str, Released]]:
-    """The requests of the released parts of a statement, by the names of their placeholders, and of the scalar subqueries that they
-    wait for; returns what was released for each part."""
+    """The requests of the released parts of a statement, which are named as their placeholders are, and of the scalar subqueries
+    that they wait for; returns what was released for each part."""
     singles: dict[str, Single] = {}
     found: dict[str, Released] = {}
     notes: list[str] = []
