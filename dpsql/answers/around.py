@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -125,16 +126,14 @@ class ReleasedTables:
 
 def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], public: PublicTables, *,
              confidence: float, price: str, notes: Sequence[str], seed: int) -> Answer:
-    """The answer of the SQL around released rows. What was released is told even where its rows are too many for that SQL."""
-    versions = moved_rows(tables, seed, confidence)
-    store = ReleasedTables(tables, versions, public)
+    """The answer of the SQL around released rows. Whatever goes wrong with that, as where its rows are too many for the machine,
+    what was released and paid for is told."""
     try:
-        with np.errstate(all="ignore"):
+        versions = moved_rows(tables, seed, confidence)
+        with np.errstate(all="ignore"), closing(ReleasedTables(tables, versions, public)) as store:
             return _composed(around, tables, store, versions, confidence=confidence, price=price, notes=notes)
-    except ReaderFault:
+    except Exception:  # noqa: S110 - told below
         pass
-    finally:
-        store.close()
     return _released_only(around, tables, confidence=confidence, price=price, notes=notes)
 
 

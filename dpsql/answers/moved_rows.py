@@ -1,9 +1,9 @@
 """How SQL over released rows answers when their noisy numbers are moved: drawn again with their own noise, or each by itself.
 
 The rows are loaded in many versions. Version 0 is what was released. DRAWS versions have further noise like theirs, each second
-half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them together: all up, all down,
-half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down,
-some of its standard errors, which tells whether an answer is a linear function of them.
+half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down, towards
+each other and apart, and where they are few, each up while the others go down. And where they are few, probes move each by some
+of its standard errors, which tells whether an answer is a linear function of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, conf
         base, estimate = as_floats(column.values), column.estimate
         assert estimate is not None
         drawn = noises.of(estimate, key[0], column.shared, len(base))
-        parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / len(numbers), ends, first),
+        parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first),
                  rng.uniform(-REACH, REACH, (probes, len(base))) * _reach(column, estimate)]
         found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in parts)])
         first += int(np.isfinite(base).sum())

@@ -58,10 +58,22 @@ def decide(query: Query | Validate, session: Session, parameters: Parameters = (
         return _one_question(query, session, parameters)
     except (SqlError, Unsupported) as refused:
         problem = refused
-    around = around_released(query, session, parameters)
+    try:
+        around = around_released(query, session, parameters)
+    except (SqlError, Unsupported) as refused:
+        problem, around = clearer(problem, refused), None
     if around is None:
         raise problem
     return around
+
+
+FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-aggregate")
+
+
+def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> SqlError | Unsupported:
+    """What is told of a statement that is neither answered as one question nor as SQL over several: what is wrong with it as SQL
+    over several, where its form is that of no one question."""
+    return around if alone.code in FORMS else alone
 
 
 def _one_question(query: Query, session: Session, parameters: Parameters) -> Plan:

@@ -20,7 +20,7 @@ from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, Value
-from dpsql.plan.node import Node, bottom_up
+from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.statistics import Statistics
@@ -74,8 +74,16 @@ class AroundReleased:
         """What tells it from other SQL over the same parts."""
         text = repr(self._binding.tree) if self.awaits else ""
         shown = tuple(column.id for _, column in self.rows.shown)
-        return (self.rows.node, shown, self.rows.ordering, self.rows.limit, self.rows.offset, text,
+        return (rebuild(self.rows.node, self._without_names), shown, self.rows.ordering, self.rows.limit, self.rows.offset, text,
                 tuple(sorted(self._binding.parameters.items())) if self.awaits else ())
+
+    def _without_names(self, node: Node) -> Node:
+        """A reading of released rows, whatever their columns are called: what they are, the questions tell."""
+        known = self.tables.get(node.table.name) if isinstance(node, Scan) else None
+        if known is None or not isinstance(node, Scan):
+            return node
+        return Scan(table=Table(name=node.table.name, public=True, columns={}), columns=tuple(
+            (column, str(known.labels.index(name))) for column, name in node.columns))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +133,8 @@ def _with_parts(tree: exp.Expr, parts: Sequence[ReleasedPart], context: BindingC
         refuse_windows(part.select)
         below = Outermost(part.select, context, part.names, bind_from(part.select, context, part.names))
         question, _ = below.bind()
+        if question.together:  # it is a workload, of which nobody knows how its numbers depend on each other
+            raise NotAround
         tables[part.table] = _table(part.table, question, below.known)
         first |= {scalar.awaited.id: scalar for scalar in context.scalars.needed(question)}
         span = span_of(part.select)

@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from dpsql.errors import Error, Unsupported
 from dpsql.sql.binding.binding_context import BindingContext, Names
-from dpsql.sql.binding.sources import unknown_table
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
@@ -149,7 +148,7 @@ class _Cutting:
             return self._ctes[id(cte)]
         table = self._context.catalog.table(name)
         if table is None:
-            raise unknown_table(name, span_of(tree), self._context.catalog, names.ctes)
+            raise NotAround
         return PUBLIC if table.public else PRIVATE
 
     def _around(self, select: exp.Select, names: Names, kind: str) -> str:

@@ -115,11 +115,12 @@ def _of_truth(node: exp.Expr) -> exp.Expr | None:
 
 
 def _first_of_each(node: exp.Expr) -> exp.Expr | None:
-    """Changes a SELECT inside a query; one that groups, limits or qualifies its rows as well stays as it is."""
+    """Changes a SELECT; one inside a query that groups, limits or qualifies its rows as well stays as it is."""
     distinct = node.args.get("distinct")
     on = distinct.args.get("on") if distinct is not None else None
-    taken = any(node.args.get(key) is not None for key in ("group", "having", "qualify", "limit", "offset"))
-    if on is None or taken or node.parent is None:
+    outermost = node.parent is None
+    beside = ("qualify",) if outermost else ("group", "having", "qualify", "limit", "offset")
+    if on is None or any(node.args.get(key) is not None for key in beside):
         return None
     keys = on.expressions if isinstance(on, exp.Tuple) else [on]
     order = node.args.get("order")
@@ -132,7 +133,7 @@ def _first_of_each(node: exp.Expr) -> exp.Expr | None:
         for term, meant in zip(sorted_by, terms[1], strict=True):
             term.set("this", meant)
         window.set("order", order.copy())
-    node.set("order", None)
+    node.set("order", order if outermost else None)
     node.set("distinct", None)
     first = exp.EQ(this=window, expression=exp.Literal.number(1))
     node.set("qualify", placed(exp.Qualify(this=first), span_of(on) or span_of(node)))
