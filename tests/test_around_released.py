@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support import worlds
-from support.golden.dense import dense
-from support.sessions import reader_of, session_of
+from support.sessions import session_of
+from test_scalars import asked, exact, people
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.around import composed
+from dpsql.answers.around_rows import composed
 from dpsql.answers.moved_rows import LoadedColumn
 from dpsql.audit.exact import Exact
 from dpsql.backends.reader import ReaderFault
@@ -34,21 +33,6 @@ UNION = "SELECT 'all' AS who, COUNT(*) AS n FROM people UNION ALL SELECT 'women'
 TWICE = ("WITH c AS (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) "
          "SELECT a.year, a.n, a.n - b.n AS change FROM c AS a JOIN c AS b ON a.year = b.year + 1")
 ABOVE = "WITH c AS (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) SELECT clinic, n FROM c WHERE n > (SELECT AVG(n) FROM c)"
-
-
-def asked(text: str, session: Session, parameters: Any = ()) -> Answer:
-    made = answer(text, session, parameters)
-    assert isinstance(made, Answer)
-    return made
-
-
-@cache
-def people() -> Any:
-    return reader_of(dense())
-
-
-def exact(folder: Path, **more: Any) -> Session:
-    return session_of(folder, reader=people(), noise=Exact(), **more)
 
 
 def spent(session: Session) -> list[Any]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates import Estimate, NoiseTerm, Numbers
+from dpsql.answers.simulation import Simulation
+from dpsql.estimates import Estimate, Numbers
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 
@@ -73,22 +74,22 @@ class MovedRows:
 
 def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float) -> MovedRows:
     """Versions of released tables. The same seed gives the same ones."""
-    rng = np.random.Generator(np.random.Philox(seed))
+    simulation = Simulation(seed)
     moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
     numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
-                    for row, value in enumerate(column.values) if value is not None)
+                    for row in np.flatnonzero(np.isfinite(as_floats(column.values))).tolist())
     size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
     few = 0 < len(numbers) <= MOST_PROBED
     half = min(DRAWS, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
     ends = (DIRECTIONS + 2 * len(numbers) * few) if numbers else 0
     probes = len(numbers) + SPARE if few else 0
-    noises, found, first = _Noises(rng, half), {}, 0
+    noises, found, first = _Noises(simulation, half), {}, 0
     for key, column in moving.items():
         base, estimate = as_floats(column.values), column.estimate
         assert estimate is not None
         drawn = noises.of(estimate, key[0], column.shared, len(base))
         parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first),
-                 rng.uniform(-REACH, REACH, (probes, len(base))) * _reach(column, estimate)]
+                 (2 * simulation.uniform((probes, len(base))) - 1) * REACH * _reach(column, estimate)]
         found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in parts)])
         first += int(np.isfinite(base).sum())
     return MovedRows(columns=found, draws=range(1, 1 + 2 * half), ends=range(1 + 2 * half, 1 + 2 * half + ends),
@@ -122,8 +123,8 @@ def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int
 class _Noises:
     """Draws of the pieces of noise of a statement: one that is in several numbers is the same in all of them."""
 
-    def __init__(self, rng: np.random.Generator, draws: int) -> None:
-        self._rng, self._draws = rng, draws
+    def __init__(self, simulation: Simulation, draws: int) -> None:
+        self._simulation, self._draws = simulation, draws
         self._known: dict[tuple[str, tuple[int, ...] | int], Numbers] = {}
 
     def of(self, estimate: Estimate, table: str, shared: frozenset[tuple[int, ...]], rows: int) -> Numbers:
@@ -133,25 +134,11 @@ class _Noises:
             once = name in shared
             key = term.together if term.together is not None else name
             if (table, key) not in self._known:
-                self._known[table, key] = self._drawn(term, 1 if once else rows)
+                self._known[table, key] = self._simulation.noise(term, (self._draws, 1 if once else rows))
             unit = math.sqrt(term.variance) if term.together is not None else 1.0
             moved = self._known[table, key] * (np.abs(slope) * unit if term.together is not None else slope)
             total = total + np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
         return total
-
-    def _drawn(self, term: NoiseTerm, rows: int) -> Numbers:
-        shape = (self._draws, rows)
-        if term.together is not None:
-            return self._rng.standard_normal(shape)
-        match term.kind:
-            case "laplace":
-                odds = -math.expm1(-1 / term.scale) if term.scale > 2e-3 else 1.0
-                return (self._rng.geometric(odds, shape) - self._rng.geometric(odds, shape)).astype(np.float64)
-            case "gaussian":
-                return np.asarray(np.rint(self._rng.normal(0.0, term.scale, shape)))
-            case "laplaces":
-                return self._rng.laplace(0.0, term.scale / math.sqrt(2), shape)
-        return self._rng.normal(0.0, term.scale, shape)
 
 
 def held(numbers: Numbers, column: LoadedColumn) -> Numbers:

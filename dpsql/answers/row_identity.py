@@ -22,7 +22,7 @@ from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Window
-from dpsql.plan.over_released import GroupsOfReleased
+from dpsql.plan.released_rows import GroupsOfReleased
 from dpsql.types import Type
 
 PLACE = "#"  # the column of a loaded table that numbers its rows

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpsql.answers.answer import Answer
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import TableSchema
-from dpsql.engine.around import around_released
+from dpsql.engine.around_statements import around_released
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, compiled, program_steps

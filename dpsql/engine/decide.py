@@ -13,7 +13,7 @@ from dpsql.answers.answer import Answer
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
-from dpsql.engine.around import around_released
+from dpsql.engine.around_statements import around_released
 from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 from dpsql.engine.charging import finished, guarding_few, located
 from dpsql.engine.parameters import Parameters

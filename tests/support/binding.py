@@ -22,7 +22,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.engine.around import meant
+from dpsql.engine.around_statements import meant
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold, rebuild

@@ -20,8 +20,8 @@ from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.over_released import GroupsOfReleased, WindowOverReleased, released_over
 from dpsql.plan.question import AggregateCall
+from dpsql.plan.released_rows import GroupsOfReleased, WindowOverReleased, released_over
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names

@@ -26,7 +26,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.question import Question, Scalar
 from dpsql.sql.binding.around_binder import MANY, AroundBinder, AroundRows, ordered
-from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables
+from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.relations import QueryBinder
@@ -34,7 +34,7 @@ from dpsql.sql.binding.released_parts import NotAround, ReleasedPart, cut
 from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
-from dpsql.sql.text.places import placed, span_of
+from dpsql.sql.text.places import placed, span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
 from dpsql.types import ANY_NUMBER, Type
@@ -110,16 +110,14 @@ def bind_around(query: Query, catalog: Catalog, public: PublicTables, scratch: S
     """A statement as SQL over released parts; None where it is none. Raises SqlError or Unsupported, located."""
     try:
         border.check(query.tree, query.text)
-        context = BindingContext(catalog=catalog, public=public, scratch=scratch, parameters=parameters, queries=QueryBinder(),
-                                 text=query.text)
+        context = BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch, parameters=parameters,
+                                 queries=QueryBinder(), text=query.text)
         tree, parts = cut(query.tree, context)
         return _with_parts(tree, parts, context, public)
     except NotAround:
         return None
     except Error as fault:
-        if fault.span is None:
-            fault.span = span_of(query.tree)
-        fault.located(query.text)
+        told_of(fault, query.tree, query.text)
         raise
     except RecursionError:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json, told_withheld
-from dpsql.answers.around import composed, loaded
+from dpsql.answers.around_rows import composed, loaded
 from dpsql.answers.row_identity import moved
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
@@ -25,8 +25,8 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Field, bottom_up
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.over_released import GroupsOfReleased
 from dpsql.plan.question import Output, Question
+from dpsql.plan.released_rows import GroupsOfReleased
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained, steps
 from dpsql.planning.left_out import left_out
