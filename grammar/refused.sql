@@ -396,6 +396,9 @@ SELECT AVG(s) FROM (SELECT person_id, SUM(weight) AS s FROM people GROUP BY pers
 SELECT COUNT(*) FROM (SELECT *, COUNT(*) FROM visits GROUP BY person_id) AS t
 
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
+SELECT sex, ROW_NUMBER() OVER () FROM people GROUP BY sex
+
+-- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
 SELECT SUM(age) OVER (PARTITION BY sex) FROM people
 
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
@@ -824,13 +827,7 @@ SELECT QUANTILE_CONT(age, income) FROM people
 SELECT QUANTILE_CONT(age) FROM people
 
 -- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM people
-
--- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT APPROX_QUANTILE(age + 1, [0.5]) FROM people
-
--- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT PERCENTILE_CONT([0.1, 0.9]) WITHIN GROUP (ORDER BY age) FROM people
+SELECT QUANTILE_CONT(age, [0.1, 0.9]) + 1 FROM people
 
 -- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
 SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people

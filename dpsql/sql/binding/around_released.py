@@ -131,7 +131,8 @@ def _with_parts(tree: exp.Expr, parts: Sequence[ReleasedPart], context: BindingC
         refuse_windows(part.select)
         below = Outermost(part.select, context, part.names, bind_from(part.select, context, part.names))
         question, _ = below.bind()
-        if question.together:  # it is a workload, of which nobody knows how its numbers depend on each other
+        # of a workload nobody knows how its numbers depend on each other, and declared groups alone say nothing of the rows
+        if question.together or not (question.aggregates or any(key.domain is None for key in question.keys)):
             raise NotAround
         tables[part.table] = _table(part.table, question, below.known)
         first |= {scalar.awaited.id: scalar for scalar in context.scalars.needed(question)}

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import Error, Unsupported
+from dpsql.plan.certificate import Unbounded
+from dpsql.plan.node import InvalidPlan
+from dpsql.plan.rules.decompose import decompose
 from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.outermost import Outermost
+from dpsql.sql.binding.scope import LooksOutside
+from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
@@ -84,6 +90,8 @@ class _Cutting:
 
     def _select(self, select: exp.Select, names: Names, shown: bool) -> tuple[exp.Expr, str]:
         whole = select.copy()
+        if shown and select.parent is not None and self._is_one_question(whole, names):
+            return self._part(whole, names), RELEASED
         source = select.args.get("from_")
         kind = _together([*([self._source(source, "this", names)] if source is not None else []), *self._joined(select, names)])
         if kind != PRIVATE:
@@ -101,6 +109,21 @@ class _Cutting:
             around.args["from_"].this.set("this", self._part(inner, names))
             return around, RELEASED
         return self._part(whole, names), RELEASED
+
+    def _is_one_question(self, select: exp.Select, names: Names) -> bool:
+        """Whether a SELECT of aggregates is answered by itself, though it reads what could be released too: as by a count of the
+        different values of private rows."""
+        if select.args.get("from_") is None or not any(map(has_aggregate, select.expressions)):
+            return False
+        try:
+            scope = bind_from(select, self._context, names)
+            if self._context.stability(scope.node).public:
+                return False
+            question, _ = Outermost(select, self._context, names, scope).bind()
+            decompose(question, owner=None)
+        except (Error, LooksOutside, InvalidPlan, Unbounded):
+            return False
+        return not question.together
 
     def _part(self, select: exp.Select, names: Names) -> exp.Expr:
         """What stands in the place of a released part. One that is written twice is released once."""
