@@ -234,3 +234,19 @@ def test_a_row_that_a_condition_may_drop_keeps_its_error(tmp_path: Path) -> None
     made = asked(f"SELECT clinic, n FROM ({SHARES}) AS u WHERE n > (SELECT 0) AND share > 0.2 ORDER BY n DESC LIMIT 2", session)
     free = {row[0]: error[1] for row, error in zip(*(lambda a: (a.rows, a.errors))(asked(SHARES, session)), strict=True)}
     assert [error[1] for error in made.errors] == [free[row[0]] for row in made.rows]
+
+
+def test_parts_that_select_their_groups_share_the_delta(tmp_path: Path) -> None:
+    session = exact(tmp_path)
+    text = ("SELECT nickname, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM people GROUP BY nickname "
+            "UNION ALL SELECT note, COUNT(*), 0 FROM visits GROUP BY note")
+    made = asked(text, session)
+    asked("SELECT nickname, COUNT(*) AS n FROM people GROUP BY nickname", session)
+    both, one = (entry.charge for entry in session.ledger.entries("person"))
+    assert {row[0] for row in made.rows} >= {"al", "bo", "ill", "well"} and made.cost == "ε = 1, δ = 1e-06"
+    assert both == one and 0 < one.delta <= 10**12 and one.epsilon == 10**9  # atto-delta and nano-epsilon
+
+
+def test_a_part_that_is_answered_by_itself_is_not_cut_further(tmp_path: Path) -> None:
+    text = "SELECT COUNT(*) AS n FROM (SELECT DISTINCT sex FROM people) AS t UNION ALL SELECT COUNT(*) FROM people ORDER BY n"
+    assert asked(text, exact(tmp_path)).rows[1][0] == 300
