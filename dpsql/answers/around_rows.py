@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.answers.answer import Answer, AnswerColumn, Single, noisy_rows, sorted_by
 from dpsql.answers.carried_errors import CarriedErrors, Error
-from dpsql.answers.moved_rows import LoadedColumn, MovedRows, as_floats, as_values, moved_rows
+from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
 from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.scratch import VERSION, ScratchTables, stored
@@ -129,7 +129,7 @@ def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCol
     """The answer of the SQL around released rows. Whatever goes wrong with that, as where its rows are too many for the machine,
     what was released and paid for is told."""
     try:
-        versions = moved_rows(tables, seed, confidence)
+        versions = moved_rows(tables, seed, confidence, DRAWS_ONE_BY_ONE if around.awaits else DRAWS)
         with np.errstate(all="ignore"), closing(ReleasedTables(tables, versions, public)) as store:
             return _composed(around, tables, store, versions, confidence=confidence, price=price, notes=notes)
     except Exception:  # noqa: S110 - told below

@@ -22,6 +22,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 
 DRAWS, LEAST_DRAWS = 400, 60
+DRAWS_ONE_BY_ONE = 120  # where the SQL is bound anew for each of them
 MOST_VALUES = 600_000  # of all versions of all rows
 MOST_PROBED = 160  # noisy numbers
 DIRECTIONS = 4  # in which all numbers are moved
@@ -72,15 +73,15 @@ class MovedRows:
         return np.asarray(self.columns[number.table, number.column][:, number.row])
 
 
-def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float) -> MovedRows:
-    """Versions of released tables. The same seed gives the same ones."""
+def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float, most: int = DRAWS) -> MovedRows:
+    """Versions of released tables, with `most` draws at most. The same seed gives the same ones."""
     simulation = Simulation(seed)
     moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
     numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
                     for row in np.flatnonzero(np.isfinite(as_floats(column.values))).tolist())
     size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
     few = 0 < len(numbers) <= MOST_PROBED
-    half = min(DRAWS, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
+    half = min(most, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
     ends = (DIRECTIONS + 2 * len(numbers) * few) if numbers else 0
     probes = len(numbers) + SPARE if few else 0
     noises, found, first = _Noises(simulation, half), {}, 0
