@@ -160,6 +160,19 @@ class Estimate:
         return replace(self, values=np.repeat(self.values, cells), below=below, above=above, drawn=ends, slopes={
             name: (error, np.repeat(slope, cells)) for name, (error, slope) in self.slopes.items()})
 
+    def at(self, cells: NDArray[np.intp]) -> Estimate:
+        """The same of some of the cells, in another order too."""
+        def ends(confidence: float) -> Ends:
+            low, high = self.ends(confidence)
+            return low[cells], high[cells]
+
+        def chosen(numbers: float | Numbers) -> Numbers:
+            return np.asarray(np.broadcast_to(numbers, self.values.shape)[cells], dtype=np.float64)
+
+        return Estimate(values=self.values[cells], linear=self.linear, below=chosen(self.below), above=chosen(self.above),
+                        drawn=ends if self.drawn is not None else None,
+                        slopes={name: (error, chosen(slope)) for name, (error, slope) in self.slopes.items()})
+
     def beyond(self, below: float, above: float) -> Estimate:
         """The same values, where the truth may lie this much further below or above than noise explains."""
         if not below and not above:

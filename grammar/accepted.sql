@@ -23,6 +23,25 @@ DESCRIBE "clinics";
 WITH t AS (SELECT * FROM people) (SELECT COUNT(*) FROM t);
 SELECT COUNT(*) FROM (WITH t AS (SELECT * FROM people) (SELECT * FROM t)) AS u;
 
+-- # around
+
+SELECT 'all' AS who, COUNT(*) AS n FROM people UNION ALL SELECT 'women', COUNT(*) FROM people WHERE sex = 'f' ORDER BY n;
+SELECT COUNT(*) AS n FROM people UNION ALL SELECT COUNT(*) AS n FROM visits LIMIT 1;
+WITH c AS (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) SELECT a.n - b.n AS change FROM c AS a JOIN c AS b ON a.year = b.year + 1;
+SELECT sex, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM people GROUP BY sex;
+SELECT sex, COUNT(*) AS n FROM people GROUP BY sex QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1;
+SELECT AVG(n) AS mean, MAX(n) AS most FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t;
+SELECT clinic, SUM(n) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t;
+SELECT clinic, RANK() OVER (ORDER BY beds) AS place FROM clinics;
+SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t WHERE n > (SELECT COUNT(*) / 3 FROM people);
+SELECT sex, COUNT(*) AS n, ROW_NUMBER() OVER () AS place FROM people GROUP BY sex;
+SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY sex, age) AS n FROM people GROUP BY sex, age;
+SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY age ROWS 3 PRECEDING) AS n FROM people GROUP BY sex, age;
+SELECT AVG(LEAST(n, 10)) AS mean FROM (SELECT points, COUNT(*) AS n FROM scores GROUP BY points) AS t;
+SELECT DISTINCT ON (sex) sex, COUNT(*) AS n FROM people GROUP BY sex;
+SELECT DISTINCT ON (clinic) clinic, year, COUNT(*) AS n FROM visits GROUP BY clinic, year ORDER BY clinic, n DESC;
+EXPLAIN PRIVACY SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM visits;
+
 -- # validate
 
 VALIDATE SELECT COUNT(*) FROM people AGAINST people_syn WITHIN 5 PERCENT;
@@ -424,6 +443,8 @@ SELECT COUNT(*) FROM visits WHERE CAST(seen AS DATE) = DATE '2020-01-01' OR cost
 
 -- # other ways to say the same
 
+SELECT QUANTILE_CONT(age, [0.1, 0.9]) AS q FROM people;
+SELECT PERCENTILE_CONT([0.1, 0.9]) WITHIN GROUP (ORDER BY age) AS q, sex, COUNT(*) FROM people GROUP BY 2 ORDER BY 2, 3;
 SELECT COUNT(*) FROM people WHERE (sex, age) IN (('f', 30), ('m', 40)) OR (sex, active) = ('f', TRUE);
 SELECT COUNT(*) FROM people WHERE (sex, age) NOT IN (('f', 30), (NULL, 40)) AND (sex, active) <> ('f', TRUE);
 SELECT COUNT(*) FROM visits WHERE (clinic, year) IN (SELECT clinic, 2010 + beds FROM clinics) OR (clinic, year) IN (SELECT clinic, 2020 FROM clinics);

@@ -348,7 +348,7 @@ SELECT nextval('seq') FROM people
 -- # queries that cannot be bounded, or are left out
 
 -- Unsupported outer-union: the outermost query is one SELECT
-SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM visits
+SELECT age FROM people UNION ALL SELECT year FROM visits
 
 -- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits LIMIT 3) AS t
@@ -389,12 +389,6 @@ SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits L
 -- Unsupported inner-limit: OFFSET inside a subquery
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported no-bounds: n has no declared bounds
-SELECT AVG(n) FROM (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t
-
--- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
-SELECT AVG(LEAST(n, 10)) FROM (SELECT points, COUNT(*) AS n FROM scores GROUP BY points) AS t
-
 -- Unsupported inner-aggregate: quantile inside a query is not answered
 SELECT AVG(m) FROM (SELECT person_id, MEDIAN(cost) AS m FROM visits GROUP BY person_id) AS t
 
@@ -414,10 +408,7 @@ SELECT SUM(age) OVER (PARTITION BY sex) FROM people
 SELECT COUNT(*) FROM visits WHERE ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) = 1
 
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
-SELECT AVG(n) FROM (SELECT clinic, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY clinic) AS t
-
--- Unsupported window-here: QUALIFY is answered in a subquery of rows only
-SELECT sex, COUNT(*) FROM people GROUP BY sex QUALIFY ROW_NUMBER() OVER () = 1
+SELECT AVG(n) FROM (SELECT note, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY note) AS t
 
 -- Unsupported window-here: WINDOW is answered in a subquery of rows only
 SELECT COUNT(*) FROM visits WINDOW w AS (ORDER BY seen)
@@ -506,14 +497,8 @@ SELECT COUNT(*), GROUPING(age) FROM people GROUP BY CUBE (sex)
 -- Unsupported window-here: an aggregate over groups of several grouping sets is not answered
 SELECT sex, SUM(COUNT(*)) OVER () FROM people GROUP BY ROLLUP (sex)
 
--- Unsupported window-order: a running total is in the order of one key
-SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY sex, age) FROM people GROUP BY sex, age
-
 -- SqlError group-by: this is not a key of GROUP BY
 SELECT sex, SUM(COUNT(*)) OVER (ORDER BY age) FROM people GROUP BY sex
-
--- Unsupported window-frame: ROWS counts groups one by one, and several groups have the same place in this order
-SELECT sex, age, SUM(COUNT(*)) OVER (ORDER BY age ROWS 3 PRECEDING) FROM people GROUP BY sex, age
 
 -- Unsupported group-by: GROUP BY takes a list of keys without brackets
 SELECT sex, active, COUNT(*) FROM people GROUP BY (sex, active)
@@ -845,13 +830,7 @@ SELECT QUANTILE_CONT(age, income) FROM people
 SELECT QUANTILE_CONT(age) FROM people
 
 -- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM people
-
--- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT APPROX_QUANTILE(age + 1, [0.5]) FROM people
-
--- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
-SELECT PERCENTILE_CONT([0.1, 0.9]) WITHIN GROUP (ORDER BY age) FROM people
+SELECT QUANTILE_CONT(age, [0.1, 0.9]) + 1 FROM people
 
 -- Unsupported quantile: only percentile_cont(p) and percentile_disc(p) take WITHIN GROUP, with one column
 SELECT PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY age, income) FROM people
@@ -1206,9 +1185,6 @@ SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
 -- Unsupported not-accepted: ANY stands after = and before a list of constants or a subquery
 SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics)
-
--- Unsupported not-accepted: DISTINCT ON is answered in a subquery of rows
-SELECT DISTINCT ON (sex) sex, COUNT(*) FROM people GROUP BY sex
 
 -- SqlError type: BIGINT and VARCHAR do not go together
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT beds FROM clinics)

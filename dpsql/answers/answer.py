@@ -169,12 +169,10 @@ def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: M
 def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
             price: Price | None, notes: Sequence[str], singles: Mapping[str, Single] = NONE) -> Answer:
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
-    question = _over_columns(question) if singles else question
     with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
-        table = _ValueTable(question, cells, aggregates, scratch, singles)
-        outputs = [table.output(output.expr) for output in question.outputs]
-        kept = _chosen_rows(question, table, outputs, len(cells))
-        notes = [*notes, *told_withheld(question, len(table.withheld), len(cells))]
+        made = noisy_rows(question, cells, aggregates, scratch, singles)
+        outputs, kept = made.outputs, made.kept
+        notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
         errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
         intervals = [_intervals(made, confidence) for made in outputs]
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
@@ -186,6 +184,24 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
                   confidence=confidence, cost=str(price) if price is not None else "", notes=tuple(notes))
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoisyRows:
+    """The outputs of a question over all its cells, those cells that are shown, in their order, and how many are withheld."""
+
+    outputs: Sequence[NoisyColumn]
+    kept: Sequence[int]
+    withheld: int
+
+
+def noisy_rows(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
+               singles: Mapping[str, Single] = NONE) -> NoisyRows:
+    """What a question shows, from what was released for it."""
+    question = _over_columns(question) if singles else question
+    table = _ValueTable(question, cells, aggregates, scratch, singles)
+    outputs = [table.output(output.expr) for output in question.outputs]
+    return NoisyRows(outputs=outputs, kept=_chosen_rows(question, table, outputs, len(cells)), withheld=len(table.withheld))
+
+
 def _over_columns(question: Question) -> Question:
     """The question with the values of subqueries as columns of its noisy rows."""
     return replace(question, outputs=as_columns(question.outputs), having=as_columns(question.having),
@@ -193,7 +209,7 @@ def _over_columns(question: Question) -> Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class NoisyColumn:
     """An output over all cells: its values, whether they rest on noise, and the estimate that knows their errors (None for
     exact values, and for texts and truth values)."""
 
@@ -202,14 +218,14 @@ class _Made:
     estimate: Estimate | None
 
 
-def _numbers(made: _Made, numbers: NDArray[np.float64] | None) -> list[float | None]:
+def _numbers(made: NoisyColumn, numbers: NDArray[np.float64] | None) -> list[float | None]:
     if numbers is None or made.estimate is None or not made.estimate.slopes:
         return [None] * len(made.values)
     return [None if value is None or not math.isfinite(number) else float(number)
             for value, number in zip(made.values, numbers, strict=True)]
 
 
-def _intervals(made: _Made, confidence: float) -> list[tuple[float, float] | None]:
+def _intervals(made: NoisyColumn, confidence: float) -> list[tuple[float, float] | None]:
     """The ends of the intervals, and none for what has no error."""
     if made.estimate is None or not made.estimate.slopes:
         return [None] * len(made.values)
@@ -264,17 +280,17 @@ class _ValueTable:
                 made[i] = [row[place] for row in rows]
         return [made.get(i, []) for i in range(len(exprs))]
 
-    def output(self, expr: Expr) -> _Made:
+    def output(self, expr: Expr) -> NoisyColumn:
         (values,) = self.values([expr])
         read = [name for name in sorted(columns(expr)) if name in self._calls]
         noisy = bool(columns(expr) & self._noisy)
         chosen = any(self._calls[name].function == "mode" for name in read)
         if not read or chosen or not (expr.type.numeric or expr.type is Type.DATE):
-            return _Made(values=values, noisy=noisy, estimate=None)
+            return NoisyColumn(values=values, noisy=noisy, estimate=None)
         estimate = self._symbolic(expr)
         if estimate is None:
             estimate = self._by_differences(expr, read)
-        return _Made(values=values, noisy=noisy, estimate=replace(estimate, values=_floats(values)))
+        return NoisyColumn(values=values, noisy=noisy, estimate=replace(estimate, values=_floats(values)))
 
     def _symbolic(self, expr: Expr) -> Estimate | None:
         """The estimate of plain arithmetic; None for anything else."""
@@ -410,7 +426,7 @@ def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
                      for value in values], dtype=np.float64)
 
 
-def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[_Made], size: int) -> list[int]:
+def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> list[int]:
     """Which cells are shown, in which order."""
     kept = [i for i in range(size) if i not in table.withheld]
     if question.having is not None:
@@ -421,13 +437,21 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[_Made
         rows = [(i, tuple(made.values[i] for made in outputs)) for i in kept]
         kept = [i for i, row in rows if row not in seen and not seen.add(row)]  # type: ignore[func-returns-value]
     terms = table.values([term.expr for term in question.ordering])
-    for term, values in reversed(list(zip(question.ordering, terms, strict=True))):
-        kept.sort(key=lambda i, values=values: (values[i] is not None, _sortable(values[i])), reverse=term.descending)  # type: ignore[misc]
-        nulls = [i for i in kept if values[i] is None]
-        rest = [i for i in kept if values[i] is not None]
-        kept = [*nulls, *rest] if term.nulls_first else [*rest, *nulls]
+    kept = sorted_by(kept, [(values, term.descending, term.nulls_first)
+                            for term, values in reversed(list(zip(question.ordering, terms, strict=True)))])
     end = None if question.limit is None else question.offset + question.limit
     return kept[question.offset : end]
+
+
+def sorted_by(rows: Sequence[int], terms: Sequence[tuple[Sequence[Value], bool, bool]]) -> list[int]:
+    """Rows in the order of some terms, the last one first: its values, whether it descends, and whether NULL comes first."""
+    kept = list(rows)
+    for values, descending, nulls_first in terms:
+        rest = [i for i in kept if values[i] is not None]
+        rest.sort(key=lambda i, values=values: _sortable(values[i]), reverse=descending)  # type: ignore[misc]
+        nulls = [i for i in kept if values[i] is None]
+        kept = [*nulls, *rest] if nulls_first else [*rest, *nulls]
+    return kept
 
 
 def _sortable(value: Value) -> Any:

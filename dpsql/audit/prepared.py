@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from dpsql.answers.answer import Answer
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import TableSchema
+from dpsql.engine.around_statements import around_released
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, compiled, program_steps
+from dpsql.errors import SqlError, Unsupported
 from dpsql.noise.source import Secure
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.program import Program
@@ -97,14 +99,23 @@ class PreparedStatement:
         query = parse(text)
         if not isinstance(query, Query):
             raise ValueError("only queries are prepared")
+        self.session = session
+        try:
+            self.program: Program = self._compiled(query, parameters)
+        except (SqlError, Unsupported):
+            if around_released(query, session, parameters) is not None:
+                raise ValueError("a statement over released rows is several programs") from None
+            raise
+
+    def _compiled(self, query: Query, parameters: Parameters) -> Program:
+        session = self.session
         question, options = bound_to(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
             raise ValueError("a statement over public tables has no noise to look at")
         if question.together:
             raise ValueError("a statement that is a workload of one is not one program")
-        self.session = session
-        self.program: Program = compiled(question, options, view, known, session)
+        return compiled(question, options, view, known, session)
 
     def release(self) -> Answer:
         """An answer, as a connection gives it."""

@@ -8,11 +8,13 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.duckdb import scratch
+from dpsql.backends.reader import ReaderFault
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.types import Type
 
 BIGINT_MOST = 2**62  # that sums of two stay in 64 bits
+VERSION = "version"  # the column that numbers the versions of a table
 
 
 def _carrier(kind: Type, values: Sequence[Any]) -> str:
@@ -46,6 +48,54 @@ class DuckScratch:
         except duckdb.Error:
             return False
         return True
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def stored(name: str) -> str:
+    """The name of the table that holds all versions of one."""
+    return f"all {name}"
+
+
+class ScratchTables:
+    """Public tables and released rows in a locked DuckDB in memory, which never holds a private row.
+
+    A table may have many versions, of which a query sees one.
+    """
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection = scratch()
+        self._versioned: dict[str, str] = {}
+
+    def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
+        """A new table, column by column; `versions` tells for each row which version of the table it is of, if it has several."""
+        place = name if versions is None else stored(name)
+        given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
+        lists = [f"unnest(CAST(${i + 1} AS {kind.value}[])) AS {quote(column)}"
+                 for i, (column, (kind, _)) in enumerate(given.items())]
+        self._connection.execute(f"CREATE TABLE {quote(place)} AS SELECT {', '.join(lists)}",
+                                 [list(values) for _, values in given.values()])
+        if versions is not None:
+            shown = ", ".join(map(quote, columns))
+            self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "
+
+    def rows(self, sql: str, version: int = 0) -> list[tuple[Any, ...]]:
+        """The rows of a printed query over one version of the tables. Raises ReaderFault."""
+        seen = [f"{quote(name)} AS ({text}{version:d})" for name, text in self._versioned.items()]
+        whole = f"WITH {', '.join(seen)} SELECT * FROM ({sql}) AS t" if seen else sql
+        failed = False
+        try:
+            found: list[tuple[Any, ...]] = self._connection.execute(whole).fetchall()
+        except duckdb.Error:
+            failed = True
+        if failed:
+            raise ReaderFault
+        return found
+
+    def versioned(self, name: str) -> bool:
+        """Whether a table has several versions."""
+        return name in self._versioned
 
     def close(self) -> None:
         self._connection.close()

@@ -13,13 +13,14 @@ from dpsql.answers.answer import Answer
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
+from dpsql.engine.around_statements import around_released
 from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 from dpsql.engine.charging import finished, guarding_few, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.validating import Checks, validation
-from dpsql.errors import OptionError
+from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node
 from dpsql.plan.question import Question
@@ -46,9 +47,36 @@ class Plan(Protocol):
 
 
 def decide(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Plan:
-    """The plan of a query or of a validation. Raises what is wrong with it, located."""
+    """The plan of a query or of a validation. Raises what is wrong with it, located.
+
+    A query that is not answered as one question may be SQL over the answers of several.
+    """
     if isinstance(query, Validate):
         return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
+    problem: SqlError | Unsupported
+    try:
+        return _one_question(query, session, parameters)
+    except (SqlError, Unsupported) as refused:
+        problem = refused
+    try:
+        around = around_released(query, session, parameters)
+    except (SqlError, Unsupported) as refused:
+        problem, around = clearer(problem, refused), None
+    if around is None:
+        raise problem
+    return around
+
+
+FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-aggregate")
+
+
+def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> SqlError | Unsupported:
+    """What is told of a statement that is neither answered as one question nor as SQL over several: what is wrong with it as SQL
+    over several, where its form is that of no one question."""
+    return around if alone.code in FORMS else alone
+
+
+def _one_question(query: Query, session: Session, parameters: Parameters) -> Plan:
     with located(query.text):
         question, options = bound_to(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))

@@ -216,7 +216,8 @@ class Program:
     @property
     def cost(self) -> Cost:
         """What is charged: exactly the price, the delta of failures only where something may fail."""
-        uses_delta = bool(self.hidden) or "smooth_sensitivity" in self.options.mechanisms
+        hidden = bool(self.hidden) or any(below.hidden for _, below in self.first)
+        uses_delta = hidden or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
 
 
@@ -415,7 +416,7 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
 def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
     """The program with its price held as a pure epsilon or as rho, whichever promises less error; and what is chosen for the
     parts of each of its questions."""
-    held = [_with_rule(_shared_out(program, given)) for given in budgets_by_account(price)]
+    held = [_with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
     tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
     tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
                           for below, found in zip(_questions(candidate), tasks, strict=True)]) for candidate in held]
@@ -442,6 +443,11 @@ def _shared_out(program: Program, whole: Cost) -> Program:
                      for below, share in zip(programs, shares_, strict=True))
     return replace(outer, whole=whole, first=tuple(
         (scalar, below) for (scalar, _), below in zip(program.first, inner, strict=True)))
+
+
+def _with_rules(program: Program) -> Program:
+    """The program with the rules that select undeclared keys, its own and those of the questions that come first."""
+    return replace(_with_rule(program), first=tuple((scalar, _with_rule(below)) for scalar, below in program.first))
 
 
 def _with_rule(program: Program) -> Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -77,6 +77,27 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
         notes += [*released.notes, told(scalar, found, below)]
     released = yield from _asked(with_values(program, values_of(singles)), public)
     return replace(released, notes=(*notes, *released.notes), singles=singles) if singles else released
+
+
+def parts_released(program: Program, parts: Collection[str], public: PublicTables,
+                   scratch: Scratch) -> Generator[Request, Any, Mapping[str, Released]]:
+    """The requests of the released parts of a statement, which are named as their placeholders are, and of the scalar subqueries
+    that they wait for; returns what was released for each part."""
+    singles: dict[str, Single] = {}
+    found: dict[str, Released] = {}
+    notes: list[str] = []
+    for place, (scalar, below) in enumerate(program.first):
+        released = yield from _asked(with_values(below, values_of(singles)), public)
+        estimates = {name: estimate.under(place) for name, estimate in released.aggregates.items()}
+        if scalar.awaited.id in parts:
+            found[scalar.awaited.id] = replace(released, aggregates=estimates, singles=dict(singles),
+                                               notes=(*notes, *released.notes))
+            notes = []
+            continue
+        one = single(scalar.awaited, below.question, released.cells, estimates, scratch, singles)
+        singles[scalar.awaited.id] = one
+        notes += [*released.notes, told(scalar, one, below)]
+    return found
 
 
 def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:

@@ -9,6 +9,7 @@ from lark.exceptions import LarkError
 from support.binding import Bench, bench
 from support.grammar_sentences import accepted, grammar, refused, values
 
+from dpsql.engine.decide import clearer
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.certificate import stability
 from dpsql.plan.node import fold
@@ -29,7 +30,7 @@ LATER = {
     "in-list", "pattern", "bins", "union", "values", "no-aggregate", "parameter", "cast", "table-as-column", "time-part",
     "star", "quantile", "exists", "interval", "options", "join-condition", "limit", "no-limit", "outer-private", "null-list",
     "scalar-subquery", "linked", "linked-group", "lateral", "window-here", "window-base", "window-order", "window-frame", "window-number", "window-ends",
-    "unknown-window", "shared-window", "qualify", "accuracy",
+    "unknown-window", "shared-window", "qualify", "accuracy", "outer-union",
 }
 NAMES = ("current_date", "current_user")  # to the grammar they are columns like any other
 
@@ -52,10 +53,17 @@ def test_accepted_statements_are_sentences_and_are_bound(a_bench: Bench, text: s
     query = statement.query if isinstance(statement, Explain) else statement
     if not isinstance(query, Query):
         return
-    question = a_bench.bind(text, values(query.parameters))
-    known = stability(question.view, a_bench.kernel)
-    if not known.public:
-        decompose(question, owner=known.owner)
+    try:
+        question = a_bench.bind(text, values(query.parameters))
+        known = stability(question.view, a_bench.kernel)
+        if not known.public:
+            decompose(question, owner=known.owner)
+    except (SqlError, Unsupported):
+        around = a_bench.around(text, values(query.parameters))
+        if around is None:
+            raise
+        assert all(name for name, _ in around.rows.shown) and fold(around.rows.node, lambda node, below: node.label())
+        return
     names = [output.name for output in question.outputs]
     stars = any(is_star(inner_of(item)) for item in query.tree.selects)
     assert (len(names) > 0 if stars else len(names) == len(query.tree.selects)) and all(names)
@@ -64,9 +72,20 @@ def test_accepted_statements_are_sentences_and_are_bound(a_bench: Bench, text: s
 
 def planned(a_bench: Bench, text: str) -> None:
     """All that the engine does before it looks at a price."""
-    question = a_bench.bind(text)
-    decompose(question, owner=None)
-    limited_view(question, Options(price=None), a_bench.kernel, span_of(a_bench.query(text).tree))
+    refused: SqlError | Unsupported
+    try:
+        question = a_bench.bind(text)
+        decompose(question, owner=None)
+        limited_view(question, Options(price=None), a_bench.kernel, span_of(a_bench.query(text).tree))
+        return
+    except (SqlError, Unsupported) as fault:
+        refused = fault
+    try:
+        around = a_bench.around(text)
+    except (SqlError, Unsupported) as fault:
+        raise clearer(refused, fault) from None
+    if around is None:
+        raise refused
 
 
 @pytest.mark.parametrize("code", sorted({code for _, code, _, _ in REFUSED}))

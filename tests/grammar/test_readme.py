@@ -11,6 +11,7 @@ from support.binding import Bench, bench
 from support.function_table import WRITTEN, files
 from support.grammar_sentences import FOLDER, grammar, values
 
+from dpsql.errors import Unsupported
 from dpsql.plan.expr.nodes import Call, Cast, walk
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
@@ -64,7 +65,11 @@ BLOCKS = re.findall(r"```sql\n(.*?)```", README.read_text(encoding="utf-8"), fla
 def test_examples_are_sentences_and_are_bound(a_bench: Bench, statement: str) -> None:
     grammar().parse(statement)
     if not isinstance(parse(statement), Validate):  # which needs a synthetic table: see tests/validation
-        a_bench.bind(statement, values(a_bench.query(statement).parameters))
+        given = values(a_bench.query(statement).parameters)
+        try:
+            a_bench.bind(statement, given)
+        except Unsupported:
+            assert a_bench.around(statement, given) is not None
 
 
 def test_every_production_is_told() -> None:

@@ -137,7 +137,7 @@ SELECT CAST(nickname AS STRUCT(a INTEGER)) FROM people
 SELECT COUNT(*) FROM duckdb_columns()
 SELECT COUNT(*) FROM information_schema.tables
 SELECT COUNT(*) FROM read_csv('cage.duckdb')
-SELECT COUNT(*) FROM people QUALIFY row_number() OVER () = 1
+SELECT nickname FROM people QUALIFY row_number() OVER () = 1
 COPY people TO 'out.csv'
 PRAGMA database_list
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) FROM people; SELECT 1

@@ -22,6 +22,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.engine.around_statements import meant
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold, rebuild
@@ -31,6 +32,7 @@ from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.relations import QueryBinder
@@ -58,6 +60,11 @@ class Bench:
 
     def bind(self, text: str, parameters: Mapping[str, Any] | None = None, *, budget: str = "person") -> Question:
         return bind(self.query(text), self.catalogs[budget], self.kernel, self.scratch, parameters or {})
+
+    def around(self, text: str, parameters: Mapping[str, Any] | None = None, *, budget: str = "person") -> AroundReleased | None:
+        """The statement as SQL over released rows; None where it is none."""
+        found = bind_around(self.query(text), self.catalogs[budget], self.kernel, self.scratch, parameters or {})
+        return found if found is not None and meant(found) else None
 
     def relation(self, text: str, *, budget: str = "person") -> tuple[Node, list[str], list[str]]:
         """A query as it is bound inside another one: its plan, and the identifiers and names of its visible columns."""

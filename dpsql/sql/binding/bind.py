@@ -18,7 +18,7 @@ from dpsql.sql.binding.over_released import bind_over_released, released_inside
 from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
-from dpsql.sql.text.places import span_of
+from dpsql.sql.text.places import span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
 
@@ -30,9 +30,7 @@ def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
         return _bound(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,
                                                  parameters=parameters, queries=QueryBinder(), text=query.text))
     except Error as fault:
-        if fault.span is None:
-            fault.span = span_of(query.tree)
-        fault.located(query.text)
+        told_of(fault, query.tree, query.text)
         raise
     except RecursionError:
         pass

@@ -113,6 +113,11 @@ class Scalars:
     def add(self, tree: exp.Expr, names: Names, scalar: Scalar) -> None:
         self._found.append((_without_case(tree), names, scalar))
 
+    @property
+    def found(self) -> bool:
+        """Whether there are any."""
+        return bool(self._found)
+
     def needed(self, question: Question) -> tuple[Scalar, ...]:
         """The subqueries whose values the question needs, and those that these need themselves."""
         if not self._found:

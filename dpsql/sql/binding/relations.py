@@ -42,12 +42,18 @@ class QueryBinder:
                 case exp.Subquery():
                     return self.relation(tree.this, context, inner)
                 case exp.SetOperation():
-                    return _bind_set_operation(tree, context, inner)
+                    return self._set_operation(tree, context, inner)
                 case exp.Select():
-                    return _bind_select(tree, context, inner)
+                    return self._select(tree, context, inner)
                 case exp.Values():
                     return _bind_values(tree, context)
         raise Unsupported(f"{type(tree).__name__} is not answered", code="not-accepted", span=span_of(tree))
+
+    def _select(self, tree: exp.Select, context: BindingContext, names: Names) -> BoundRelation:
+        return _bind_select(tree, context, names)
+
+    def _set_operation(self, tree: exp.SetOperation, context: BindingContext, names: Names) -> BoundRelation:
+        return bind_set_operation(tree, context, names)
 
     def question(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> tuple[Question, Facts]:
         return Outermost(select, context, names, scope).bind()
@@ -72,9 +78,9 @@ def _bind_select(select: exp.Expr, context: BindingContext, names: Names) -> Bou
     else:
         windows = Windows(host, select)
         host.answer_windows(windows)
-        items, condition = _rows(select, host), read_qualify(select, host)
+        items, condition = rows_of(select, host), read_qualify(select, host)
         relation = project(items, windows.rows(condition), host.scope.origins, context)
-    return _distinct(relation, context) if select.args.get("distinct") is not None else relation
+    return distinct(relation, context) if select.args.get("distinct") is not None else relation
 
 
 def _no_limit(tree: exp.Expr) -> None:
@@ -85,7 +91,7 @@ def _no_limit(tree: exp.Expr) -> None:
                               try_=f"{key.upper()} in the outermost query, where it acts on noisy rows")
 
 
-def _rows(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
+def rows_of(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
     """The SELECT list of a query without aggregates."""
     items: list[tuple[str, Expr]] = []
     for item in select.expressions:
@@ -151,7 +157,7 @@ def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str,
     return BoundRelation(node=result, columns=tuple((name, result.field(column)) for column, name, _ in shown), origins=kept)
 
 
-def _distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation:
+def distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation:
     """Each row once. The hidden owner is left out: with it, rows of different entities would never be equal."""
     kept = Project(input=relation.node, columns=tuple(
         (context.fresh.column(), name, found.ref) for name, found in relation.columns))
@@ -164,7 +170,7 @@ def _distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation
 # -- UNION, INTERSECT and EXCEPT
 
 
-def _bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: Names) -> BoundRelation:
+def bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: Names) -> BoundRelation:
     _no_limit(tree)
     left, right = (context.relation(part, names) for part in (tree.this, tree.expression))
     if tree.args.get("by_name"):
@@ -218,9 +224,17 @@ def _by_position(left: BoundRelation, right: BoundRelation, word: str, context: 
     shown = []
     for (name, a), (_, b) in zip(left.columns, right.columns, strict=True):
         shown.append((context.fresh.column(), name))
-        for side, expr in zip(sides, typing.common([a.ref, b.ref], span), strict=True):
+        for side, expr in zip(sides, typing.common([_null_or(a, left.node), _null_or(b, right.node)], span), strict=True):
             side.append((context.fresh.column(), name, expr))
     return sides, shown
+
+
+def _null_or(column: Field, node: Node) -> Expr:
+    """A column, or NULL where it is nothing else: that is of any type."""
+    made = next((expr for new, _, expr in node.columns if new == column.id), None) if isinstance(node, Project) else None
+    domain = column.facts.domain
+    null = (isinstance(made, Literal) and made.value is None) or (domain is not None and not len(domain))
+    return Literal(value=None, type=column.facts.type) if null and column.facts.nullable else column.ref
 
 
 def _projected(left: BoundRelation, right: BoundRelation, sides: Sequence[list[tuple[str, str, Expr]]]) -> tuple[Node, ...]:

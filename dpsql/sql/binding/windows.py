@@ -15,9 +15,10 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Window, WindowFunction, over_facts
 from dpsql.sql.binding import typing
-from dpsql.sql.binding.aggregates import AggregateReader
+from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.frames import FORM, read_frame
 from dpsql.sql.binding.inner_groups import exact_argument, names_entity
@@ -53,6 +54,8 @@ class WindowGroup:
 class Windows:
     """The window functions of one SELECT. They see the rows that WHERE keeps; QUALIFY sees their values."""
 
+    _operator: type[Window] = Window
+
     def __init__(self, host: SelectHost, select: exp.Expr) -> None:
         self._host = host
         self._named: dict[str, Clauses] = {}
@@ -83,15 +86,22 @@ class Windows:
         called, host = node.this, self._host
         if is_aggregate(called):
             found = AggregateReader(host, host.context.fresh.column(), exact=True).read(called)
-            argument, grid = exact_argument(found, host.env)
+            argument, grid = self._added_up(found)
             part = WindowFunction(id=found.id, name=found.function, function=found.function, grid=grid, frame=_frame(clauses,
                                                                                                                      host),
                                   column=self._column(argument) if argument is not None else None)
         else:
             part = self._positional(called, clauses)
-        self._known[part.id] = over_facts(part, {**host.env, **self._arguments}, group.most)
+        self._known[part.id] = self._facts(part, {**host.env, **self._arguments}, group.most)
         group.functions.append(part)
         return Ref(column=part.id, type=self._known[part.id].type)
+
+    def _added_up(self, found: Aggregated) -> tuple[Expr | None, Quantizer | None]:
+        """The argument of an aggregate, and the grid that its values are rounded to."""
+        return exact_argument(found, self._host.env)
+
+    def _facts(self, part: WindowFunction, env: Mapping[str, Facts], most: int | None) -> Facts:
+        return over_facts(part, env, most)
 
     def _positional(self, called: exp.Expr, clauses: Clauses) -> WindowFunction:
         """ROW_NUMBER, RANK, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE."""
@@ -200,8 +210,8 @@ class Windows:
         for group in (*first, *last):
             if group.functions:
                 told = {*group.partition, *(term.column for term in group.order)}
-                node = Window(input=node, partition=group.partition, order=group.order, ties=tie_breaks(node, told),
-                              functions=tuple(group.functions), most_rows=group.most, span=group.span)
+                node = self._operator(input=node, partition=group.partition, order=group.order, ties=tie_breaks(node, told),
+                                      functions=tuple(group.functions), most_rows=group.most, span=group.span)
         return node if condition is None else Filter(input=node, condition=condition)
 
     def _with_arguments(self, node: Node) -> Node:

@@ -5,6 +5,7 @@
     x SIMILAR TO 'p'             regexp_full_match(x, 'p')
     BOOL_OR(c), BOOL_AND(c)      MAX or MIN of 1 where c is true and 0 where it is false, compared with 1
     DISTINCT ON (k) ... ORDER BY x   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1
+    quantile_cont(x, [0.1, 0.9]) AS q   quantile_cont(x, 0.1) AS "q[1]", quantile_cont(x, 0.9) AS "q[2]", with an interval each
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
     AS MATERIALIZED              nothing: how an engine works is not a part of the question
 
@@ -115,11 +116,12 @@ def _of_truth(node: exp.Expr) -> exp.Expr | None:
 
 
 def _first_of_each(node: exp.Expr) -> exp.Expr | None:
-    """Changes a SELECT inside a query; one that groups, limits or qualifies its rows as well stays as it is."""
+    """Changes a SELECT; one inside a query that groups, limits or qualifies its rows as well stays as it is."""
     distinct = node.args.get("distinct")
     on = distinct.args.get("on") if distinct is not None else None
-    taken = any(node.args.get(key) is not None for key in ("group", "having", "qualify", "limit", "offset"))
-    if on is None or taken or node.parent is None:
+    outermost = node.parent is None
+    beside = ("qualify",) if outermost else ("group", "having", "qualify", "limit", "offset")
+    if on is None or any(node.args.get(key) is not None for key in beside):
         return None
     keys = on.expressions if isinstance(on, exp.Tuple) else [on]
     order = node.args.get("order")
@@ -132,7 +134,7 @@ def _first_of_each(node: exp.Expr) -> exp.Expr | None:
         for term, meant in zip(sorted_by, terms[1], strict=True):
             term.set("this", meant)
         window.set("order", order.copy())
-    node.set("order", None)
+    node.set("order", order if outermost else None)
     node.set("distinct", None)
     first = exp.EQ(this=window, expression=exp.Literal.number(1))
     node.set("qualify", placed(exp.Qualify(this=first), span_of(on) or span_of(node)))
@@ -158,6 +160,44 @@ def _item_meant(term: exp.Expr, select: exp.Expr) -> exp.Expr | None:
     return term.copy()
 
 
+# -- lists of quantiles
+
+
+def _one_by_one(node: exp.Expr) -> None:
+    """Changes an item of a SELECT list that is quantiles at a list of places: into an item for each place, named as DuckDB's list
+    is read."""
+    call = node.parent
+    if not isinstance(call, exp.Quantile | exp.ApproxQuantile | exp.PercentileCont | exp.PercentileDisc) or not node.expressions:
+        return
+    item: exp.Expr = call
+    while isinstance(item.parent, exp.WithinGroup | exp.Filter | exp.Alias) and item.parent.this is item:
+        item = item.parent
+    select, key = item.parent, "quantile" if call.args.get("quantile") is node else "expression" if (
+        call.args.get("expression") is node) else "this"
+    if not isinstance(select, exp.Select) or item.arg_key != "expressions":
+        return
+    inner = item.this if isinstance(item, exp.Alias) else item
+    name = str(item.args["alias"].this) if isinstance(item, exp.Alias) else inner.sql("duckdb").lower()
+    items = []
+    for number, place in enumerate(list(node.expressions), 1):
+        call.set(key, place.copy())
+        items.append(placed(exp.Alias(this=inner.copy(), alias=exp.to_identifier(f"{name[:56]}[{number}]", quoted=True)),
+                            span_of(item)))
+    at = next(i for i, other in enumerate(select.expressions) if other is item)
+    select.set("expressions", [*select.expressions[:at], *items, *select.expressions[at + 1 :]])
+    _moved_up(select, at + 1, len(items) - 1)
+
+
+def _moved_up(select: exp.Select, after: int, by: int) -> None:
+    """Numbers in GROUP BY and ORDER BY go on to mean the items that they meant."""
+    group, order = select.args.get("group"), select.args.get("order")
+    terms = [*(group.expressions if group is not None else []), *(part.this for part in (order.expressions if order else []))]
+    for term in terms:
+        number = whole_number(str(term.this)) if isinstance(term, exp.Literal) and not term.args.get("is_string") else None
+        if number is not None and number > after:
+            term.set("this", str(number + by))
+
+
 # -- words
 
 
@@ -177,6 +217,6 @@ def _materialized(node: exp.Expr) -> None:
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.In: _tuples_listed, exp.EQ: _equality, exp.NEQ: _inequality, exp.LogicalOr: _of_truth, exp.LogicalAnd: _of_truth,
     exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
-    exp.DateAdd: _added,
+    exp.DateAdd: _added, exp.Array: _one_by_one,
 }
 WRITTEN_WITH = (_RULES.keys() - {exp.Select}) | {exp.Distinct}  # a tree without any of these holds nothing to rewrite

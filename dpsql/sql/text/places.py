@@ -13,6 +13,7 @@ from functools import cached_property
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.errors import Error
 from dpsql.types import Span
 
 OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -132,3 +133,10 @@ class _Finder:
         level = (high - low + 1).bit_length() - 1
         row = self._least[level]
         return min(row[low], row[high - (1 << level) + 1])
+
+
+def told_of(fault: Error, tree: exp.Expr, text: str) -> Error:
+    """An error that knows its text, and where it knows no place in it, that of all that was asked."""
+    if fault.span is None:
+        fault.span = span_of(tree)
+    return fault.located(text)

@@ -1,0 +1,164 @@
+"""How SQL over released rows answers when their noisy numbers are moved: drawn again with their own noise, or each by itself.
+
+The rows are loaded in many versions. Version 0 is what was released. DRAWS versions have further noise like theirs, each second
+half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down, towards
+each other and apart, and where they are few, each up while the others go down. And where they are few, probes move each by some
+of its standard errors, which tells whether an answer is a linear function of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.answers.simulation import Simulation
+from dpsql.estimates import Estimate, Numbers
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Interval, Type
+
+DRAWS, LEAST_DRAWS = 400, 60
+DRAWS_ONE_BY_ONE = 120  # where the SQL is bound anew for each of them
+MOST_VALUES = 600_000  # of all versions of all rows
+MOST_PROBED = 160  # noisy numbers
+DIRECTIONS = 4  # in which all numbers are moved
+SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors they reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedColumn:
+    """A column of released rows. `estimate` knows the errors of its numbers; None where it has none, or is no number. Pieces of
+    noise that are named in `shared` are the same in all rows, others differ from row to row."""
+
+    type: Type
+    values: Sequence[Value]
+    noisy: bool
+    estimate: Estimate | None
+    physical: Interval
+    shared: frozenset[tuple[int, ...]] = frozenset()
+
+    @property
+    def moves(self) -> bool:
+        return self.estimate is not None and bool(self.estimate.slopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One noisy number: of which released table, column and row."""
+
+    table: str
+    column: str
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedRows:
+    """All versions of the noisy columns of released tables, as versions x rows, and where each kind of version is."""
+
+    columns: Mapping[tuple[str, str], Numbers]
+    draws: range
+    ends: range
+    probes: range
+    numbers: tuple[Number, ...]
+
+    @property
+    def versions(self) -> int:
+        return self.probes.stop
+
+    def of(self, number: Number) -> Numbers:
+        return np.asarray(self.columns[number.table, number.column][:, number.row])
+
+
+def moved_rows(tables: Mapping[str, Mapping[str, LoadedColumn]], seed: int, confidence: float, most: int = DRAWS) -> MovedRows:
+    """Versions of released tables, with `most` draws at most. The same seed gives the same ones."""
+    simulation = Simulation(seed)
+    moving = {(table, name): column for table, columns in tables.items() for name, column in columns.items() if column.moves}
+    numbers = tuple(Number(table, name, row) for (table, name), column in moving.items()
+                    for row in np.flatnonzero(np.isfinite(as_floats(column.values))).tolist())
+    size = sum(len(columns) * max((len(column.values) for column in columns.values()), default=0) for columns in tables.values())
+    few = 0 < len(numbers) <= MOST_PROBED
+    half = min(most, max(LEAST_DRAWS, MOST_VALUES // max(1, size))) // 2 if numbers else 0
+    ends = (DIRECTIONS + 2 * len(numbers) * few) if numbers else 0
+    probes = len(numbers) + SPARE if few else 0
+    noises, found, first = _Noises(simulation, half), {}, 0
+    for key, column in moving.items():
+        base, estimate = as_floats(column.values), column.estimate
+        assert estimate is not None
+        drawn = noises.of(estimate, key[0], column.shared, len(base))
+        parts = [drawn, -drawn, _to_ends(base, estimate, 1 - (1 - confidence) / max(1, len(numbers)), ends, first),
+                 (2 * simulation.uniform((probes, len(base))) - 1) * REACH * _reach(column, estimate)]
+        found[key] = np.concatenate([base[None, :], *(held(base[None, :] + part, column) for part in parts)])
+        first += int(np.isfinite(base).sum())
+    return MovedRows(columns=found, draws=range(1, 1 + 2 * half), ends=range(1 + 2 * half, 1 + 2 * half + ends),
+                     probes=range(1 + 2 * half + ends, 1 + 2 * half + ends + probes), numbers=numbers)
+
+
+def _reach(column: LoadedColumn, estimate: Estimate) -> Numbers:
+    """How far probes go, in standard errors of which there are REACH: whole numbers move at least by one of them."""
+    return np.maximum(np.nan_to_num(estimate.deviations, nan=1.0, posinf=1.0), 1e-9 if column.type is Type.DOUBLE else 1.0)
+
+
+def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int, first: int) -> Numbers:
+    """The numbers of a column at the ends of their intervals: versions x rows. `first` is the place of the first of them among
+    all numbers, by which two versions each of the later ones are counted."""
+    lows, highs = estimate.ends(confidence)
+    wide = 6 * np.nan_to_num(estimate.deviations, nan=0.0, posinf=0.0)
+    down, up = (np.where(np.isfinite(end - base), end - base, side * wide) for end, side in ((lows, -1), (highs, 1)))
+    centre = np.nanmean(base) if np.isfinite(base).any() else 0.0
+    towards = np.clip(centre - base, down, up)
+    apart = np.where(base < centre, down, up)
+    found = np.zeros((versions, len(base)))
+    found[:DIRECTIONS] = [up, down, towards, apart]
+    if versions > DIRECTIONS:
+        own = np.flatnonzero(np.isfinite(base))
+        found[DIRECTIONS::2], found[DIRECTIONS + 1 :: 2] = down, up
+        rows = DIRECTIONS + 2 * (first + np.arange(len(own)))
+        found[rows, own], found[rows + 1, own] = up[own], down[own]
+    return found
+
+
+class _Noises:
+    """Draws of the pieces of noise of a statement: one that is in several numbers is the same in all of them."""
+
+    def __init__(self, simulation: Simulation, draws: int) -> None:
+        self._simulation, self._draws = simulation, draws
+        self._known: dict[tuple[str, tuple[int, ...] | int], Numbers] = {}
+
+    def of(self, estimate: Estimate, table: str, shared: frozenset[tuple[int, ...]], rows: int) -> Numbers:
+        """How far the numbers of a column are moved, to first order: draws x rows."""
+        total = np.zeros((self._draws, rows))
+        for name, (term, slope) in estimate.slopes.items():
+            once = name in shared
+            key = term.together if term.together is not None else name
+            if (table, key) not in self._known:
+                self._known[table, key] = self._simulation.noise(term, (self._draws, 1 if once else rows))
+            unit = math.sqrt(term.variance) if term.together is not None else 1.0
+            moved = self._known[table, key] * (np.abs(slope) * unit if term.together is not None else slope)
+            total = total + np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+        return total
+
+
+def held(numbers: Numbers, column: LoadedColumn) -> Numbers:
+    """Numbers as the column can hold them."""
+    if column.type is Type.DOUBLE:
+        return numbers
+    low, high = (1.0, float(dt.date.max.toordinal())) if column.type is Type.DATE else (column.physical.low, column.physical.high)
+    return np.asarray(np.clip(np.rint(numbers), low, high))
+
+
+def as_floats(values: Sequence[Value]) -> Numbers:
+    return np.array([math.nan if value is None or isinstance(value, str) else value.toordinal() if isinstance(value, dt.date)
+                     else float(value) for value in values], dtype=np.float64)
+
+
+def as_values(numbers: NDArray[np.float64], kind: Type) -> list[Value]:
+    """Numbers as values of a column's type."""
+    if kind is Type.BIGINT:
+        return [None if number != number else int(number) for number in numbers.tolist()]
+    if kind is Type.DATE:
+        return [None if number != number else dt.date.fromordinal(int(number)) for number in numbers.tolist()]
+    return [None if number != number else number for number in numbers.tolist()]

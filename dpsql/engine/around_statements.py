@@ -1,0 +1,149 @@
+"""Statements that are SQL over what other questions release: the questions are charged together, and what is around is free."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsql.answers.answer import Answer, of_json, told_withheld
+from dpsql.answers.around_rows import composed, loaded
+from dpsql.answers.row_identity import moved
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.session import Session
+from dpsql.engine.single import compiled
+from dpsql.errors import OptionError
+from dpsql.measurements import Request
+from dpsql.mechanisms.all_mechanisms import NAMES
+from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Literal, columns
+from dpsql.plan.identity import digest
+from dpsql.plan.node import Field, bottom_up
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.question import Output, Question
+from dpsql.plan.released_rows import GroupsOfReleased
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation, explained, steps
+from dpsql.planning.left_out import left_out
+from dpsql.planning.options import Options, read_options
+from dpsql.planning.program import Program
+from dpsql.planning.script import parts_released
+from dpsql.sql.binding.around_released import AroundReleased, bind_around
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Query
+from dpsql.types import Type
+
+ROWS = "those of the SQL around what is released, of which all but the released numbers is exact"
+
+
+def around_released(query: Query, session: Session, parameters: Parameters) -> AroundStatement | AroundPublic | None:
+    """The plan of a statement as SQL over released rows; None where it is none. Raises what is wrong with it, located."""
+    with located(query.text):
+        options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
+        values = {} if not query.parameters and not parameters else named(parameters, query)
+        around = bind_around(query, session.catalog, session.kernel, session.scratch, values)
+        if around is None or not meant(around):
+            return None
+        if query.goals:
+            raise OptionError("an accuracy is asked of released numbers, and this is SQL over them", code="accuracy",
+                              span=query.goals[0].span, try_="the query inside by itself, or a price: OPTIONS (epsilon = 0.5)")
+        if not around.scalars:
+            return AroundPublic(around=around, options=options, text=query.text, session=session)
+        question = Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=around.scalars, outputs=(
+            Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
+        view, known = limited_view(question, options, session.kernel, span_of(query.tree))
+        program = compiled(question, options, view, known, session)
+    return AroundStatement(around=around, program=program, text=query.text, session=session)
+
+
+def meant(around: AroundReleased) -> bool:
+    """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers."""
+    selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
+    noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
+                             if columns(output.expr) - {key.column for key in table.question.keys})
+             for name, table in around.tables.items()}
+    for node in bottom_up(around.rows.node):
+        if isinstance(node, GroupsOfReleased):
+            below = moved(node.input, noisy).columns
+            read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
+            if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
+                return False
+    return True
+
+
+_NO_ROWS = Constants(columns=(Field(id="none", name="one", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AroundStatement(Charged[Answer]):
+    """SQL over released rows."""
+
+    around: AroundReleased
+    program: Program
+
+    @property
+    def identity(self) -> str:
+        return digest(self.session.policy, "around", self.program.question, self.program.options, self.around.identity)
+
+    def explain(self) -> Explanation:
+        session, entity = self.session, self.session.catalog.entity.name
+        told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
+        node = self.around.rows.node
+        return replace(told, steps=tuple(steps(node, stabilities(node, session.kernel), 0, entity)), groups=ROWS,
+                       stored=self.is_stored, notes=self._left_out())
+
+    def _left_out(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(note for _, below in self.program.first for note in left_out(
+            below, self.session.catalog, self.session.kernel)))
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            return self.stored_or_paid()
+
+    def read(self, stored: str) -> Answer:
+        return of_json(stored).named([name for name, _ in self.around.rows.shown])
+
+    def bill(self) -> Bill:
+        program = self.program
+        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+                    views=[below.view for _, below in program.first])
+
+    def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
+        program, session, tables = self.program, self.session, self.around.tables
+        released = yield from parts_released(program, tables, session.kernel, session.scratch)
+        questions = {scalar.awaited.id: below.question for scalar, below in program.first}
+        rows, notes = {}, list[str]()
+        for name, table in tables.items():
+            made = replace(table, question=questions[name])
+            rows[name], withheld = loaded(made, released[name].cells, released[name].aggregates, session.scratch,
+                                          released[name].singles)
+            notes += [*released[name].notes, *told_withheld(questions[name], withheld, len(released[name].cells))]
+        return composed(self.around, rows, session.kernel, confidence=float(program.options.confidence),
+                        price=str(program.options.price), notes=tuple(dict.fromkeys((*notes, *left))),
+                        seed=int(self.identity[:16], 16))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AroundPublic:
+    """SQL over public tables that only the form of statements over released rows has: windows, unions. It is free and exact."""
+
+    around: AroundReleased
+    options: Options
+    text: str
+    session: Session
+
+    def explain(self) -> Explanation:
+        node, session = self.around.rows.node, self.session
+        return Explanation(entity=session.catalog.entity.name, rewrites=(), stages=(), measurements=(), expected=(), left=(),
+                           steps=tuple(steps(node, stabilities(node, session.kernel), 0, session.catalog.entity.name)),
+                           groups=ROWS, cost="nothing: only public tables are read")
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            return composed(self.around, {}, self.session.kernel, confidence=float(self.options.confidence), price="", notes=(),
+                            seed=0)
