@@ -434,9 +434,9 @@ TABLE: dict[str, Function] = {
     "regexp_extract": _row((*_text("regexp_extract({0}, {1})", VARCHAR, accepts=_found), *_text(
         "regexp_extract({0}, {1}, CAST({2} AS INTEGER))", VARCHAR, BIGINT, accepts=_group)), "regexp_extract(note, 'i.')",
                            "regexp_extract(note, 'i(.)', 1)"),
-    **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {LONGEST}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,
+    **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {most}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,
                                            accepts=_short), f"regexp_replace(note, 'l+', 'y'{option})")
-       for name, option in (("", ""), ("_all", ", 'g'"))},
+       for name, option, most in (("", "", LONGEST), ("_all", ", 'g'", LONGEST // 16))},  # what is put in often makes 20 of a letter
     "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
     "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
                "sex || note", "concat(sex, age)"),

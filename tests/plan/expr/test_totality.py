@@ -407,6 +407,17 @@ def test_long_texts_are_cut_before_they_are_joined() -> None:
     assert found == [(3000,), (2 * LONGEST,)]
 
 
+def test_long_texts_are_cut_before_much_is_put_in() -> None:
+    """Between any two letters twenty others: what comes of the longest text takes no more room than two that are joined, nearly."""
+    env, text = {"text": Facts(type=Type.VARCHAR)}, Ref(column="text", type=Type.VARCHAR)
+    constants = [Literal(value=value, type=Type.VARCHAR) for value in ("", "y" * 20)]
+    replaced = typing.call("regexp_replace_all", [text, *constants], env, None)
+    connection = scratch()
+    connection.execute("CREATE TABLE t AS SELECT repeat('x', 1000000) AS text UNION ALL SELECT 'xx'")
+    found = connection.execute(f"SELECT length({to_sql(replaced, {'text': 'text'})}) FROM t ORDER BY 1").fetchall()
+    assert found == [(62,), (21 * LONGEST // 16 + 20,)]
+
+
 def test_ranges_of_any_size_are_worked_out() -> None:
     """Products of large ranges end at infinity, and not in a fault."""
     x: Expr = Literal(value=2**62, type=Type.BIGINT)
