@@ -298,6 +298,7 @@ def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interva
     """The parts that a bound can limit. A clip that is given is a number of rows for averages, so these rest on moments then."""
     clips = bound.name == "clip"
     return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
+                     several=bound.several and bound.each and owner is None,
                      learned=clips and options.clip is None)
 
 

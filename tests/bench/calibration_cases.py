@@ -442,6 +442,9 @@ def of_several_owners() -> Iterator[Case]:
         yield from alone(f"{kind}, public table", database, [f"SELECT borough, {one} {joined} GROUP BY borough" for one in some[:3]], PRICES[:3])
         yield from alone(f"{kind}, expressions", database, ["SELECT SUM(fare) / COUNT(*) FROM trips", "SELECT 100.0 * COUNT(*) FILTER (WHERE payment = 'cash') / COUNT(*) FROM trips",
                                                            "SELECT vehicle, SUM(fare) / COUNT(*) FROM trips GROUP BY vehicle"], PRICES[:3])
+        yield from alone(f"{kind}, quantiles and values", database, [f"SELECT {one} FROM trips" for one in (
+            "MEDIAN(fare)", "QUANTILE_CONT(hour, 0.75)", "MIN(hour)", "MAX(hour)", "COUNT(DISTINCT zone)", "COUNT(DISTINCT vehicle)")] + [
+            "SELECT payment, MEDIAN(hour) FROM trips GROUP BY payment", "SELECT vehicle, COUNT(DISTINCT hour) FROM trips GROUP BY vehicle"], PRICES[:3])
     bounds = ("epsilon = 1, bound = 'removals'", "epsilon = 1, bound = 'r2t'", "epsilon = 1, bound = 'extension', clip = 20",
               "epsilon = 1, bound = 'recursive', clip = 20")
     yield from alone("several owners, named bounds", "rides", ["SELECT COUNT(*) FROM trips"], bounds, all_options=True)

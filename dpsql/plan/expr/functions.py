@@ -436,7 +436,7 @@ TABLE: dict[str, Function] = {
                            "regexp_extract(note, 'i(.)', 1)"),
     **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {most}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,
                                            accepts=_short), f"regexp_replace(note, 'l+', 'y'{option})")
-       for name, option, most in (("", "", LONGEST), ("_all", ", 'g'", LONGEST // 16))},  # what is put in often makes 20 of a letter
+       for name, option, most in (("", "", LONGEST), ("_all", ", 'g'", LONGEST // 16))},  # as each letter may become 21
     "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
     "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
                "sex || note", "concat(sex, age)"),

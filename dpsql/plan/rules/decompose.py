@@ -35,16 +35,18 @@ MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below a
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
-              each: bool = False, apart: bool = False, learned: bool = False, counted: bool = False) -> Decomposition:
+              each: bool = False, apart: bool = False, learned: bool = False, several: bool = False,
+              counted: bool = False) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
-    With `each`, one number of each row is bounded, as where rows belong to several entities: COUNT, SUM and AVG rest on these.
+    With `each`, one number of each row is bounded: COUNT, SUM and AVG rest on these. With `several` that is so as rows belong to
+    several entities, and there quantiles and values have parts of their own.
     With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own; with `learned`
     those of averages too. With `counted`, the number of rows is known without a part of the price, and averages rest on it.
     Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
-    decomposer = (_EachDecomposer if each else _LearnedDecomposer if learned else _ApartDecomposer if apart else
-                  _CountedDecomposer if counted else _Decomposer)
+    decomposer = (_SeveralDecomposer if several else _EachDecomposer if each else _LearnedDecomposer if learned else
+                  _ApartDecomposer if apart else _CountedDecomposer if counted else _Decomposer)
     return decomposer(question, owner, bounds or {}).run()
 
 
@@ -296,8 +298,7 @@ class _CountedDecomposer(_LearnedDecomposer):
 class _EachDecomposer(_LearnedDecomposer):
     """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
 
-    Nothing is shared: moments have several components, and each would be bounded by itself. Values that are counted, and
-    quantiles, have ways of their own where rows belong to several entities.
+    Nothing is shared: moments have several components, and each would be bounded by itself.
     """
 
     cut = False  # rows are held to one level, for sums and counts alike
@@ -311,14 +312,6 @@ class _EachDecomposer(_LearnedDecomposer):
                 return self._total(call)
             case "avg":
                 return self._mean(call)
-            case "count_entities":
-                part = self._add(Matchings(column=None, when=None))
-                return (lambda released: released[part][0] + -SLACK), (part,)
-            case "count_distinct" if self._owner is None:
-                part = self._add(Matchings(column=next(iter(call.columns), None), when=call.when, values=call.values))
-                return _component(part, 0), (part,)
-            case "min" | "max" | "quantile" if self._owner is None:
-                return self._place(call)
         name = call.text or call.function.upper()
         tables = " and ".join(_private_tables(self._view))
         square = "AVG((x - 10) * (x - 10)) - AVG(x - 10) * AVG(x - 10)"
@@ -334,6 +327,22 @@ class _EachDecomposer(_LearnedDecomposer):
         part = self._add(Sums(summand=GridSum(column=call.columns[0], when=call.when, grid=grid)))
         step = float(grid.step)
         return (lambda released: released[part][0] * step), (part,)
+
+
+class _SeveralDecomposer(_EachDecomposer):
+    """Values that are counted, and quantiles, have ways of their own where rows belong to several entities."""
+
+    def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        match call.function:
+            case "count_entities":
+                part = self._add(Matchings(column=None, when=None))
+                return (lambda released: released[part][0] + -SLACK), (part,)
+            case "count_distinct":
+                part = self._add(Matchings(column=call.columns[0], when=call.when, values=call.values))
+                return _component(part, 0), (part,)
+            case "min" | "max" | "quantile":
+                return self._place(call)
+        return super()._recipe(call)
 
 
 def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool, centre: float = 0.0) -> Recipe:
