@@ -21,7 +21,7 @@ from dpsql.plan.operators.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A rank that is looked for among the n values of a segment: `fraction` * n + `offset` values lie below."""
+    """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
 
     fraction: Fraction
     offset: int = 0
@@ -29,7 +29,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Grid values low <= v <= high of one cell, and the rank looked for among the values there."""
+    """Grid values low <= v <= high of one cell, and the rank sought among the values there."""
 
     low: int
     high: int
@@ -47,9 +47,9 @@ class Select(OfOnePlan):
     in the segment, p and t of the target. A value is drawn with probability proportional to exp(-d(v) * b / scale), b the
     denominator of p (so that scores are integers). With `flip`, permute-and-flip draws among the same scores.
 
-    Cost. One value more or less moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at most;
-    an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's k
-    moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 -
+    Cost. Adding or removing one value moves L - p n by 1 - p or -p and G - (1 - p) n by p - 1 or p, so d by max(p, 1 - p) at
+    most; an entity that moves j values of a segment moves each score by j max(p, 1 - p). Segments are disjoint, so an entity's
+    k moved rows are shared out among segments, and the losses add up to the loss of k rows in one: epsilon = 2 k b max(p, 1 -
     p) / scale (`noise.choice`). Drawing by intervals weighs each value by exp(ln(width)), rounded: each weight is off by a
     factor within exp(±2^-43), which adds less than `ROUNDING` to the loss of each draw that an entity moves, and it moves k
     draws at most.
@@ -89,7 +89,7 @@ class Select(OfOnePlan):
 
 
 def reach(target: Target) -> int:
-    """How far one row moves the integer score of a target: b * max(p, 1 - p) for p = a / b."""
+    """The sensitivity to one row of the integer score of a target: b * max(p, 1 - p) for p = a / b."""
     return max(target.fraction.numerator, target.fraction.denominator - target.fraction.numerator)
 
 
@@ -104,7 +104,7 @@ MOST_FLIPPED = 2**17
 
 
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
-    """b * d(v) of `Select`, for values with so many of the segment's rows below and above them."""
+    """b * d(v) of `Select`, for values with `below` and `above` of the segment's rows below and above them."""
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     shift = b * segment.target.offset
     if b * rows + abs(shift) >= 2**62:
@@ -115,8 +115,8 @@ def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> 
 def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
     """One draw of the exponential mechanism, interval by interval.
 
-    All values between two neighbouring data points have one score, so an interval is drawn with the weight of its width and
-    a value in it uniformly; what is capped is drawn as one, which bounds the work.
+    All values between two neighbouring data points have the same score, so an interval is drawn with a weight proportional to
+    its width and a value in it uniformly; capped values are drawn as one group, which bounds the work.
     """
     starts, widths, far = intervals(values, segment, cap_of(segment, scale))
     distance, cap = excess(far, segment, scale)
@@ -136,16 +136,16 @@ def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> i
 
 
 def cap_of(segment: Segment, scale: float) -> int:
-    """The excess of distance that all share who have more; see `excess`."""
+    """The cap on excess distances; see `excess`."""
     return min(math.ceil(scale * (math.log(segment.high - segment.low + 1) + 45)), 2**62)
 
 
 def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
-    """How much farther each value is than the nearest, capped; and the cap, which all that are too far share.
+    """By how much the distance of each value exceeds the least one, capped; and the cap.
 
     Beyond the cap all values together have a probability below 2^-60. The cap is a public number above the least distance,
-    and that moves no more than any distance does; so capped distances move no more either. No draw depends on what is taken
-    from all scores alike, and small scores lose nothing as floats.
+    and that moves no more than any distance does; so capped distances move no more either. Subtracting the same number from
+    all scores does not change the draw, and small scores are exact as floats.
     """
     cap = cap_of(segment, scale)
     return np.minimum(distance - distance.min(), cap).astype(np.int64), cap
