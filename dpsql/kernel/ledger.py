@@ -349,7 +349,7 @@ class Ledger:
         try:
             self._running.begin(seq)
         except OSError:
-            raise LedgerError(f"no file can be created beside the ledger {self.path}, so nothing is charged", code="ledger-access",
+            raise LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
                               try_="the right to write its folder, and room on its disk") from None
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
