@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpsql.answers.answer import Answer
     from dpsql.answers.listings import Listing
     from dpsql.audit.policy_on_rows import PolicyOnRows
-    from dpsql.catalog.model import Budget, Policy
+    from dpsql.catalog.model import Budget, Catalog, Policy
     from dpsql.dbapi import Connection
 
 EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
@@ -263,24 +263,30 @@ def _check(options: argparse.Namespace) -> int:
         return _check_rows(policy, chosen, options)
     reader = open_reader(policy, options.database)
     _tell_slips(policy, options, [budget.name for budget in chosen])
-    for budget in chosen:
-        catalog = fitted(policy, budget.name, reader)
-        listing = listed_tables(catalog)
-        if options.json:
-            names = [name for name, _ in listing.columns]
-            print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
-                              "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
-                              "unusable": dict(catalog.outside)}))
-            continue
-        print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
-        _print_listing(listing, options)
-        for table, reason in catalog.outside.items():
-            print(f"table {table} cannot be used: {reason}")
+    catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
+    found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
+    for budget, catalog, listing in found if options.json else ():
+        names = [name for name, _ in listing.columns]
+        print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
+                          "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
+                          "unusable": dict(catalog.outside)}))
+    for entity in () if options.json else dict.fromkeys(budget.entity for budget in chosen):
+        _print_tables([one for one in found if one[0].entity == entity], options)
     reader.close()
     if not options.json:
         print("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, exactly; "
               "that shows private facts on this screen, and keeps none.")
     return 0
+
+
+def _print_tables(found: Sequence[tuple[Budget, Catalog, Listing]], options: argparse.Namespace) -> None:
+    """What may be asked under the budgets of one entity: the same tables, which are listed once."""
+    for budget, *_ in found:
+        print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
+    _, catalog, listing = found[0]
+    _print_listing(listing, options)
+    for table, reason in catalog.outside.items():
+        print(f"table {table} cannot be used: {reason}")
 
 
 def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Namespace) -> int:

@@ -257,6 +257,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people
 -- SqlError options: a statement has one clause of options
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY * FROM people) AS t
 
+-- SqlError options: options stand right after the first SELECT
+SELECT age, COUNT(*) FROM people GROUP BY age OPTIONS (epsilon = 0.1)
+
 -- SqlError options: DIFERENTIAL_PRIVACY is not expected here
 SELECT WITH DIFERENTIAL_PRIVACY COUNT(*) FROM people
 

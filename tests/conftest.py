@@ -1,7 +1,7 @@
 """Options of the whole test run, and its two tiers.
 
-    pytest -m fast -n auto      one instance of nearly every test function, with half the effort: two minutes, while you write
-    pytest -n auto              all of them, before you hand in
+    pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
+    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to four times the effort
 
 A test is `fast` if it is the first instance of its function that is not marked `slow`: nobody keeps a list.
 """
@@ -35,15 +35,14 @@ settings.load_profile("dpsql")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--effort", type=float, help="multiplies the number of random cases, sentences and samples of the statistical "
-                                                  "and fuzz tiers: 1 where it is not given, and half of that with `-m fast`")
+    parser.addoption("--effort", type=float, default=0.5, help="multiplies the number of random cases, sentences and samples of the "
+                                                               "statistical and fuzz tiers; below 1 none says that a claim is nearly met")
 
 
 @pytest.fixture(scope="session")
 def effort(request: pytest.FixtureRequest) -> float:
-    """How much more (or less) than the default the statistical and fuzz tiers should try."""
-    given = request.config.getoption("--effort")
-    return float(given if given is not None else 0.5 if request.config.option.markexpr == "fast" else 1)
+    """How many random cases and samples the statistical and fuzz tiers should try."""
+    return float(request.config.getoption("--effort"))
 
 
 class Tiers(NamedTuple):

@@ -201,6 +201,12 @@ def test_files_of_any_name_are_drafted(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 2 and "2020.csv and more/2020.csv would both be table table_2020" in err
 
 
+def test_tables_are_listed_once_for_each_entity(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "check")
+    assert code == 0 and out.count("person_years") == 1
+    assert [line.split(":")[0] for line in out.splitlines() if line.startswith("budget ")] == ["budget study", "budget pure", "budget concentrated"]
+
+
 def test_check_lists_what_may_be_asked(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", "--budget", "study")
     assert code == 0 and "protects each person" in out and "person_years" in out and "public" in out

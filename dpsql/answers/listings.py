@@ -78,8 +78,7 @@ def listed_spending(state: Spending) -> Listing:
     """The accounts of a budget: the part that is spent, the part that is left, and how many answers like the last one that is."""
     rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
                   "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in state.accounts)
-    rows += ((state.analyst, f"{state.incidents} incidents", "", "", "",
-              f"{state.incidents_left} incidents of {state.incidents}"),)
+    rows += ((state.analyst, f"{state.incidents} incidents", str(state.failed), str(state.incidents_left), "", ""),)
     titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 

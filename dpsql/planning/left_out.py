@@ -8,6 +8,7 @@ text, the policy and public facts tell that these may exist; whether they do, an
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,8 +16,11 @@ from functools import cached_property
 
 from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value
+from dpsql.plan.expr.functions import MEMBERSHIP
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk
+from dpsql.plan.expr.printing import show
 from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
@@ -34,7 +38,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
-                                *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked)]))
+                                *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
+                                *unlisted([one.view for one in asked])]))
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
@@ -180,8 +185,23 @@ def _complete(question: Question, origins: _Origins, column: str, domain: Domain
         outcomes = (*(then for _, then in made.branches), made.otherwise)
         whole = all(isinstance(outcome, Literal) and outcome.value in shown for outcome in outcomes)
     else:
-        whole = isinstance(made, Literal) or _all_in(known, domain)
+        whole = isinstance(made, Literal) or _all_in(known, domain) or _asked_for(question.view, origins, column, shown)
     return whole or known.type is Type.BOOLEAN
+
+
+def _asked_for(view: Node, origins: _Origins, column: str, shown: Sequence[Value]) -> bool:
+    """Whether conditions at the top of a view leave none but the values that are shown, as WHERE x IN ('a', 'b') does."""
+    def is_it(arg: Expr) -> bool:
+        return isinstance(arg, Ref) and origins.first(arg.column) == origins.first(column)
+
+    while isinstance(view, Filter | Project):
+        for part in conjuncts(view.condition) if isinstance(view, Filter) else ():
+            if isinstance(part, Call) and part.function in ("=", MEMBERSHIP) and any(map(is_it, part.args)):
+                values = [arg.value if isinstance(arg, Literal) else None for arg in part.args if not is_it(arg)]
+                if values and all(value is not None and value in shown for value in values):
+                    return True
+        view = view.input
+    return False
 
 
 def _all_in(known: Facts, domain: Domain) -> bool:
@@ -189,6 +209,39 @@ def _all_in(known: Facts, domain: Domain) -> bool:
     ends = known.returned
     return known.whole and ends.finite and ends.high - ends.low < len(domain) and (
         set(range(math.ceil(ends.low), math.floor(ends.high) + 1)) <= set(domain.values))
+
+
+# -- constants that may be slips
+
+
+def unlisted(views: Sequence[Node]) -> Iterator[str]:
+    """The constants that a column with a list of declared values is compared with, and that are not in the list."""
+    for view in views:
+        for node in bottom_up(view):
+            for expr in _expressions(node):
+                for part in walk(expr):
+                    if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):
+                        yield from _not_in_list(part, node.inputs[0])
+
+
+def _expressions(node: Node) -> Sequence[Expr]:
+    match node:
+        case Filter(condition=condition):
+            return (condition,)
+        case Project(columns=columns):
+            return [expr for _, _, expr in columns if not isinstance(expr, Ref)]
+    return ()
+
+
+def _not_in_list(comparison: Call, below: Node) -> Iterator[str]:
+    constants = [arg for arg in comparison.args if isinstance(arg, Literal) and arg.value is not None]
+    for column in (arg.column for arg in comparison.args if isinstance(arg, Ref)):
+        listed = below.env[column].domain
+        for constant in constants if listed is not None else ():
+            if listed is not None and constant.value not in listed.values:
+                near = difflib.get_close_matches(str(constant.value), map(str, listed.values), n=1)
+                yield (f"{show(constant, {})} is not a declared value of {below.names[column]}"
+                       f"{f'; {near[0]} is' if near and constant.type is Type.VARCHAR else ''}")
 
 
 class _Origins:
@@ -234,6 +287,11 @@ class _Origins:
         while isinstance(found, Ref) and found.column in self._made:
             found = self._made[found.column]
         return found
+
+    def first(self, column: str) -> str:
+        """A column under the name that it had first."""
+        found = self.of(column)
+        return found.column if isinstance(found, Ref) else column
 
     def written(self, column: str, known: Facts) -> bool:
         """Whether the statement itself holds a column in its range, as LEAST(GREATEST(x, 0), 10) does."""

@@ -1,6 +1,6 @@
 """Noise that is added: the whole law of it, its independence, and what it tells of neighbours, from the statement to the answer.
 
-Ten times as many samples, and the table of all mechanisms, by `pytest --effort 10 tests/stat/test_{additive,choices,scaled}.py`.
+Many more samples, and the table of all mechanisms, by `pytest --effort 10 tests/stat/test_{additive,choices,scaled}.py`.
 
 Every statement is over many groups at once, so that one answer is a sample of 50,000: see `many_cells`. What is released less what
 is exact must follow the law that was paid for; and neighbours must be told apart as well as the price allows, no better, and, as

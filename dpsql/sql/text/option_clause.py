@@ -46,6 +46,10 @@ def _check_mistyped(tokens: Sequence[Token]) -> None:
                 difflib.get_close_matches(token.text.upper(), ["DIFFERENTIAL_PRIVACY"])):
             raise SqlError(f"{shown(token)} is not expected here", code="options", span=place_of(token),
                            try_="DIFFERENTIAL_PRIVACY")
+    for word, bracket, name, sign in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        if word.text.upper() == "OPTIONS" and bracket.token_type is TokenType.L_PAREN and sign.token_type is TokenType.EQ:
+            raise SqlError("options stand right after the first SELECT", code="options", span=place_of(word),
+                           try_=f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({name.text} = ...)")
 
 
 def _depth(tokens: Sequence[Token]) -> int:
