@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except Exception:  # whatever it was, its words may be of the data
+    except Exception:  # whatever it was, its text may depend on the data
         _say_fault(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
                    as_json=getattr(options, "json", False))
         return EXIT["failed"]
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     demo = command("demo", _demo, "answer some SQL over real data that comes with dpsql")
-    demo.add_argument("--to", metavar="FOLDER", help="make the demo a project of your own in a new folder instead")
+    demo.add_argument("--to", metavar="FOLDER", help="create a copy of the demo in a new folder instead")
     init = command("init", _init, "draft a policy from the schema of a database, reading no row")
     init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files; with --from-smartnoise, a YAML file")
     init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
@@ -95,14 +95,14 @@ def _parser() -> argparse.ArgumentParser:
                       help="for SmartNoise tables with row privacy: the column that names rows")
     init.add_argument("--to", default="dpsql.toml", metavar="FILE",
                       help="the policy to write (default: %(default)s); - prints it")
-    check = command("check", _check, "check a policy against its database, and list what may be asked about")
+    check = command("check", _check, "check a policy against its database, and list what can be queried")
     _add_place(check)
-    check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and tell what the policy cuts off of "
-                       "them: for the owner; it shows private facts on this screen and keeps none; exit code 0 where nothing is "
+    check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and show what the policy cuts off of "
+                       "them: for the owner; it shows private facts on this screen and stores none; exit code 0 where nothing is "
                        "suspicious, 1 otherwise")
     check.add_argument("--json", action="store_true", help="print JSON")
     for name, run, help_ in (("query", _query, "answer SQL"),
-                             ("explain", _explain, "tell what SQL would do and cost; spends nothing")):
+                             ("explain", _explain, "show what SQL would do and cost; spends nothing")):
         made = command(name, run, help_)
         made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
         made.add_argument("--file", metavar="FILE", help="read the statements from a file")
@@ -120,39 +120,39 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
-    made.add_argument("--explain", action="store_true", help="tell what it would do and cost instead; spends nothing")
+    made.add_argument("--explain", action="store_true", help="show what it would do and cost instead; spends nothing")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
     made.add_argument("--error-within", type=_number("error_within"), metavar="X",
                       help="the least price at which every answer is within this of the truth, with the confidence")
     made.add_argument("--standard-error", type=_number("standard_error"), metavar="X",
                       help="the least price at which every answer has this standard error at most")
-    made = command("validate", _validate, "tell whether a synthetic table answers queries as the private one does")
+    made = command("validate", _validate, "decide whether a synthetic table answers queries as the private one does")
     made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
                       "PERCENT; - or nothing reads the input")
     made.add_argument("--sql", metavar="QUERIES", help="the queries, in place of a file")
     made.add_argument("--synthetic", action="append", required=True, metavar="[TABLE=]FILE",
-                      help="a CSV or Parquet file, or a public table; with the private table that it stands for")
+                      help="a CSV or Parquet file, or a public table; optionally with the private table it stands for")
     made.add_argument("--within", metavar="TOLERANCE", help='such as 200, "5 PERCENT" or "5 PERCENT OR 10"')
-    for name, help_ in (("decider", "who decides (default: the best)"), ("suite", "how checks share the price")):
+    for name, help_ in (("decider", "the method that decides (default: the best)"), ("suite", "how checks share the price")):
         made.add_argument(f"--{name}", metavar="NAME", help=help_)
-    made.add_argument("--html", metavar="FILE", help="write a page about it, with pictures, to a new file")
+    made.add_argument("--html", metavar="FILE", help="write a report, with charts, to a new file")
     made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks suite = sparse may report")
     made.add_argument("--clip", type=_number("clip"), metavar="NUMBER",
                       help="the most that one entity adds where its rows are not limited (default: learned)")
-    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="at most so many rows of each entity")
+    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
     made.add_argument("--alpha", type=_number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
     _add_place(made)
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--csv", action="store_true", help="print CSV")
-    for name, run, help_ in (("budget", _budget, "tell what was spent, what is left and what failed; --create starts a ledger"),
+    for name, run, help_ in (("budget", _budget, "show what was spent, what is left and what failed; --create starts a ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = command(name, run, help_)
         _add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
-            made.add_argument("--create", action="store_true", help="start a new, empty ledger: the owner does this once")
-            made.add_argument("--reopen", metavar="ANALYST", help="open the account of an analyst that incidents closed")
+            made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
+            made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed")
     made = command("help", _help, "show a guide; without a topic, list them")
     made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
     return parser
@@ -240,7 +240,7 @@ def _drafted(files: Sequence[Path]) -> str:
 
 
 def _table_name(file: Path) -> str:
-    """A name for the table in a file: letters, digits and _ alone."""
+    """A table name for a file: letters, digits and _ only."""
     name = re.sub(r"\W", "_", file.stem, flags=re.ASCII)
     return name if re.match(r"[A-Za-z_]", name) else f"table_{name}"
 
@@ -290,7 +290,7 @@ def _print_tables(found: Sequence[tuple[Budget, Catalog, Listing]], options: arg
 
 
 def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Namespace) -> int:
-    """Private facts, for the owner's screen. No ledger is opened, and nothing is noted anywhere."""
+    """Show private facts on the owner's screen. No ledger is opened, and nothing is recorded anywhere."""
     from dpsql.audit.policy_on_rows import policy_on_rows
 
     for name in ("ledger", "analyst"):
@@ -306,7 +306,7 @@ def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Nam
 
 
 def _print_found(found: PolicyOnRows) -> None:
-    """Tables of what was found, and what is suspicious of it."""
+    """Print tables of what was found, and what is suspicious."""
     from dpsql.answers.display import printable
     from dpsql.audit.policy_on_rows import share
 
@@ -339,7 +339,7 @@ def _print_found(found: PolicyOnRows) -> None:
 
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
-    """What the owner may not have meant: budgets that add up, and data that another ledger or budget serves too."""
+    """Warn of likely mistakes: budgets that add up, and data that another ledger or budget serves too."""
     from dpsql.engine.opening import allowed_together, find_ledger, noticed
     from dpsql.kernel.ledger import Ledger
 
@@ -392,9 +392,9 @@ def _validate(options: argparse.Namespace) -> None:
     named = [part.partition("=") for part in options.synthetic]
     synthetic = {table if found else None: source if found else table for table, found, source in named}
     queries, within = split(_statements(options)), _value(options.within or "null")
-    if options.html is not None and Path(options.html).exists():  # told before anything is charged
+    if options.html is not None and Path(options.html).exists():  # checked before anything is charged
         raise OperationalError(f"{options.html} exists, and is not overwritten", code="exists", try_="another name")
-    with _connected(options) as connection, _waiting():  # files here are of whoever has the shell; never those of the policy
+    with _connected(options) as connection, _waiting():  # files here belong to whoever has the shell; never those of the policy
         session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
         made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
     if options.html is not None:
@@ -461,7 +461,7 @@ def _connected(options: argparse.Namespace) -> Connection:
     given = {name: getattr(options, name, None) for name in ("epsilon", "delta", "rho")}
     confidence = getattr(options, "confidence", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # told below, in the words of a shell
+        warnings.simplefilter("ignore", UserWarning)  # reported below, in the terms of a shell
         made = connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst,
                        ledger=options.ledger, confidence=0.95 if confidence is None else confidence, **given)
     for text in made.notes:
@@ -491,7 +491,7 @@ def _read_file(name: str) -> str:
 
 
 def _write_new(name: str, text: str) -> None:
-    """Write a file that is not there yet."""
+    """Write a file that does not exist yet."""
     try:
         with open(name, "x", encoding="utf-8") as file:
             file.write(text)
@@ -502,7 +502,7 @@ def _write_new(name: str, text: str) -> None:
 
 
 def _parameters(texts: Sequence[str]) -> Any:
-    """Values in order, or by name where all have one."""
+    """Values in order, or by name if all have one."""
     named = [re.fullmatch(r"([A-Za-z_]\w*)=(.*)", text, re.DOTALL) for text in texts]
     if texts and all(named):
         return {match.group(1): _value(match.group(2)) for match in named if match is not None}
@@ -510,7 +510,7 @@ def _parameters(texts: Sequence[str]) -> Any:
 
 
 def _value(text: str) -> Any:
-    """A number, a truth value or NULL where it is written as one; else a text, which may stand in quotes."""
+    """A number, boolean or NULL if written as one; otherwise a text, optionally in quotes."""
     if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
         return int(text) if len(text) <= 400 else float(text)
     if re.fullmatch(r"-?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?", text):
@@ -537,7 +537,7 @@ def _answer_all(text: str, connection: Connection, options: argparse.Namespace, 
 
 
 def _each(text: str, options: argparse.Namespace) -> Sequence[tuple[str, contextlib.AbstractContextManager[None]]]:
-    """The statements of a script, each with what places its faults in the whole of it. One that is empty is wrong."""
+    """The statements of a script, each with a context that locates its faults in the whole script. An empty one is an error."""
     from dpsql.sql.text.split import split
 
     found: list[tuple[str, contextlib.AbstractContextManager[None]]] = []
@@ -551,7 +551,7 @@ def _each(text: str, options: argparse.Namespace) -> Sequence[tuple[str, context
 
 @contextlib.contextmanager
 def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
-    """Around a statement that begins at a place of a script: its faults are told with their place in the script."""
+    """Context for a statement that begins at position `at` of a script: its faults are located in the script."""
     from dpsql.types import Span
 
     try:
@@ -564,7 +564,7 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 
 
 def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
-    """Raises what is wrong with a statement, as far as that can be told beforehand."""
+    """Raises the error of a wrong statement, as far as it can be detected beforehand."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.statement import Query, Validate
 

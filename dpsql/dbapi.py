@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpsql.validation.findings import Validation
 
 apilevel = "2.0"
-threadsafety = 2  # threads may share a connection: its statements take turns. A cursor is for one thread
+threadsafety = 2  # threads may share a connection, whose statements take turns; a cursor is for one thread
 paramstyle = "qmark"  # $1 and :name are read too
 
 
@@ -48,7 +48,7 @@ class _Kind:
 STRING, NUMBER, DATETIME = _Kind("VARCHAR"), _Kind("BIGINT", "DOUBLE", "BOOLEAN"), _Kind("DATE", "TIMESTAMP")
 BINARY, ROWID = _Kind(), _Kind()
 
-Date, Time, Timestamp, Binary = dt.date, dt.time, dt.datetime, bytes  # how PEP 249 makes values; no column has times or bytes
+Date, Time, Timestamp, Binary = dt.date, dt.time, dt.datetime, bytes  # the constructors of PEP 249; no column has times or bytes
 DateFromTicks, TimestampFromTicks = dt.date.fromtimestamp, dt.datetime.fromtimestamp
 
 
@@ -62,13 +62,13 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
             confidence: object = 0.95, ledger: str | Path | None = None) -> Connection:
     """Open a database under a policy.
 
-    database    a DuckDB file, or one CSV or Parquet file; left out, the policy says where the data are
-    policy      the policy file; left out, dpsql.toml beside the database or in the current folder
+    database    a DuckDB file, or one CSV or Parquet file; by default, the policy says where the data are
+    policy      the policy file; by default, dpsql.toml beside the database or in the current folder
     budget      the name of the budget to spend from; needed where the policy has several
-    analyst     whose statements these are; left out, the name of the user
-    epsilon, delta, rho   the price of a statement that states none; left out, the policy's per_statement
+    analyst     the analyst who asks; by default, the login name of the user
+    epsilon, delta, rho   the price of a statement that states none; by default, the policy's per_statement
     confidence  of the intervals
-    ledger      the ledger file; left out, where the policy says, or beside it
+    ledger      the ledger file; by default, where the policy says, or beside it
 
     Warns where the same data were served under another ledger or budget before; `notes` of the connection say so too.
     Raises PolicyError, OptionError, OperationalError or LedgerError.
@@ -91,7 +91,7 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 @guarded
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Open the account of an analyst that is closed after incidents: for the owner. Returns how many are forgiven."""
+    """Reopen the account of an analyst that was closed after incidents: for the owner. Returns how many were forgiven."""
     from dpsql.engine import opening
 
     return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)
@@ -100,7 +100,7 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 class Connection:
     """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back.
 
-    `notes` tell where the same data were served under another ledger or budget, whose spending is not counted here.
+    `notes` say if the same data were served under another ledger or budget, whose spending is not counted here.
     """
 
     Warning, Error, InterfaceError, DatabaseError = errors.Warning, errors.Error, errors.InterfaceError, errors.DatabaseError
@@ -164,10 +164,10 @@ class Connection:
 
         statements  SELECTs of COUNT and SUM, with any keys and conditions of declared columns; or a script, parted by semicolons
         options     epsilon, delta, rho, confidence, max_rows, strategy; error_within or standard_error, for the least price at
-                    which all answers are so accurate; epsilon or rho is the most that it may be then
+        which all answers are that accurate; epsilon or rho then limits the price
 
-        All of them become one matrix of linear queries, measured once with the best strategy known, so that their answers agree
-        with each other. Raises located errors for whatever is wrong; then nothing was charged.
+        Together they form one matrix of linear queries, measured once with the best known strategy, so that their answers are
+        consistent. Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.together import workload
 
@@ -184,7 +184,7 @@ class Connection:
         within      the tolerance of queries without their own: a number, or a text such as "5 PERCENT OR 10"
         options     those of VALIDATE: epsilon, delta, rho, decider, suite, alpha, failures, max_rows
 
-        Raises located errors for whatever is wrong; then nothing was charged.
+        Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.validating import validate
         from dpsql.validation.calls import statement_of
@@ -251,8 +251,8 @@ class Cursor:
 
     @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Run one statement. Raises a located `dpsql.Error` for whatever is wrong with it; then nothing was charged, save for
-        an `Incident`, which says that the charge is kept."""
+        """Run one statement. Raises a located `dpsql.Error` if anything is wrong with it; nothing is charged then, except for
+        an `Incident`, whose charge is kept."""
         from dpsql.answers.answer import Answer
         from dpsql.answers.listings import Listing, listed_spending
         from dpsql.engine.answering import answer
@@ -282,11 +282,11 @@ class Cursor:
 
     @guarded
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
-        """Run a statement for each set of parameters; each is charged. The rows of all answers follow one another, and so do
-        their errors; `cost` is that of all together.
+        """Run a statement for each set of parameters; each is charged. The rows and errors of all answers are concatenated;
+        `cost` is the total.
 
-        Nothing is run where one of them is wrong, or where the budget cannot pay for all. Where one fails after its charge, the
-        answers before it are on the cursor.
+        Nothing is run if one of them is wrong, or if the budget cannot pay for all. If one fails after its charge, the cursor
+        holds the answers before it.
         """
         from dpsql.answers.answer import together
         from dpsql.engine.many import check_all
@@ -296,7 +296,7 @@ class Cursor:
         if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Iterable) or getattr(
                 parameters, "shape", None) == ():
             raise errors.ProgrammingError("executemany takes several sets of parameters", code="parameters",
-                                          try_="[[18], [65]], a list with one set for each time")
+                                          try_="[[18], [65]], a list with one set for each execution")
         sets = list(parameters)
         with self.connection._used() as session:
             check_all(_text(sql), sets, session)
@@ -351,20 +351,20 @@ class Cursor:
 
     @property
     def intervals(self) -> list[tuple[tuple[Any, Any] | None, ...]]:
-        """For every cell the ends of its confidence interval; of a date they are dates, and its error is in days. An end is
-        infinite where a limit cuts off an unknown part."""
+        """For every cell the ends of its confidence interval (dates for a date, whose error is in days). An end is infinite
+        where a limit cuts off an unknown part."""
         answer = self._answered()
         return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
     @property
     def cost(self) -> str:
-        """What the statement was charged; nothing for public tables and for answers given before."""
+        """What the statement was charged; nothing for public tables and repeated answers."""
         answer = self._answered()
         return "" if answer.stored else answer.cost
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done that a reader should know."""
+        """What a reader of the answer should know."""
         return self._answered().notes
 
     def df(self, *, errors: bool = False) -> pandas.DataFrame:

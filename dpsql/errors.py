@@ -1,9 +1,9 @@
 """Every exception dpsql raises, and the caret under the SQL.
 
-The tree is the one PEP 249 asks for. What users meet are the few classes at the end: each says what is wrong, where in the
-text the user wrote, why, and what to write instead. A refusal is also data (`as_dict`): a code, the span, the table or
-join responsible, and the smallest change that would make the statement legal. No message ever holds a value read from a
-private row; what fails after private rows were read becomes an `Incident` with constant text.
+The hierarchy is that of PEP 249. Users mostly meet the few classes at the end: each says what is wrong, where in the user's
+text, why, and what to write instead. A refusal is also data (`as_dict`): a code, the span, the table or join responsible, and
+the smallest change that would make the statement legal. No message ever holds a value read from a private row; what fails
+after private rows were read becomes an `Incident` with constant text.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """PEP 249: a statement that is right SQL and is not answered here."""
+    """PEP 249: a statement that is valid SQL but is not answered here."""
 
     code = "unsupported"
 
@@ -130,7 +130,7 @@ class OptionError(ProgrammingError):
 
 
 class Unsupported(NotSupportedError):
-    """A refusal: no bound on what one entity can change is known for this statement, or its SQL is not accepted."""
+    """A refusal: no bound is known on what one entity can change in this statement, or its SQL is not accepted."""
 
 
 class BudgetExhausted(OperationalError):
@@ -159,4 +159,4 @@ class Incident(InternalError):
                          "reason is not told, as it may depend on private rows")
 
     def __reduce__(self) -> tuple[type[Incident], tuple[()]]:
-        return Incident, ()  # the same wherever it is sent
+        return Incident, ()  # pickled without any state

@@ -1,12 +1,12 @@
 """Released numbers that know their own errors.
 
-An `Estimate` is a column of an answer: one number for each cell, and how it moves with each independent piece of noise that
-went into it. Arithmetic carries the noise along: exactly for sums and multiples, to first order for products, quotients and
-roots (the delta method), and then `linear` is False and intervals are approximate.
+An `Estimate` is a column of an answer: one number for each cell, and its derivative with respect to each independent noise
+term in it. Arithmetic propagates the noise: exactly for sums and multiples, to first order for products, quotients and roots
+(the delta method), and then `linear` is False and intervals are approximate.
 
-Intervals are those of the noise, wider by what is known of a bias, and better where more is known than first order: those of
-quotients of sums are Fieller's, or where sums have a bias those of all quotients; those of roots are the roots of the ends below;
-and a range that the truth lies in cuts them off.
+Intervals cover the noise, widened by known bounds on a bias, and are sharper where more than the first order is known: for
+quotients of sums Fieller's interval, or with biased sums that of all quotients; for roots the roots of the ends; and they are
+cut off at a range known to contain the truth.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Ends: TypeAlias = tuple[Numbers, Numbers]
 class NoiseTerm:
     """One piece of noise, independent of all others and from cell to cell.
 
-    Pieces with one number in `together` may depend on each other: they are sums of the same noises. Their standard deviations add
-    up then, which is the most that a sum of them can have (Minkowski), and it is noise of the same kind.
+    Terms with the same number in `together` may be dependent: they are sums of the same noise. Their standard deviations then
+    add up, which bounds that of their sum (Minkowski), and the sum is noise of the same kind.
 
     kind    laplace (on integers, of this scale), gaussian (on integers, this standard deviation), or of this standard deviation:
-            normal, laplaces (a sum of Laplace noise, in parts that are not known), or approximate (about, as far as is known)
+            normal, laplaces (a sum of Laplace noise with unknown weights), or approximate
     """
 
     kind: Literal["laplace", "gaussian", "normal", "laplaces", "approximate"]
@@ -50,10 +50,10 @@ class NoiseTerm:
 class Estimate:
     """Values over cells, NaN where there is none.
 
-    slopes        maps each piece of noise to how fast the value moves with it
-    linear        whether it moves so however large the noise is
-    below, above  how far the truth may lie below or above all that noise explains: a bias, infinite where it is not known
-    drawn         finds the ends of intervals for a confidence where they are not those of the slopes; of biases too
+    slopes        maps each noise term to the derivative of the value with respect to it
+    linear        whether that derivative is exact for noise of any size
+    below, above  how far the truth may lie below or above what noise explains: a bound on the bias, infinite if unknown
+    drawn         computes the ends of intervals, including bias, for a confidence where they do not follow from the slopes
     """
 
     values: Numbers
@@ -126,7 +126,7 @@ class Estimate:
         return replace(self / other, drawn=partial(recovered, self, other))
 
     def root(self) -> Estimate:
-        """The square root; 0 of what is negative."""
+        """The square root; 0 for negative values."""
         values = np.sqrt(np.maximum(self.values, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.where(values > 0, 0.5 / values, 0)
@@ -147,11 +147,11 @@ class Estimate:
         return replace(self.scaled(values, linear=False), values=values, drawn=ends)
 
     def under(self, place: int) -> Estimate:
-        """The same estimate of another question of the statement: its pieces of noise are told apart from all others."""
+        """The same estimate as part of another question of the statement: its noise terms are kept distinct from all others."""
         return replace(self, slopes={(-1 - place, *name): piece for name, piece in self.slopes.items()})
 
     def spread(self, cells: int) -> Estimate:
-        """One value, in each of so many cells."""
+        """A single value repeated for each of `cells` cells."""
         def ends(confidence: float) -> Ends:
             low, high = self.ends(confidence)
             return np.repeat(low, cells), np.repeat(high, cells)
@@ -181,7 +181,7 @@ class Estimate:
         return found if self.drawn is None else replace(found, drawn=partial(_further, self.drawn, below, above))
 
     def open_at(self, low: float, high: float) -> Estimate:
-        """The same values, of numbers that were held between these two: an interval that ends at one of them is open there."""
+        """The same values, of numbers that were clamped to [low, high]: an interval that ends at one of these is open there."""
         def ends(confidence: float) -> Ends:
             lows, highs = self.ends(confidence)
             return np.where(lows <= low, -np.inf, lows), np.where(highs >= high, np.inf, highs)
@@ -189,7 +189,7 @@ class Estimate:
         return replace(self, drawn=ends)
 
     def at_least(self) -> Estimate:
-        """The same values, where the truth may lie any distance above: all of the probability of an error is the low end's."""
+        """The same values, where the truth may lie any distance above: the whole error probability goes to the low end."""
         def ends(confidence: float) -> Ends:
             low, _ = self.ends(max(2 * confidence - 1, 0.0))
             return low, np.full_like(low, np.inf)
@@ -197,11 +197,11 @@ class Estimate:
         return replace(self, drawn=ends)
 
     def within(self, low: float, high: float) -> Estimate:
-        """Moved into a range that the truth is known to lie in."""
+        """Clamped to a range that is known to contain the truth."""
         return replace(self.known(low, high), values=np.clip(self.values, low, high))
 
     def known(self, low: float, high: float) -> Estimate:
-        """The same values, with intervals cut off at a range that the truth is known to lie in, and no error beyond it."""
+        """The same values, with intervals and errors limited to a range that is known to contain the truth."""
         def ends(confidence: float) -> Ends:
             lows, highs = self.ends(confidence)
             return np.clip(lows, low, high), np.clip(highs, low, high)
@@ -221,7 +221,7 @@ class Estimate:
         return replace(self, slopes={name: (error, slope * part) for name, (error, slope) in self.slopes.items()})
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
-        """No value where the condition does not hold."""
+        """The same, with NaN where the condition does not hold."""
         return replace(self, values=np.where(condition, self.values, np.nan))
 
     @property
@@ -247,7 +247,7 @@ class Estimate:
 
     def ends(self, confidence: float) -> Ends:
         """The ends of the interval that covers the truth with this probability, for each value. One end is infinite where the
-        truth may be any distance beyond it, and all of the probability of an error is the other's then."""
+        truth may be any distance beyond it; the other then gets the whole error probability."""
         if self.drawn is not None:
             return self.drawn(confidence)
         below, above = (np.broadcast_to(np.asarray(part, dtype=np.float64), self.values.shape)
@@ -259,8 +259,8 @@ class Estimate:
         return self.values - width - below, self.values + width + above
 
     def least(self, confidence: float) -> Numbers:
-        """What the truth is at least, with this probability, for each value: noise errs above as often as below, and of intervals
-        that are found in other ways nobody knows on which side they err."""
+        """A lower bound of the truth, with this probability, for each value. Noise errs above as often as below; for intervals
+        found in other ways the side of the error is unknown."""
         low, high = self.ends(confidence)
         return low if self.drawn is not None else np.where(np.isinf(high), low, self.ends(2 * confidence - 1)[0])
 
@@ -271,7 +271,7 @@ class Estimate:
             return np.zeros_like(self.values)
         table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
         errors = tuple(self.slopes[name][0] for name in names)
-        if (table == table[:1]).all():  # as of most answers
+        if (table == table[:1]).all():  # the case for most answers
             rows, places = table[:1], np.zeros(len(table), dtype=np.intp)
         else:
             rows, places = np.unique(table, axis=0, return_inverse=True)
@@ -321,12 +321,12 @@ def recovered(above: Estimate, below: Estimate, confidence: float) -> Ends:
 
 
 def fieller(above: Estimate, below: Estimate, confidence: float) -> Ends:
-    """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below may well be 0.
+    """The ends of an interval of the quotient of two sums: all numbers q for which above - q * below = 0 is plausible.
 
     That difference is a sum of noises too, and its margin is some multiple of its standard deviation, so the ends solve a
-    quadratic equation; it is solved again with the multiples at the ends that were found. Where the lower sum may well be 0 no
-    number is ruled out on one side at least, and the ends are infinite. Source: Fieller 1954, for Gaussian noise; the argument
-    needs none.
+    quadratic equation; it is solved again with the multiples at the ends that were found. Where the lower sum may well be 0,
+    nothing is ruled out on at least one side, and the ends are infinite. Source: Fieller 1954, for Gaussian noise; the
+    argument does not depend on that.
     """
     a, b = above.values, below.values
     squares = above.deviations**2, below.deviations**2, ((above + below).deviations ** 2 - (above - below).deviations ** 2) / 4
@@ -364,7 +364,7 @@ def released(name: tuple[int, ...], values: Numbers, error: NoiseTerm, *, unit: 
     return Estimate(values=values * unit, slopes={name: (error, np.full(values.shape, unit))})
 
 
-HUGE = 1e100  # a slope that says nothing
+HUGE = 1e100  # a slope of no effect
 ON_INTEGERS = ("laplace", "gaussian")
 RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that exact
 GRID = math.log(1.01)
@@ -393,7 +393,7 @@ def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence:
 
 
 def _apart(pieces: list[tuple[NoiseTerm, float]]) -> list[tuple[NoiseTerm, float]]:
-    """Pieces that may depend on each other as one."""
+    """Dependent terms merged into one."""
     found = [piece for piece in pieces if piece[0].together is None]
     shared: dict[int, list[tuple[NoiseTerm, float]]] = {}
     for error, slope in pieces:
@@ -410,7 +410,7 @@ def _integer(error: NoiseTerm, confidence: float) -> int:
         weights = np.exp(-(np.arange(10 * error.scale + 10) ** 2) / (2 * error.scale**2))
         inside = 2 * np.cumsum(weights) - 1
         return int(np.searchsorted(inside, (confidence - 1e-12) * inside[-1]))
-    if error.kind == "gaussian":  # as wide as this it is a normal one, rounded
+    if error.kind == "gaussian":  # so wide that it is practically a rounded normal variable
         from scipy.special import ndtri
         return max(0, math.ceil(error.scale * float(-ndtri((1 - confidence) / 2)) - 0.5))
     q = math.exp(-1 / error.scale)  # P(|z| > w) = 2 q^(w + 1) / (1 + q)
@@ -418,7 +418,7 @@ def _integer(error: NoiseTerm, confidence: float) -> int:
 
 
 def _up(part: float) -> float:
-    """A relative width, at most one, rounded up by one per cent at most, so that few different ones are ever worked out."""
+    """A relative width, at most one, rounded up by at most one per cent, so that few different ones are ever computed."""
     return math.exp(GRID * math.ceil(math.log(max(part, 1e-4)) / GRID - 1e-9)) if part > 0 else 0.0
 
 
@@ -449,7 +449,7 @@ def _quantile(widths: tuple[float, ...], spread: float, confidence: float) -> fl
 
 
 def _between(widths: tuple[float, ...], spread: float, confidence: float) -> tuple[float, float]:
-    """Two numbers that the quantile most often lies between: it is near those of one normal and of one Laplace variable."""
+    """Two numbers that usually enclose the quantile: it is near those of one normal and of one Laplace variable."""
     size = math.sqrt(2 * sum(width**2 for width in widths) + spread**2)
     near = normal(confidence), -math.log(1 - confidence) / math.sqrt(2)
     return 0.97 * min(near) * size, 1.03 * max(near) * size
@@ -495,8 +495,8 @@ def laplaces(confidence: float) -> float:
     Q = sum of u_i E_i (and a constant), the u_i adding up to 1. P(|X| > x) = E g(Q), with g(q) = P(|Z| > x / sqrt(q)), which is
     convex up to q = x^2 / 3 and concave from there on. Let G be g up to there and its tangent from there on: G is convex and
     nowhere below g. Q is a mean of copies of one E with the weights u_i (a constant is the mean of E), so E G(Q) <= E G(E) for
-    every convex G (Jensen). E G(E) falls with x, and is worked out below. It is little above the tail of one Laplace variable,
-    which is one of these sums.
+    every convex G (Jensen). E G(E) falls with x, and is computed below. It is only slightly above the tail of one Laplace
+    variable, which is one of these sums.
     """
     from scipy.optimize import brentq
     return float(brentq(lambda x: _heaviest(x) - (1 - confidence), 0.1, 5 - math.log(1 - confidence), xtol=1e-10)) + 1e-9

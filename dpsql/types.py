@@ -1,4 +1,4 @@
-"""Small values that every room uses: places in text, SQL types, intervals."""
+"""Small values used everywhere: positions in text, SQL types, intervals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Span:
 
 
 def _cells(text: str) -> int:
-    """How many columns of a terminal a text takes: some letters take two, and marks that sit on a letter none."""
+    """How many columns of a terminal a text takes: wide characters take two, combining marks none."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text)
 
 
@@ -66,9 +66,9 @@ class Type(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A closed range of numbers; an infinite end means that no bound is known.
+    """A closed interval of numbers; an infinite end means that no bound is known.
 
-    Ends are Python numbers: `int` where the range is one of integers, so that no end is rounded.
+    Ends are Python numbers, `int` for ranges of integers, so that no end is rounded. Raises ValueError for NaN or low > high.
     """
 
     low: float
@@ -94,7 +94,7 @@ class Interval:
         return other.low <= self.low and self.high <= other.high
 
     def within(self, other: Interval) -> Interval:
-        """The part of a range that lies in another one; all of it where they do not meet."""
+        """The intersection with another interval; this one unchanged if they are disjoint."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Interval(low, high) if low <= high else self
 
@@ -107,7 +107,7 @@ INT64 = Interval(-(2**63), 2**63 - 1)
 
 
 def single(x: float) -> float:
-    """The nearest number of single precision, or an infinity."""
+    """The nearest single-precision number, or an infinity."""
     try:
         return float(struct.unpack("f", struct.pack("f", x))[0])
     except OverflowError:

@@ -182,9 +182,9 @@ def test_a_limit_of_ones_own_is_found_in_any_form(written: str, folder: Path) ->
 
 @pytest.mark.parametrize(("declared", "told"), [
     ('analysts = []', "must be a list of names"), ('analysts = ["ada", 3]', "must be a list of names"),
-    ('analysts = "ada"', "must be a list"), ('analysts = ["eve", "EVE"]', "is there twice"), ('analysts = ["e ve"]', "the name of this"),
+    ('analysts = "ada"', "must be a list"), ('analysts = ["eve", "EVE"]', "occurs twice"), ('analysts = ["e ve"]', "the name of this"),
     ('analysts = [""]', "is empty"), ('analysts = ["ev\u200be"]', "U+200B"),
-    ("analysts.eve = { epsilon = 1, delta = 1e-5 }\nanalysts.EVE = { epsilon = 1, delta = 1e-5 }", "is there twice"),
+    ("analysts.eve = { epsilon = 1, delta = 1e-5 }\nanalysts.EVE = { epsilon = 1, delta = 1e-5 }", "occurs twice"),
     ("incidents = 0", "must be a whole number"), ("incidents = -3", "must be a whole number"), ("incidents = 1001", "must be a whole"),
     ("incidents = true", "must be a whole number"), ("incidents = 3.5", "must be a whole number"), ('incidents = "3"', "must be"),
     ("incidents = 99999999999999999999", "must be a whole number"), ("incidents = nan", "must be a whole number")])

@@ -1,4 +1,4 @@
-"""What one statement may spend, by the price that it is given."""
+"""What one statement may spend, given its price."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpsql.catalog.price import Price
 def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
     """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
-    An (epsilon, delta) price buys what a budget of (epsilon, delta) holds, so one such statement exactly uses one such budget:
-    both are rounded down to what the ledger can count.
+    A price of (epsilon, delta) buys what a budget of (epsilon, delta) holds, so one such statement uses up one such budget
+    exactly: both are rounded down to the units of the ledger.
     """
     if price.rho is not None:
         return Cost(epsilon=None, rho=_down(price.rho, NANO), delta=_down(price.delta, ATTO))
@@ -26,7 +26,8 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
 
 
 def budgets_by_account(price: Price) -> list[Cost]:
-    """What a statement of this price may spend in each account that it can be held in, a pure epsilon first. None is nothing."""
+    """What a statement of this price may spend in each account it can be charged in, a pure epsilon first. Amounts of zero are
+    left out."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     found = [allotted_budget(price, concentrated=account) for account in accounts]
     return [given for given in found if given.epsilon or given.rho]

@@ -1,4 +1,4 @@
-"""From (epsilon, delta) to rho: what a budget holds, as the limits that the kernel is handed."""
+"""From (epsilon, delta) to rho: a declared budget as the limits that the kernel enforces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def delta_of(rho: float, epsilon: float) -> float:
         return 0.0
     low, high = 1e-9, 4 + 2 * epsilon / rho + 2 / math.sqrt(rho)  # alpha - 1, around (epsilon + sqrt(epsilon^2 + 8 rho)) / 4 rho
 
-    def log_delta(a: float) -> float:  # arranged so that nothing cancels, be a small or large
+    def log_delta(a: float) -> float:  # arranged so that nothing cancels, whether a is small or large
         return a * ((1 + a) * rho - epsilon - math.log1p(1 / a)) - math.log1p(a)
 
     golden = (math.sqrt(5) - 1) / 2
@@ -43,7 +43,7 @@ def delta_of(rho: float, epsilon: float) -> float:
     return min(1.0, math.exp(min(0.0, log_delta((low + high) / 2))))
 
 
-@lru_cache(maxsize=256)  # statements of one connection have one price
+@lru_cache(maxsize=256)  # statements of one connection mostly have the same price
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho such that rho-zCDP implies (epsilon, delta)-DP, to a relative margin of 1e-9 on the safe side."""
     if delta <= 0:
@@ -61,18 +61,19 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def renyi_limit(order: int, epsilon: Fraction, delta: Fraction) -> int:
-    """The largest cost at a Renyi order, in billionths, that implies (epsilon, delta)-DP: below zero where there is none.
+    """The largest cost at a Renyi order, in billionths, that implies (epsilon, delta)-DP; below zero if no cost does.
 
-    It is epsilon + (log((a - 1) delta) - a log(1 - 1/a)) / (a - 1), the bound of `delta_of` solved for the divergence. What is
-    added to epsilon is between -100 and 1, so the floats are wrong by less than a thousandth of the billionth that is taken off.
-    It is above zero for orders above 1 / delta, as even (epsilon + delta)-DP without delta is (epsilon, delta)-DP.
+    It is epsilon + (log((a - 1) delta) - a log(1 - 1/a)) / (a - 1), the bound of `delta_of` solved for the divergence. The
+    term added to epsilon is between -100 and 1, so the rounding error of floats is less than a thousandth of the billionth
+    that is subtracted. The term is above zero for orders above 1 / delta, since pure (epsilon + delta)-DP implies (epsilon,
+    delta)-DP.
     """
     added = (math.log(order - 1) + math.log(delta) - order * math.log1p(-1 / order)) / (order - 1)
     return math.floor(epsilon * NANO) + math.floor(added * NANO) - 1
 
 
 def limit(total: Price) -> Limit:
-    """The limit that a declared total stands for."""
+    """The limit for a declared total."""
     if total.rho is not None:
         return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
     if total.epsilon is None:

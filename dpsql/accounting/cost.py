@@ -1,14 +1,14 @@
-"""What a release costs, and how costs add up: exact fractions, and the integers of the ledger.
+"""The cost of a release, and how costs add up: exact fractions, and the integers of the ledger.
 
 A cost carries two valid accounts of the same release side by side: a pure epsilon (None where the release has none), and rho
 of zero-concentrated DP, both up to a failure probability `delta`. An epsilon-DP release is (epsilon^2 / 2)-zCDP (Bun and
 Steinke 2016, Proposition 1.4); an (epsilon, delta)-DP release whose privacy loss exceeds epsilon only in an event of
 probability delta is so up to delta. Costs of adaptively chosen releases add up in each account.
 
-From these two follows what a charge costs at each of the Renyi `ORDERS`, which adds up too. At order a, rho-zCDP is at most a
-rho, by definition, and an epsilon-DP release with laws P and Q is at most what randomized response is. Proof: Z = P / Q lies
-between e^-epsilon and e^epsilon and has mean 1 under Q, and z^a is convex, so E[Z^a] is at most where the chord between these
-ends is at 1,
+These two determine the cost of a charge at each of the Renyi `ORDERS`, which adds up too. At order a, rho-zCDP is at most a
+rho, by definition, and an epsilon-DP release with distributions P and Q costs at most as much as randomized response. Proof: Z
+= P / Q lies between e^-epsilon and e^epsilon and has mean 1 under Q, and z^a is convex, so E[Z^a] is at most the value at 1 of
+the chord between these ends,
 
     (e^(a epsilon) + e^((1 - a) epsilon)) / (1 + e^epsilon) = e^((a - 1) epsilon) (1 + e^-((2a - 1) epsilon)) / (1 + e^-epsilon),
 
@@ -17,7 +17,7 @@ Bun and Steinke 2016, Proposition 3.3). The divergence is log(E[Z^a]) / (a - 1),
 
     (log(1 + e^-epsilon) - log(1 + e^-((2a - 1) epsilon))) / (a - 1).
 
-What epsilon-DP says is the same of P, Q and of Q, P, and so is this. Of releases that may fail, see `privacy_filter`.
+Epsilon-DP is symmetric in P and Q, and so is this bound. For releases that may fail, see `privacy_filter`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from operator import add
 
 NANO = 10**9
 ATTO = 10**18
-ORDERS = tuple(2**k for k in range(1, 17))  # for ever: with others, what passed before would be covered by no proof
+ORDERS = tuple(2**k for k in range(1, 17))  # never to be changed: with other orders, no proof would cover what passed before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Cost:
     def covers(self, spent: Cost) -> bool:
         """Whether a charge of this cost pays for what was spent, in *every* account that it claims.
 
-        A pure epsilon pays for rho too, as far as it is charged: epsilon-DP is (epsilon^2 / 2)-zCDP.
+        A charged pure epsilon also pays for rho: epsilon-DP is (epsilon^2 / 2)-zCDP.
         """
         if spent.delta > self.delta:
             return False
@@ -62,14 +62,14 @@ class Cost:
         return pure and (spent.rho <= self.rho or self.epsilon**2 / 2 <= self.rho)
 
     def part(self, share: Fraction, *, delta: Fraction = Fraction(0)) -> Cost:
-        """A share of this amount, in the account that it is held in: of epsilon where it is pure, of rho otherwise."""
+        """A share of this amount in its own account: of epsilon where it is pure, of rho otherwise."""
         if self.epsilon is None:
             return Cost(epsilon=None, rho=self.rho * share, delta=delta)
         return pure(self.epsilon * share, delta)
 
     @property
     def as_epsilon(self) -> Fraction:
-        """The largest epsilon of an epsilon-DP release that this amount pays for; a square root is rounded down."""
+        """The largest epsilon of an epsilon-DP release that this amount pays for; the square root is rounded down."""
         return self.epsilon if self.epsilon is not None else root(2 * self.rho)
 
     def rounded(self) -> Charge:
@@ -96,7 +96,7 @@ def concentrated(rho: Fraction, delta: Fraction = Fraction(0)) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """A cost in nano-epsilon, nano-rho and atto-delta, or a sum of some; sums of charges are exact."""
+    """A cost in nano-epsilon, nano-rho and atto-delta, or a sum of such costs; sums of charges are exact."""
 
     epsilon: int | None
     rho: int
@@ -111,7 +111,7 @@ class Charge:
 
     @property
     def renyi(self) -> tuple[int, ...]:
-        """The cost at each of the `ORDERS`, in billionths: what follows from epsilon and rho, or the sum of what was added."""
+        """The cost at each of the `ORDERS`, in billionths: derived from epsilon and rho or, for a sum, the sum of its parts."""
         return self._sums or _renyi(self.epsilon, self.rho)
 
 
@@ -121,9 +121,10 @@ def _renyi(epsilon: int | None, rho: int) -> tuple[int, ...]:
 
 
 def _below(epsilon: int, order: int) -> int:
-    """How far the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
+    """By how much the Renyi divergence of a pure release stays below epsilon, in billionths, rounded down.
 
-    It is at most log(2) / (a - 1), so the floats are wrong by less than a millionth of the one that is taken off for that.
+    It is at most log(2) / (a - 1), so the rounding error of floats is less than a millionth of the one billionth that is
+    subtracted to cover it.
     """
     real = epsilon / NANO
     gap = (math.log1p(math.exp(-real)) - math.log1p(math.exp(-(2 * order - 1) * real))) / (order - 1)

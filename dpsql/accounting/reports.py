@@ -1,4 +1,4 @@
-"""What was spent, in the terms of reports; it never decides whether a statement is answered. The one door to outside accountants.
+"""What was spent, for reports; nothing here decides whether a statement is answered. The only user of outside accountants.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dpsql.accounting.convert import MARGIN, delta_of
 from dpsql.accounting.cost import NANO, ORDERS, Charge, Cost
 from dpsql.catalog.price import short
 
-# Of privacy loss distributions: their finest step, about how many steps one has, how many are composed one by one,
+# For privacy loss distributions: the finest step, about how many steps one has, how many are composed one by one,
 # and the largest epsilon of one.
 FINE, PLACES, CLASSES, WIDE = 1e-4, 2**16, 16, 40.0
 
 
 def amount(cost: Cost) -> str:
-    """A cost for people, in the account that it is held in."""
+    """A cost as text for people, in its own account."""
     text = f"ε = {short(cost.epsilon)}" if cost.epsilon is not None else f"ρ = {short(cost.rho)}"
     return text + (f", δ = {float(cost.delta):.3g}" if cost.delta else "")
 
@@ -41,14 +41,14 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
 def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
     """The least epsilon at `delta` that dp-accounting derives for a sequence of charges; for reports only.
 
-    Where every charge is a pure epsilon, their privacy loss distributions are composed, each at its worst: that of randomized
-    response (Kairouz, Oh and Viswanath 2015); otherwise their costs at the Renyi orders of the ledger are added up, or each is
-    taken as its rho of zCDP, whichever says less. None where the library is not installed. The answer must not steer spending:
-    stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
+    Where every charge is a pure epsilon, their worst-case privacy loss distributions are composed: those of randomized
+    response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger are added up, or each is
+    taken as its rho of zCDP, whichever gives less. None where the library is not installed. The answer must not steer
+    spending: stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
 
-    Everybody who asks what is left waits for it, so it takes a limited time whatever was charged: distributions have `PLACES`
-    places, losses rounded up; many prices are rounded up to `CLASSES` of them; and above `WIDE`, where the distribution says no
-    more than the sum, there is none.
+    Whoever asks what is left waits for it, so its running time is limited whatever was charged: distributions have `PLACES`
+    points, with losses rounded up; many different prices are rounded up to `CLASSES` of them; and above `WIDE`, where a
+    distribution gives no more than the sum, none is used.
     """
     if not charges:
         return 0.0
@@ -78,14 +78,14 @@ def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
 
 
 def _renyi(charges: Sequence[Charge]) -> list[float]:
-    """What charges cost together at each order: many are equal."""
+    """The total cost of charges at each order, computed once for equal charges."""
     counted = [[times * cost for cost in charge.renyi] for charge, times in Counter(charges).items()]
     return [sum(costs) / NANO for costs in zip(*counted, strict=True)]
 
 
 def _classes(epsilons: Sequence[float]) -> Mapping[float, int]:
-    """How often each price was paid; where there are too many different ones, rounded up to powers of a number just above 1, or
-    of its square, or of the square of that, and so on."""
+    """How often each price was paid. If there are too many different prices, they are rounded up to powers of a number just
+    above 1, or of its square, or of the square of that, and so on."""
     found, base = Counter(epsilons), 2 ** (1 / 16)
     while len(found) > CLASSES:
         found = Counter(base ** math.ceil(math.log(epsilon, base)) * (1 + MARGIN) if epsilon > 0 else 0.0 for epsilon in epsilons)

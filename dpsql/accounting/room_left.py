@@ -1,4 +1,4 @@
-"""What a budget has room for, for reports and advice: found by asking its filter, so that what is told is what is decided."""
+"""What a budget has room for, for reports and advice: found by asking its filter, so that reports agree with decisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fractions import Fraction
 from dpsql.accounting.cost import NANO, Charge, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 
-MOST = 2**60  # of what is counted: more than any budget holds
+MOST = 2**60  # in units of the ledger: more than any budget holds
 
 
 def share_spent(limit: Limit, spent: Charge) -> Fraction:
-    """The part of a budget that is spent, by the account that is least used: one account with room is enough."""
+    """The spent fraction of a budget, in its least used account: one account with room is enough."""
     shares = [Fraction(of, most) for of, most in limit.accounts(spent) if most > 0]
     return min([*shares, Fraction(1)])
 
@@ -28,7 +28,7 @@ def rho_left(limit: Limit, spent: Charge) -> Fraction:
 
 
 def times_left(charge: Charge, accounts: Sequence[tuple[Limit, Charge]]) -> int:
-    """How many more statements of this cost are answered, by all of some budgets; each is given with what was spent of it."""
+    """How many more statements of this cost several limits allow together; each limit is given with the amount spent."""
     def allowed(sums: Charge) -> bool:
         return all(limit.allows(spent + sums) for limit, spent in accounts)
 
@@ -44,7 +44,7 @@ def times_left(charge: Charge, accounts: Sequence[tuple[Limit, Charge]]) -> int:
 
 
 def _largest(allowed: Callable[[Fraction], bool]) -> Fraction:
-    """The largest amount that is allowed, in what the ledger counts: none where not even nothing is."""
+    """The largest amount that is allowed, in units of the ledger; zero if not even zero is allowed."""
     low, high = 0, 1
     while high < MOST and allowed(Fraction(high, NANO)):
         low, high = high, 2 * high

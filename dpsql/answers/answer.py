@@ -1,4 +1,4 @@
-"""The answer of a statement: rows, and beside every number how sure it is."""
+"""The answer of a statement: rows, with the uncertainty of every number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import ANY_NUMBER, Type
 
-CHANCE = 0.001  # that a group of too few entities is shown
+CHANCE = 0.001  # the largest probability that a group of too few entities is shown
 MOST_SUM = 2**126  # as sums are HUGEINT in DuckDB
 MOST_COUNT = 2**50  # noisy counts are held in this range; see `sql.binding.grouping`
 
@@ -132,8 +132,7 @@ def _typed(value: Any, kind: Type) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Single:
-    """The released value of a scalar subquery, whether it rests on noise, and the estimate that knows its error, if it is a
-    number."""
+    """The released value of a scalar subquery, whether it is noisy, and, for a number, the estimate with its error."""
 
     type: Type
     value: Value
@@ -169,7 +168,7 @@ def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: M
 def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch, *, confidence: float,
             price: Price | None, notes: Sequence[str], singles: Mapping[str, Single] = NONE) -> Answer:
     """Outputs, HAVING, ORDER BY, DISTINCT, LIMIT and OFFSET over noisy aggregates: all of it is post-processing."""
-    with np.errstate(all="ignore"):  # what leaves the range of numbers is infinite or NULL, and no matter for a warning
+    with np.errstate(all="ignore"):  # results out of range become infinite or NULL, which needs no warning
         made = noisy_rows(question, cells, aggregates, scratch, singles)
         outputs, kept = made.outputs, made.kept
         notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
@@ -210,8 +209,8 @@ def _over_columns(question: Question) -> Question:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyColumn:
-    """An output over all cells: its values, whether they rest on noise, and the estimate that knows their errors (None for
-    exact values, and for texts and truth values)."""
+    """An output over all cells: its values, whether they are noisy, and the estimate with their errors (None for exact values,
+    texts and booleans)."""
 
     values: Sequence[Value]
     noisy: bool
@@ -325,7 +324,7 @@ class _ValueTable:
         return min(0.0, factor), max(0.0, factor)
 
     def _by_differences(self, expr: Expr, read: Sequence[str]) -> Estimate:
-        """To first order: how the expression moves when each aggregate moves by its own standard error."""
+        """First-order error propagation: the change of the expression when each aggregate moves by its standard error."""
         total = constant(np.zeros(self._size))
         for name in read:
             estimate = self._estimates[name]
@@ -342,7 +341,7 @@ class _ValueTable:
 
 
 def withheld(question: Question, aggregates: Mapping[str, Estimate]) -> frozenset[int]:
-    """The cells of too few entities, as far as the noise tells; see `planning.minimum_frequency`."""
+    """The cells of too few entities, judged by noisy counts; see `planning.minimum_frequency`."""
     if (rule := question.minimum) is None:
         return frozenset()
     lows = aggregates[rule.count].least(1 - CHANCE)

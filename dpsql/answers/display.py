@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dpsql.answers.answer import Answer, plain
 from dpsql.plan.expr.nodes import Value
 
-EVEN = 0.25  # ends whose distances differ by less than this part of them are told as one ±
+EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
 Ends: TypeAlias = tuple[float, float] | None
 
 
@@ -41,7 +41,7 @@ def shown(value: Value, ends: Ends) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without what would steer a terminal: such letters are shown as Python writes them."""
+    """A text without terminal control characters: these are shown as Python escapes."""
     return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
 
 

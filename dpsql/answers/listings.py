@@ -1,4 +1,4 @@
-"""Tables of public facts: what may be asked about, and what was released."""
+"""Tables of public facts: what can be queried, and what was released."""
 
 from __future__ import annotations
 

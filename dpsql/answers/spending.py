@@ -46,11 +46,12 @@ class BudgetLine:
         return None if self.last is None else times_left(self.last, [(self.limit, self.spent)])
 
     def left(self) -> str:
-        """What can still be spent, in the words of the budget."""
+        """What can still be spent, in the budget's own terms."""
         return self._told(f" ({percent(self.share_left)} of the budget)" if self.limit.renyi else "")
 
     def left_exactly(self) -> str:
-        """What is left of the sums that are kept; where statements of both kinds share a budget, its part says more."""
+        """What is left of each sum; where statements of both kinds share a budget, the fraction of the budget is more
+        informative."""
         return self._told("")
 
     def _told(self, share: str) -> str:
@@ -168,5 +169,5 @@ def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:
 
 
 def _left(account: BudgetLine, *, in_rho: bool) -> Fraction:
-    """The rho, or the epsilon, that an account has left for one statement."""
+    """The rho or epsilon that an account has left for one statement."""
     return (rho_left if in_rho else epsilon_left)(account.limit, account.spent)

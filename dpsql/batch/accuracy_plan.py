@@ -1,7 +1,7 @@
 """Accuracy as the question: the least price at which every number meets its target, and what earlier measurements save of it.
 
-A group of sums is answered from earlier measurements where these are accurate enough, for nothing; else something is measured
-anew, for the least price that is found, and all of it is combined by least squares (`combine`).
+A group of sums is answered from earlier measurements where these are accurate enough, at no cost; otherwise a new measurement
+is made at the least price found, and everything is combined by least squares (`combine`).
 
 The price. A strategy has variances V at the unit price; the smallest price at which all are at most T is max V / T times a half
 in rho, and the root of that in epsilon, and the strategy is one for which that maximum is least (`strategies.all_strategies.best`
@@ -41,11 +41,11 @@ from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
-MARGIN = 1 + 1e-7  # of prices, above what rounding and the slack of scales take
-MET = 1 + 1e-9  # times a target: what meets it but for rounding
+MARGIN = 1 + 1e-7  # relative margin of prices, above the effects of rounding scales
+MET = 1 + 1e-9  # times a target: meets it up to rounding
 FAR = 100.0  # times the largest target: of numbers that need not be measured, as they are known
-CLOSE = 1.002  # of prices, what strategies may be away from the best
-HALVINGS, SEARCHED = 12, 400  # how often, and over how many cells, a price is lowered
+CLOSE = 1.002  # relative distance of prices within which strategies count as equal
+HALVINGS, SEARCHED = 12, 400  # how often, and up to how many cells, a price is lowered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Basis:
 
     @cached_property
     def before(self) -> Combined:
-        """What is known without a new measurement."""
+        """The variances known without a new measurement."""
         return self._with(())
 
     def combined(self, fresh: Sequence[MeasuredQueries] = ()) -> Combined:
@@ -74,7 +74,7 @@ class Basis:
         return Combined.of(self.queries, np.concatenate([np.zeros((0, self.cells.size)), *rows]))
 
     def variances(self, fresh: Sequence[MeasuredQueries] = ()) -> Array:
-        """In the unit of the aggregate; infinite for what is no combination."""
+        """Variances in the unit of the aggregate; infinite for queries that do not follow from the measurements."""
         return self.combined(fresh).variances() * self.group.unit**2
 
     def told(self, kind: Kind, fresh: Sequence[Record] = ()) -> Told:
@@ -128,7 +128,7 @@ class AnsweredFromKept:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredAnew:
-    """The plan of a group of which something is measured anew. Without a basis, all of it is, and answered from that alone."""
+    """The plan of a group that needs a new measurement. Without a basis, the new measurement alone answers it."""
 
     group: Group
     measured: MeasuredGroup
@@ -173,7 +173,7 @@ def _counted(number: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyPlan(Batch):
-    """A batch whose groups each have the least price for what is asked of them."""
+    """A batch in which each group has the least price that meets its targets."""
 
     chosen: tuple[GroupPlan, ...]
     prices: tuple[Cost, ...]
@@ -200,8 +200,8 @@ class AccuracyPlan(Batch):
 
 
 def accuracy_plan(made: Batch, goals: Goals, records: Sequence[Record]) -> AccuracyPlan:
-    """The plans and prices that meet the goals. Raises Unsupported where an aggregate without a goal is no combination of what is
-    measured for the others."""
+    """The plans and prices that meet the goals. Raises Unsupported where an aggregate without a goal does not follow from what
+    is measured for the others."""
     found = [_group(made, i, goals, records) for i in range(len(made.groups))]
     total = sum((price for _, price in found), FREE)
     return AccuracyPlan(asked=made.asked, groups=made.groups, places=made.places, allotted=total, goals=goals,
@@ -284,12 +284,12 @@ def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, S
 
 
 def _up(number: float) -> Fraction:
-    """A price in what the ledger counts."""
+    """A price rounded up to units of the ledger."""
     return Fraction(max(1, math.ceil(number * MARGIN * NANO)), NANO)
 
 
 def _lowered(price: Cost, meets: Callable[[Cost], bool], known: Basis) -> Cost:
-    """The least of some parts of a price that still does."""
+    """The least of several fractions of a price that still meets the targets."""
     if known.cells.size > SEARCHED:
         return price
     low, high = 0.0, 1.0
@@ -303,7 +303,7 @@ def _part(price: Cost, share: float) -> Cost:
     return pure(_up(float(price.epsilon) * share)) if price.epsilon is not None else concentrated(_up(float(price.rho) * share))
 
 
-# -- what it costs, and what less would buy
+# -- the cost, and what a smaller price would buy
 
 
 def price_of(made: AccuracyPlan) -> Price | None:
@@ -314,7 +314,7 @@ def price_of(made: AccuracyPlan) -> Price | None:
 
 
 def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
-    """Raise OptionError, with the accuracy that the price buys, where it is less than what is needed."""
+    """Raise OptionError, stating the accuracy that the price buys, if it is less than what is needed."""
     if cap is None or made.free:
         return
     most = allotted_budget(cap, concentrated=made.allotted.epsilon is None)
@@ -330,7 +330,7 @@ def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
-    """The goals, all errors alike as much wider, that so much buys; nothing where it buys none.
+    """The goals, all widened by the same factor, that the remaining budget buys; None if it buys none.
 
     With errors c times as wide, a price of 1 / c^2 in rho, or 1 / c in epsilon, does: new measurements have c^2 times the
     variances then, and earlier ones what they had.

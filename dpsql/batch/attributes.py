@@ -1,8 +1,8 @@
-"""The columns that decide which rows count, each with the values that some query tells apart.
+"""The columns that decide which rows count, each with the values that some query distinguishes.
 
 Every row has one of these values, so totals count all rows. A column with declared values has these, NULL, and cells for values
 that are not declared (`batch.undeclared`). Any other number is cut where a condition compares it with a constant: the numbers
-between two cuts count alike in every query, so one of them stands for all, and each cut for itself.
+between two cuts are treated alike by every query, so one of them represents all, and each cut represents itself.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class AttributeColumn:
     ref     the column
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
     values  the values of `code`, NULL among them
-    stands  for each of them a value of the column that has it
-    rest    the place of the value that stands for all values of `code` that are not among them
-    told    for expressions that have several values on what one value stands for: the place, and the value there
+    stands  for each of these, a representative value of the column
+    rest    the index of the value that represents all values of `code` that are not among them
+    told    for expressions with several values on what one value represents: the index, and the value there
     """
 
     name: str
@@ -48,7 +48,7 @@ class AttributeColumn:
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-        """What expressions of the column are, for each of its values."""
+        """The results of expressions of the column, for each of its values."""
         found: dict[Expr, list[Value]] = {}
         for first in range(0, len(exprs), AT_ONCE):
             part = exprs[first : first + AT_ONCE]
@@ -64,8 +64,8 @@ def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scra
                running: Collection[Expr] = ()) -> tuple[AttributeColumn, ...]:
     """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported.
 
-    With each expression come those of its values that are told apart. Over the values of `running` keys, sums are added up in
-    order, from the declared values to NULL, so that no others should lie between.
+    Each expression is given with those of its values that must be distinguished. Sums run over the values of `running` keys in
+    order, from the declared values to NULL, so no others may lie between.
     """
     read: dict[str, dict[Expr, dict[Value, None]]] = {}
     for expr, values in exprs:
@@ -123,9 +123,9 @@ def _cuts(expr: Expr) -> Iterable[float]:
 
 
 def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:
-    """Intervals and cuts in turn: below the first, the first, between it and the second, the second, ..., above the last.
+    """Alternating intervals and cuts: below the first, the first, between it and the second, the second, ..., above the last.
 
-    The number of a value is found by halving. (NaN is above all cuts, as it is in comparisons.)
+    The number of a value is found by bisection. (NaN is above all cuts, as it is in comparisons.)
     """
     ends = [Literal(value=int(cut) if ref.type is Type.BIGINT and float(cut).is_integer() else float(cut), type=ref.type)
             for cut in cuts]
@@ -153,7 +153,7 @@ def _held(cut: float, kind: Type) -> float:
 
 
 def _between(low: float, high: float, kind: Type) -> Value:
-    """A number between two cuts; where none lies there, no row does, and any number will do."""
+    """A number between two cuts; if there is none, no row lies there either, and any number will do."""
     if kind is Type.BIGINT:
         return int(_held(math.floor(low) + 1 if math.isfinite(low) else math.ceil(high) - 1, kind))
     middle, least = low / 2 + high / 2, math.nextafter(low, high)

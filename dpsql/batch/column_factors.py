@@ -15,8 +15,8 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import OverGroups
 from dpsql.workload.factors import Dense, Factor, Identity, Ranges, Total, intervals
 
-LARGEST = 2**24  # entries of a matrix that is written out
-FEW = 4  # values of no group: below all declared ones, above them, between them, and NULL
+LARGEST = 2**24  # entries of a dense matrix
+FEW = 4  # kinds of values in no group: below all declared ones, above them, between them, and NULL
 Numbers = NDArray[np.int64]
 
 
@@ -59,7 +59,7 @@ def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
 
 
 def _codes(keyed: Keyed, kept: NDArray[np.bool_]) -> Numbers:
-    """For each value of the column its group among all that are told apart; -1 where it is in none."""
+    """For each value of the column its group among all that are distinguished; -1 if it is in none."""
     codes = np.zeros(len(kept), dtype=np.int64)
     counted = kept.copy()
     for own, found, size in zip(keyed.values, keyed.of, keyed.shape, strict=True):
@@ -78,7 +78,7 @@ def _with_others(codes: Numbers, groups: int) -> tuple[Numbers, int]:
 
 
 def _told_apart(codes: Numbers, groups: int) -> tuple[Factor, Numbers]:
-    """A query for each group that has values: these values."""
+    """A query for each group that has values: the sum over these values."""
     n, own = len(codes), np.arange(groups)
     if groups == n and (codes == own).all():
         return Identity(n), own
@@ -142,7 +142,7 @@ def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
         sign = -1.0 if over.descending else 1.0
         told = np.array([i for i, value in enumerate(numbers) if value is not None], dtype=np.int64)
         line = np.array([sign * float(numbers[i]) for i in told])
-        low, high = np.arange(size, dtype=float), np.arange(size, dtype=float)  # NULL has NULL for its peer only
+        low, high = np.arange(size, dtype=float), np.arange(size, dtype=float)  # the only peer of NULL is NULL
         first = int(told[0]) if len(told) else 0
         if over.start is not None:
             low[told] = first + np.searchsorted(line, line + over.start, side="left")

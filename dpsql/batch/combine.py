@@ -1,8 +1,9 @@
 """Least squares over several measurements of the same rows, each over columns of its own.
 
-All of them are linear queries over the cells of all columns together: where a measurement does not look at a column, it is of the
-marginal without it. Each noisy number counts by the inverse of its variance, so the best linear unbiased answer of every query
-that is a combination of what was measured follows from one covariance matrix of cells; cells that no query tells apart are one.
+All of them are linear queries over the cells of all columns together: a measurement that does not involve a column is one of
+the marginal without it. Each noisy number is weighted by the inverse of its variance, so the best linear unbiased answer of
+every query that is a combination of the measurements follows from one covariance matrix of cells; cells that no query
+distinguishes are merged.
 
 A measurement that does not look at a column counts all rows, and one that does those in its cells: that is the same, as every
 row is in one cell of every column, that of the undeclared values among them (`batch.attributes`).
@@ -24,7 +25,7 @@ from dpsql.workload.workload import Product, Workload
 
 WRITTEN = 2**24  # entries of the matrices of queries over cells
 MERGED = 2048  # cells that are told apart
-TOLERANCE = 1e-7  # of the length of a query: what may be left of it outside of what was measured
+TOLERANCE = 1e-7  # relative length of the part of a query that may lie outside the measured space
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def given(asked: MeasuredQueries, answers: Sequence[Sequence[int]]) -> Array:
 
 
 def fitting(own: ColumnCells, queries: int, measured: Sequence[MeasuredQueries]) -> tuple[ColumnCells, list[int]]:
-    """The cells of these columns and of those measurements, by their places, that can be combined: first what looks at these
-    columns only, then others as far as all fits."""
+    """The cells of these columns and the indices of the measurements that can be combined: first those over these columns
+    only, then others as far as all fits."""
     cells, chosen, rows = own, [], queries
     inside = [i for i, asked in enumerate(measured) if set(asked.columns) <= set(own.columns)]
     for i in [*inside, *(i for i in range(len(measured)) if i not in inside)]:
@@ -97,7 +98,7 @@ class Combined:
 
     @classmethod
     def of(cls, queries: Array, measured: Array) -> Combined:
-        """Cells that nothing tells apart are merged; those that nothing counts are dropped."""
+        """Cells that no query distinguishes are merged; those that none counts are dropped."""
         whole = np.concatenate([queries, measured])
         _, first = np.unique(whole, axis=1, return_index=True)
         kept = np.array([i for i in sorted(first.tolist()) if whole[:, i].any()], dtype=np.int64)
@@ -114,14 +115,14 @@ class Combined:
     @cached_property
     def _roots(self) -> Array:
         """R with R R' a generalised inverse of the normal matrix: which one does not matter to combinations of what was measured.
-        Cells are counted in their own lengths, so that ranks are told reliably."""
+        Columns are normalised, so that the rank is determined reliably."""
         lengths = np.sqrt(np.maximum(np.diag(self._normal), 1e-300))
         values, vectors = np.linalg.eigh(self._normal / lengths[:, None] / lengths[None, :])
         known = values > 1e-11 * max(float(values.max(initial=0.0)), 1e-300)
         return np.asarray(vectors[:, known] / np.sqrt(values[known]) / lengths[:, None])
 
     def variances(self) -> Array:
-        """Of each query; infinite where it is no combination of what was measured."""
+        """The variance of each query; infinite if it is not a combination of the measurements."""
         mixed = self.queries @ self._roots
         left = self.queries - mixed @ (self._roots.T @ self._normal)
         outside = np.abs(left).max(axis=1, initial=0.0) > TOLERANCE * np.abs(self.queries).max(axis=1, initial=0.0)

@@ -53,7 +53,7 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     found = [builder.add(member) for member in members]
     parts, offsets = merged(builder.parts)
     sizes = [Attribute(column.ref.column, len(column.values)) for column in columns]
-    if not columns:  # nothing tells rows apart: one attribute of one value
+    if not columns:  # no column distinguishes rows: one attribute with one value
         parts, sizes = [Product((Total(1),))], [Attribute("all", 1)]
     view = _view(source, columns, part.expr)
     moved = certify(GroupedSums(input=view, keys=(), summands=(part.summand,)), public).l1
@@ -154,7 +154,7 @@ def _told_apart(member: NumberedSum, key: int, size: int) -> int:
 def merged(parts: Sequence[Product]) -> tuple[list[Product], list[Numbers]]:
     """Products that differ only by the ranges of one attribute as one, and the new number of each row of every product.
 
-    Five hundred ranges by themselves are one matrix, which strategies see through, and not a union of five hundred.
+    Five hundred ranges then form one matrix, which strategies can exploit, and not a union of five hundred.
     """
     rows = [np.arange(part.rows) for part in parts]  # within the product `owner` says
     owner, kept = list(range(len(parts))), list(parts)

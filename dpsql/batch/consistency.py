@@ -14,7 +14,7 @@ from dpsql.plan.operators.summands import Count
 from dpsql.strategies.post_processing import SMALL, consistent, nonnegative
 from dpsql.types import Span
 
-_BIASED = "so small ones are told too large on average; errors are no more than a guide"
+_BIASED = "so small ones are too large on average; errors are only a guide"
 NOTES = {"non_negative": f"no number is below zero, {_BIASED}", "integer": f"numbers are whole and not below zero, {_BIASED}"}
 
 
@@ -24,7 +24,7 @@ def fits(group: Group) -> bool:
 
 
 def check(group: Group, span: Span | None) -> None:
-    """Raise OptionError where the nearest table would take too long to find."""
+    """Raise OptionError where finding the nearest table would take too long."""
     size = group.smaller.workload.domain.size
     if fits(group) and size > SMALL:
         raise OptionError(f"the nearest table without negative cells is found for up to {SMALL} cells, and here are {size}",
@@ -39,6 +39,6 @@ def made_consistent(group: Group, told: Told, way: str) -> Told:
     act = consistent if way == "integer" and isinstance(group.summand, Count) else nonnegative
     try:
         found = act(group.smaller.workload, told.values / group.unit, spread)
-    except RuntimeError:  # the search for it was given up; what was charged for is told as it is
+    except RuntimeError:  # the search was given up; the paid answers are returned unchanged
         return replace(told, notes=(*told.notes, "the nearest table without negative cells was not found"))
     return replace(told, values=found.answers * group.unit, kind="approximate", mixed=None, notes=(*told.notes, NOTES[way]))

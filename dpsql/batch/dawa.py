@@ -2,8 +2,8 @@
 
 A part of the price finds buckets of neighbouring values with about the same counts (`measurements.Partition`); the rest measures
 the buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets
-mean little noise, and values that differ within a bucket mean a bias that nobody knows. So it is better than a fixed strategy
-where counts are small beside the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
+mean little noise, and values that differ within a bucket mean an unknown bias. So it is better than a fixed strategy where
+counts are small compared with the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
 
 Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.buckets`.
 """
@@ -34,7 +34,7 @@ from dpsql.workload.workload import Product, ReducedWorkload, Workload
 
 NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
-AGAINST_NOISE = 1.5  # scales of the noise of costs that a bucket must save: it is fooled by the least of many noises
+AGAINST_NOISE = 1.5  # noise scales that a bucket must save, as the least of many noisy costs is too low
 LARGEST = 2**24  # entries of a matrix of all numbers over buckets
 FEW = 48  # buckets up to which the best strategies known take no time to find
 
@@ -114,13 +114,13 @@ def shared(own: Factor, ends: Sequence[int]) -> Dense:
     starts, widths = np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
     if not isinstance(own, Intervals):
         return Dense(np.add.reduceat(own.dense(), starts, axis=1) / widths)
-    below = np.clip((np.arange(own.n + 1)[:, None] - starts) / widths, 0.0, 1.0)  # which part of each bucket is below each value
+    below = np.clip((np.arange(own.n + 1)[:, None] - starts) / widths, 0.0, 1.0)  # the fraction of each bucket below each value
     first, after = own.ends
     return Dense(below[after] - below[first])
 
 
 def chosen(workload: Workload, *, pure: bool) -> Strategy:
-    """A strategy for totals of buckets. None is kept on disk: buckets follow the data."""
+    """A strategy for totals of buckets. None is cached on disk, as buckets depend on the data."""
     noise: Noise = "laplace" if pure else "gaussian"
     if workload.domain.size <= FEW:
         found = p_identity.plan(workload) if pure else ca.plan(workload)

@@ -1,4 +1,4 @@
-"""From the accuracy that is asked for to the variance that each number may have.
+"""From the requested accuracy to the largest allowed variance of each number.
 
 A standard error s allows s^2. ERROR WITHIN x with confidence p allows (x / z)^2, where z is the quantile of the noise, once its
 standard deviation is 1: for Gaussian noise that of the normal distribution; for Laplace noise one that holds for every weighted
@@ -31,7 +31,7 @@ LINEAR = ("count", "sum")
 
 
 def slopes(one: LinearStatement, recipe: Recipe) -> Array:
-    """How much an aggregate moves with its sum, for each cell."""
+    """The derivative of an aggregate with respect to its sum, for each cell."""
     over = recipe.call.over
     cells = np.ones(cells_count(one.question))
     mean = counted(one.question, over) if over is not None and over.mean else 1.0
@@ -39,7 +39,7 @@ def slopes(one: LinearStatement, recipe: Recipe) -> Array:
 
 
 def read_goal(error_within: object, standard_error: object) -> Goal | None:
-    """The accuracy of all statements of a workload, as it is given to a call. Raises OptionError."""
+    """The accuracy of all statements of a workload, from the arguments of a call. Raises OptionError."""
     if error_within is None and standard_error is None:
         return None
     if error_within is not None and standard_error is not None:
@@ -66,7 +66,7 @@ def told(goal: Goal, confidence: Fraction) -> str:
 
 
 def _written(number: Fraction) -> str:
-    """A number that reads as itself."""
+    """A number as text that reads back as the same number."""
     return str(number) if number.denominator == 1 else f"{float(number):.15g}"
 
 
@@ -108,7 +108,7 @@ class Goals:
         return found
 
     def wider(self, factor: float) -> Goals:
-        """All errors so many times as wide, rounded up to three digits as they would be written."""
+        """The goals with all errors widened by a factor, rounded up to three digits."""
         return replace(self, each=tuple({name: replace(goal, amount=_rounded_up(goal.amount * Fraction(factor)))
                                          for name, goal in goals.items()} for goals in self.each))
 
@@ -123,7 +123,7 @@ def _rounded_up(number: Fraction) -> Fraction:
 
 
 def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) -> dict[str, Goal]:
-    """The goal of each aggregate of a statement. Raises what is wrong with a clause, located."""
+    """The goal of each aggregate of a statement. Raises a located error if a clause is wrong."""
     common = next((clause for clause in clauses if clause.column is None), general)
     own = {clause.column: clause for clause in clauses if clause.column is not None}
     found: dict[str, Goal] = {}

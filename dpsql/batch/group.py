@@ -39,7 +39,7 @@ class Group:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """The columns of the view that tell cells apart."""
+        """The columns of the view that define the cells."""
         return tuple(Axis(column=f"a{i}", values=column.values, rest=column.rest) for i, column in enumerate(self.columns))
 
     @cached_property
@@ -54,10 +54,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a plan says of every query of its group, in the unit of the aggregate: one number each, part after part.
+    """A plan's answers to every query of its group, in the unit of the aggregate: one number each, part after part.
 
     kind   how its errors are spread, see `estimates.NoiseTerm`; 'approximate' where they are about what the variances say
-    mixed  makes what each error is made of, as a row of weights of independent noises of variance 1; None where nobody knows
+    mixed  gives the composition of each error, as a row of weights of independent noise terms of variance 1; None if unknown
     notes  what a reader should know that was learned on the way
     """
 
@@ -69,15 +69,15 @@ class Told:
 
 
 def too_small() -> OptionError:
-    """Where a price pays for no noise that can be drawn."""
+    """The error for a price too small for any noise that can be drawn."""
     return OptionError("the price is too small for this workload", code="price", try_="a larger epsilon or rho")
 
 
 class GroupPlan(Protocol):
-    """How a group is answered: what is asked of the kernel, step by step, and what is made of it.
+    """How a group is answered: the requests to the kernel, step by step, and how their results are used.
 
-    Plans that look at data before they decide are of the same kind as strategies that are fixed beforehand: what they yield is
-    charged all the same, and `variances` says None where errors depend on the data.
+    Data-dependent plans have the same interface as strategies that are fixed beforehand: their requests are charged in the
+    same way, and `variances` is None where errors depend on the data.
     """
 
     @property
@@ -85,7 +85,7 @@ class GroupPlan(Protocol):
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """What was tried, and why not otherwise."""
+        """The strategies tried, and why others were not chosen."""
         ...
 
     @property
@@ -102,7 +102,7 @@ class GroupPlan(Protocol):
         ...
 
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
-        """Ask, for this price together, and answer."""
+        """Make the requests, for this price in total, and answer."""
         ...
 
     def check(self, price: Cost) -> None:

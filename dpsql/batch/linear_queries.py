@@ -1,8 +1,8 @@
-"""What a statement asks of a view, as linear queries over its rows: keys and sums under conditions, one column at a time.
+"""A statement as linear queries over the rows of a view: keys and conditional sums, one column at a time.
 
-A cell of the view's data vector is a combination of values of a few columns. A query is linear in it where all that decides
-which rows count looks at one column each: keys that are a column or computed from one, and conditions that are conjunctions of
-such tests. COUNT, SUM and AVG are answered; everything else is refused, with its place.
+A cell of the view's data vector is a combination of values of a few columns. A query is linear in it if everything that
+decides which rows count involves one column each: keys that are a column or computed from one, and conditions that are
+conjunctions of such tests. COUNT, SUM and AVG are answered; everything else is refused, with its place.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LinearSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """An aggregate from sums: the sum itself, or for a mean the first over the second, in the range that it must lie in."""
+    """An aggregate from sums: the sum itself or, for a mean, the first over the second, clamped to the range it must lie in."""
 
     call: AggregateCall
     sums: tuple[int, ...]
@@ -87,7 +87,7 @@ def _known(expr: Expr | None) -> Expr:
 
 @dataclass
 class _Reader:
-    """Reads aggregates as sums; one that is needed twice is one."""
+    """Reads aggregates as sums; a sum needed twice is shared."""
 
     view: Node
     exprs: dict[str, Expr | None]

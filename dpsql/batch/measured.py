@@ -27,16 +27,16 @@ from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ra
 from dpsql.workload.workload import ReducedWorkload, Workload
 
 KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
-"""How sums of independent noise are spread."""
+"""The distribution of sums of each kind of independent noise."""
 MOST_CELLS, MOST_ANSWERS = 2**26, 10**7  # of a marginal that is read; of all answers that get noise
 MOST_KEPT = 16  # workloads, with their strategies, in memory
-MOST_MIXED, MIXED = 256, 2**20  # noises, and weights of them, that are worked out to tell how answers depend on each other
-SLACK = 1 + 1e-9  # of scales, so that no rounding makes a measurement dearer than its share
+MOST_MIXED, MIXED = 256, 2**20  # noise terms, and weights, computed to determine the correlation of answers
+SLACK = 1 + 1e-9  # relative margin of scales, so that rounding never makes a measurement cost more than its share
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredGroup:
-    """The plan of a fixed strategy: all of it is known before anything is spent."""
+    """The plan of a fixed strategy: everything is known before anything is spent."""
 
     group: Group
     strategy: Strategy
@@ -134,8 +134,8 @@ def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
 
 
 def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tuple[Strategy, tuple[Verdict, ...]]:
-    """The best of some strategies: as it was found for the same workload lately, where that had as much time. Raises Unsupported
-    where there is none."""
+    """The best of some strategies; a recent result for the same workload is reused if its search had as much time. Raises
+    Unsupported where there is none."""
     workload, limit = group.smaller.workload, clock.remaining()
     key = (workload.fingerprint, workload.domain, None if targets is None else targets.tobytes(), tuple(plans.items()))
     known = _LATELY.get(key)
@@ -153,7 +153,7 @@ def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tup
 
 @dataclass(frozen=True, kw_only=True)
 class FoundStrategy:
-    """The best strategy of a workload, what came of the others, and for how many seconds it was looked for."""
+    """The best strategy of a workload, the verdicts on the others, and how many seconds the search took."""
 
     strategy: Strategy
     verdicts: tuple[Verdict, ...]

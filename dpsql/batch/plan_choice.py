@@ -20,13 +20,13 @@ from dpsql.types import Span
 Maker: TypeAlias = Callable[[Group], GroupPlan | Refusal]
 
 KINDS: dict[str, Maker] = {dawa.NAME: dawa.plan, privtree.NAME: privtree.plan}
-"""Plans that are no fixed strategies, by name; they take either account."""
+"""Plans that are not fixed strategies, by name; they work in either account."""
 
 NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
 
 
 def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
-    """The plan of a group. Raises what is wrong with it, located at the place of the option."""
+    """The plan of a group. Raises an error located at the option if it is not suitable."""
     if name in KINDS:
         made = KINDS[name](group)
         if isinstance(made, Refusal):

@@ -1,8 +1,8 @@
-"""PrivTree: counts over two numeric columns by boxes that are fine where rows are.
+"""PrivTree: counts over two numeric columns by boxes that are smaller where there are more rows.
 
 A half of the price grows a tree of boxes (`measurements.Tree`), the other half buys the counts of its leaves; a range that cuts a
-leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth. How
-uneven rows lie within a leaf is a bias that nobody knows.
+leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth.
+Uneven distribution of rows within a leaf causes an unknown bias.
 
 Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `measurements.boxes`.
 """

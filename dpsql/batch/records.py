@@ -1,8 +1,8 @@
-"""Measurements that were released, kept beside the answers in the ledger, so that later questions may rest on them.
+"""Released measurements, stored with the answers in the ledger, so that later questions can reuse them.
 
 A record holds what was asked of which cells, with which noise, and the noisy integers that came out: all of it was released to
-the account whose answer it stands beside. It is told from others by the canonical digest of the rows, of what is summed, and of
-the columns with their values; only records of the same version of the data are looked at.
+the account whose answer it stands beside. It is identified by the canonical digest of the rows, of what is summed, and of the
+columns with their values; only records of the same version of the data are used.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[s
 
 
 def asked_of(request: Blocks) -> MeasuredQueries:
-    """A request in a form by which later ones over the same rows are recognised."""
+    """A request in a form that can be compared with later ones over the same rows."""
     sums, columns = about(request.view, request.axes, request.summand)
     sizes = tuple(len(axis.values) for axis in request.axes)
     numbers = [np.array(axis.numbers, dtype=np.int64) for axis in request.axes]
@@ -99,7 +99,7 @@ def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Gener
 
 
 def without_requests(steps: Generator[Request, Any, Any]) -> Any:
-    """What steps return that ask nothing. Raises RuntimeError if they do."""
+    """The result of steps that make no request. Raises RuntimeError if they do."""
     try:
         next(steps)
     except StopIteration as done:
@@ -168,7 +168,7 @@ def decoded(text: str) -> list[Record]:
 def _readable(told: Any) -> Record | None:
     try:
         return _record(told)
-    except Exception:  # whatever is wrong with a record, it is not needed
+    except Exception:  # a faulty record is simply not used
         return None
 
 

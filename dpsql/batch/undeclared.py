@@ -1,10 +1,10 @@
 """The cells of a column's undeclared values, so that every row is in one cell and totals count all of them.
 
 A query counts undeclared values too: WHERE x <> 'f' keeps every other text, GROUP BY x // 10 puts 107 where 10 is declared. So
-they are told apart exactly as far as queries do. What is known of an expression, from its text, is where its value can change:
+they are distinguished exactly as far as queries do. The text of an expression shows where its value can change:
  - compared with constants only, it is the same for all numbers (days, moments) between two neighbouring constants, and for all
-   texts that are none of them. One value stands for all such values, and the engine says what the expression is there;
- - any other expression is itself a part of the code: rows are told apart by its value.
+   texts that are none of them. One value represents all such values, and the engine evaluates the expression there;
+ - any other expression becomes part of the code itself: rows are distinguished by its value.
 Numbers below all declared ones, and those above, have cells of their own in any case, so that the cells of a column are the same
 for most questions, and what was measured for one serves others.
 """
@@ -25,7 +25,7 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.types import INT64, Type
 
 MOST_CELLS = 4096  # of the undeclared values of a column
-EXACT = 2**53  # whole numbers up to here are numbers of double precision too
+EXACT = 2**53  # whole numbers up to here are exact in double precision
 EQUALITIES = ("=", "<>", "is not distinct from", "is distinct from", "in", "is null", "is not null")
 COMPARISONS = (*EQUALITIES, "<", "<=", ">", ">=")
 NEVER = "no value of this key"
@@ -249,7 +249,7 @@ class _Ordered(_Maker):
         return found
 
     def impossible(self, low: float, high: float) -> bool:
-        """Whether no row has a number there, in any database."""
+        """Whether no row can have a number there, in any database."""
         ends = self.known.returned
         return self.ref.type.numeric and (high <= ends.low or (low >= ends.high and math.isfinite(ends.high)))
 

@@ -1,4 +1,5 @@
-"""How a workload will be measured: what statements ask of one view becomes one matrix, with one plan and one share."""
+"""How a workload will be measured: the queries of statements on one view become one matrix, with one plan and one share of the
+price."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadRelease:
-    """The cells and aggregates of every statement, and what was learned on the way."""
+    """The cells and aggregates of every statement, and notes on what was learned."""
 
     statements: list[tuple[Cells, dict[str, Estimate]]]
     notes: tuple[str, ...]
@@ -72,9 +73,9 @@ class WorkloadRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Statements as workloads, and where each of their aggregates is found.
+    """Statements as workloads, and the location of each of their aggregates.
 
-    allotted  what all of it spends
+    allotted  the total that is spent
     strategy  the name of the plan, with the place where it is asked for
     consistency  what is done with the numbers afterwards, see `batch.consistency`
     """
@@ -89,7 +90,7 @@ class Batch:
 
     @cached_property
     def plans(self) -> tuple[GroupPlan, ...]:
-        """One for each group, each with an equal share of the time that there is for planning."""
+        """One plan for each group, each with an equal share of the planning time."""
         return tuple(self._planned(at) for at in range(len(self.groups)))
 
     def _planned(self, at: int) -> GroupPlan:
@@ -106,7 +107,7 @@ class Batch:
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
 
     def paid(self, allotted: Cost) -> Batch:
-        """The same, planned for another budget."""
+        """The same batch with another allotted budget."""
         groups = tuple(replace(group, pure=allotted.epsilon is not None) for group in self.groups)
         return replace(self, allotted=allotted, groups=groups)
 
@@ -178,7 +179,7 @@ def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Est
 
 
 def counted(question: Question, over: OverGroups) -> Array:
-    """Over how many groups an aggregate over groups adds up, for each cell."""
+    """The number of groups that an aggregate over groups sums, for each cell."""
     _check_count(math.prod(len(key.values) for key in question.keys))
     each, others = np.ones(1), 1.0
     for key in question.keys:
@@ -244,7 +245,8 @@ def check_fitting(options: Options) -> None:
 
 
 def least(asked: Sequence[LinearStatement], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
-    """The batch in the account, a pure epsilon or rho, that promises the smaller errors. Raises what is wrong, located."""
+    """The batch in the account, a pure epsilon or rho, with the smaller expected errors. Raises a located error if anything is
+    wrong."""
     price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
     assert price is not None
     fitting = [replace(held, delta=Fraction(0)) for held in budgets_by_account(price) if takes(strategy,
@@ -266,7 +268,7 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
 
 
 def time_for(options: Options) -> AbstractContextManager[None]:
-    """Strategies are looked for inside for as long as is usual, or as the statement says."""
+    """A context that sets the time for strategy searches: the default, or as the statement says."""
     return clock.limited(float(options.planning) if options.planning is not None else clock.USUAL)
 
 
@@ -274,7 +276,7 @@ def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts
     """The workloads of some statements. Raises Unsupported, located, for what is not linear in cells."""
     for one in asked:
         check_values(one.question)
-    _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # one without sums has groups to list
+    _check_count(sum(cells_count(one.question) * max(1, len(one.sums)) for one in asked))  # without sums: only groups
     if not any(one.sums and cells_count(one.question) for one in asked):
         raise Unsupported("these statements ask for no numbers", code="workload", try_="COUNT(*)")
     kinds: dict[object, list[NumberedSum]] = {}  # sums of one expression over one source

@@ -1,8 +1,8 @@
 """The first draft of a policy, from the schema of a database alone. No row is read.
 
 A draft declares no more than the database does: names, types, keys and foreign keys. Everything stays private, and the rest is
-comments that say what to fill in. Who is protected is guessed, and said to be a guess. Before a draft is handed out it is read
-back and fitted to the schema, so what it says of itself is what the engine will say.
+comments that say what to fill in. The protected entity is guessed, and the draft says so. Before a draft is returned it is
+read back and fitted to the schema, so its comments agree with what the engine will say.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ as NULL. Dates are written 2020-12-31 in the file, times 2020-12-31 23:59:59.
 """
 
 HEAD = """
-A policy drafted by dpsql from the schema of the database; no row was read, but to guess types in CSV files. Read all of it before
-you use it.
+A policy drafted by dpsql from the schema of the database; no row was read, except to guess types in CSV files. Read all of it
+before you use it.
 
 Everything is private until you say otherwise: a table is private unless it says `public = true`, and a table or column that is
 not named here cannot be asked about. Delete what nobody should ask about. What is written here is public: analysts see it.
 
-What may be said of a table:
+What can be declared for a table:
 
   public = true          everybody may see every row of it
-  key = "id"             the columns that tell its rows apart
-  foreign_keys = [...]   whose row a row belongs to: deleting the row it names deletes it too
+  key = "id"             the columns that identify a row
+  foreign_keys = [...]   the row that a row belongs to: deleting that one deletes it too
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
   rows_per_value = { town = 20 }
                          the most rows of one value that are used where rows of many entities meet by it
@@ -58,7 +58,7 @@ What may be said of a table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """The entity that seems to be meant, and why."""
+    """The most likely protected entity, and why."""
 
     entity: Entity
     why: str
@@ -88,12 +88,12 @@ def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
 def _why_left_out(table: TableSchema) -> str:
     if table.view is not None:
         return "a view. One that reads no private table may be declared, with public = true"
-    return "a table's name must be signs that can be seen, without blanks around it"
+    return "a table's name must consist of visible characters, without blanks around it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """What a draft is made of; `outside` are the tables that could not be asked about, with the reason."""
+    """The parts of a draft; `outside` holds the tables that cannot be queried, with the reason."""
 
     tables: Mapping[str, TableSchema]
     left_out: Mapping[str, str]
@@ -107,7 +107,7 @@ class _Draft:
         if self.database is not None:
             lines.append(f"database = {value(self.database)}")
         lines += [note('# ledger = "dpsql.ledger"', "the record of what was spent"),
-                  note('# anchor = "/other/volume/anchor"', "tells whether the ledger was replaced by an older copy"), ""]
+                  note('# anchor = "/other/volume/anchor"', "detects that the ledger was replaced by an older copy"), ""]
         lines += [*self._entity(), "", *writing.budget(self._entity_name), "", *comment(writing.COLUMNS)]
         for name, table in self.tables.items():
             lines += ["", *self._table(name, table)]
@@ -120,10 +120,10 @@ class _Draft:
         return self.guess.entity.name if self.guess is not None else "person"
 
     def _entity(self) -> list[str]:
-        what = "Who is protected: one row of this table, and every row that hangs on it by foreign keys."
+        what = "Who is protected: one row of this table, and every row that depends on it through foreign keys."
         if self.guess is None:
             ask = ("FILL IN: no table could be guessed. Name the table that has one row for each person (or household, firm ...) "
-                   "and the column that tells them apart, and remove the # of these three lines.")
+                   "and the column that identifies them, and remove the # from these three lines.")
             return [*comment(f"{what} {ask}"), "", "# [entities.person]", '# table = "..."',
                     note('# key = "..."', _candidates(self.tables))]
         entity = self.guess.entity
@@ -154,11 +154,11 @@ class _Draft:
         if kept:
             lines += ["foreign_keys = [", *(f"    {{ {_written(key)} }}," for key in kept), "]"]
         elif (guessed := self._likely_key(name, table)) is not None:
-            lines.append(note(f"# foreign_keys = [{{ {_written(guessed)} }}]", "by the names of the columns; check it"))
+            lines.append(note(f"# foreign_keys = [{{ {_written(guessed)} }}]", "guessed from the column names; check it"))
         return lines
 
     def _likely_key(self, name: str, table: TableSchema) -> ForeignKey | None:
-        """The column of this table whose name and type say that it names a row of the entity's table."""
+        """The column of this table that, by its name and type, seems to reference the entity's table."""
         if self.guess is None or name == self.guess.entity.table:
             return None
         entity = self.guess.entity
@@ -199,7 +199,8 @@ def _typed(name: str, declared: Mapping[str, writing.Value] | None, hint: str,
 
 
 def _spelled(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
-    """The tables, with foreign keys spelled as the tables and columns they lead to: a database keeps them as they were typed."""
+    """The tables, with foreign keys spelled like the tables and columns they reference; a database keeps them as they were
+    typed."""
     names = {name.lower(): name for name in schema}
 
     def spell(key: ForeignKey) -> ForeignKey:
@@ -228,7 +229,7 @@ def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> s
     if key.table not in tables:
         return f"{key.table} is left out"
     if name in _above(tables, key.table):
-        return "foreign keys run in a circle; a deletion cannot follow them round"
+        return "foreign keys form a cycle; a deletion cannot follow them round"
     for child, parent in zip(key.columns, key.references, strict=True):
         own, other = _name_type(dict(tables[name].columns)[child]), _name_type(dict(tables[key.table].columns)[parent])
         if own is None or own is not other:
@@ -244,7 +245,7 @@ def _above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
 
 
 def _guess(tables: Mapping[str, TableSchema]) -> Guess | None:
-    """A table whose name says that it holds people, or the one that most foreign keys lead to, or the only one with a key."""
+    """A table whose name suggests people, or the one that most foreign keys reference, or the only one with a key."""
     keys = {name: key for name, table in tables.items() if (key := _entity_key(name, table)) is not None}
     reached = {name: sum(name in _above(tables, other) for other in tables if other != name) for name in keys}
 
@@ -253,18 +254,18 @@ def _guess(tables: Mapping[str, TableSchema]) -> Guess | None:
 
     people = [name for name in keys if _singular(name) in PEOPLE]
     if people:
-        return guess(max(people, key=lambda name: reached[name]), "its name says that it holds people")
+        return guess(max(people, key=lambda name: reached[name]), "its name suggests that it holds people")
     most = max(reached.values(), default=0)
     first = [name for name in keys if reached[name] == most]
     if most and len(first) == 1:
-        return guess(first[0], "most foreign keys lead to it")
+        return guess(first[0], "most foreign keys reference it")
     if len(keys) == 1:
         return guess(first[0], "it is the only table with a key of one column")
     return None
 
 
 def _entity_key(name: str, table: TableSchema) -> str | None:
-    """The single column that tells rows apart, as the database guarantees, or where it guarantees nothing, by its name."""
+    """The single column that identifies a row: guaranteed by the database or, where it guarantees nothing, judged by its name."""
     usual = {f"{_singular(name)}_id", f"{_singular(name)}id", f"{name.lower()}_id", "id"}
     columns = [column for key in table.unique if key <= table.not_null and len(key) == 1 for column in key]
     columns += [column for column, _ in table.columns if _plain(column) in usual and not table.unique]
@@ -273,7 +274,7 @@ def _entity_key(name: str, table: TableSchema) -> str | None:
 
 
 def _name_type(sql_type: str) -> Type | None:
-    """The type that carries the values of a column that names something, or None where it does not tell them all apart."""
+    """The type that carries the values of an identifying column, or None where it does not keep them all distinct."""
     carried = carried_as(sql_type)
     return carried[0] if carried is not None and carried[0] is not Type.DOUBLE and carried_exactly(sql_type) else None
 

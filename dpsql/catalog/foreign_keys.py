@@ -1,4 +1,4 @@
-"""The graph of foreign keys: from each table to those that its rows hang on."""
+"""The graph of foreign keys: from each table to the tables that its rows depend on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def graph_of(keys: Mapping[str, Iterable[ForeignKey]]) -> nx.DiGraph[str]:
-    """An edge from each table to each that one of its foreign keys references."""
+    """An edge from each table to every table that its foreign keys reference."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -22,7 +22,7 @@ def graph_of(keys: Mapping[str, Iterable[ForeignKey]]) -> nx.DiGraph[str]:
 
 
 def circle_of(graph: nx.DiGraph[str]) -> list[str] | None:
-    """Tables whose foreign keys run in a circle, the first one again at the end; None where none do."""
+    """Tables whose foreign keys form a cycle, with the first one repeated at the end; None where there is no cycle."""
     import networkx as nx
 
     try:
@@ -33,14 +33,14 @@ def circle_of(graph: nx.DiGraph[str]) -> list[str] | None:
 
 
 def parents_first(graph: nx.DiGraph[str]) -> list[str]:
-    """The tables of a graph without circles, each after all that its rows hang on."""
+    """The tables of an acyclic graph, each after all the tables that its rows depend on."""
     import networkx as nx
 
     return [*reversed([*nx.topological_sort(graph)])]
 
 
 def above(graph: nx.DiGraph[str], name: str) -> set[str]:
-    """A table and all that its rows hang on, at any distance."""
+    """A table and all tables that its rows depend on, directly or indirectly."""
     import networkx as nx
 
     return {name, *nx.descendants(graph, name)}

@@ -2,7 +2,7 @@
 
 Everything here is a frozen value; `policy` reads it from a file, `schema` fits it to a database. The privacy guarantee rests
 on these declarations: which table is public, which columns are keys and which foreign keys a deletion follows. Limits and
-bounds, in contrast, are never trusted: whatever is declared is enforced on the data.
+bounds, in contrast, are never trusted: they are enforced on the data.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPolicy:
-    """What the owner says of one column; what is left out is unknown, and then only some questions can be asked.
+    """What the owner declares about one column; what is left out is unknown, and then fewer questions can be answered.
 
     values       the complete list of values
     values_from  a column of a public table that lists the values, as (table, column)
     bounds       the least and greatest value; enforced by a clamp wherever a sum rests on it
-    complete     the bounds were given as a range: of a whole-number column, every number between them is a value
+    complete     the bounds were given as a range: in a whole-number column, every number between them is a value
     bins         cut points of a range, for `bin_floor(column)`
     step         values are rounded to multiples of this number before they are summed
-    nullable     whether NULL (or NaN) may occur; what is declared free of it is treated as if it could not
+    nullable     whether NULL (or NaN) may occur; a column declared free of it is treated accordingly
     search       bounds are unknown, and a statement may spend a part of its price to find them
-    type         of a column in a CSV file, the name of its type; if it is not given, the rows of the file decide
+    type         the name of the type of a column in a CSV file; if it is not given, the rows of the file decide
     """
 
     name: str
@@ -68,8 +68,8 @@ class ForeignKey:
 class TablePolicy:
     """A declared table.
 
-    rows_per_entity   for an entity's name, the most rows of this table that one entity keeps
-    rows_per_value    for a column, the most rows of one value that are kept where rows of many entities meet by it
+    rows_per_entity   by the name of an entity: the largest number of rows of this table kept for one entity
+    rows_per_value    by column: the largest number of rows kept for one value where rows of many entities are joined on it
     """
 
     name: str
@@ -84,12 +84,12 @@ class TablePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A protected entity: all rows of `table` with one value of `key`, and every row that hangs on them by foreign keys.
+    """A protected entity: all rows of `table` with one value of `key`, and every row that depends on them through foreign keys.
 
-    With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in one
-    of them, and rows may hang on several. `table` and `key` are those of the first kind then.
+    With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in
+    one of them, and a row may depend on several. `table` and `key` are then those of the first kind.
 
-    minimum_frequency   groups of fewer entities are withheld from answers, as far as the noise tells
+    minimum_frequency   groups of fewer entities are withheld from answers, as far as a noisy count can tell
     """
 
     name: str
@@ -99,15 +99,15 @@ class Entity:
     minimum_frequency: int = 1
 
 
-INCIDENTS = 3  # how many statements of an account may fail after their charge, where the policy does not say
+INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What may be spent on one kind of entity, in total and by each analyst.
 
-    Names of analysts are in their normal form (`catalog.names`). `listed` are those that may ask; None where everybody may.
-    `incidents` statements of each may fail after their charge.
+    Names of analysts are in their normal form (`catalog.names`). `listed` holds those who may ask; None where everybody may.
+    Up to `incidents` statements of each analyst may fail after their charge.
     """
 
     name: str
@@ -145,11 +145,11 @@ GENERATED = "GENERATED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """What a database says of a table without reading a row: (name, type) of its columns, and proven unique columns.
+    """What a database says about a table without reading a row: (name, type) of its columns, and proven unique columns.
 
-    `foreign_keys` are those that the database declares; they help to draft a policy, which alone says what a deletion follows.
-    `view` are the tables that a view is made of, in lower case; None for a table. The type of a column that is worked out
-    whenever it is read begins with GENERATED, and is none that is supported: that may fail for a row, or differ each time.
+    `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
+    `view` holds the tables that a view reads, in lower case; None for a table. The type of a column that is computed whenever it
+    is read begins with GENERATED and is not supported: the computation may fail for a row, or differ from read to read.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -161,7 +161,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A declared column with the type the database gives it. `sql_type` is the database's own name of the type."""
+    """A declared column with the type the database gives it. `sql_type` is the database's own name for the type."""
 
     name: str
     type: Type
@@ -189,12 +189,12 @@ class OwnerStep:
 class OwnerPath:
     """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
 
-    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are of
-    several kinds, the name is carried together with the number of the kind, so that no two entities have one name: as
-    name * `kinds` + `kind` where all names are whole numbers of half a word, and as the text 'kind:name' elsewhere.
+    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are
+    of several kinds, the name is carried together with the number of the kind, so that no two entities share a name: as name *
+    `kinds` + `kind` where all names are integers of at most half a word, and otherwise as the text 'kind:name'.
 
-    `beside` are columns that stand beside the name in a foreign key of the row where it is read. A key of which one is NULL
-    references no row: what it names does not take the row along, so the row belongs to nobody and is not read.
+    `beside` holds the other columns of the foreign key that contains the name. If one of them is NULL, the key references no
+    row: deleting the entity does not delete the row, so the row belongs to no entity and is not read.
     """
 
     steps: tuple[OwnerStep, ...]
@@ -207,18 +207,18 @@ class OwnerPath:
 
     @property
     def in_row(self) -> bool:
-        """Whether the name is a column of the row, as it stands there."""
+        """Whether the name is an unchanged column of the row itself."""
         return not self.steps and self.kinds == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table as one budget sees it: fitted to the database, with the way to its entity if it is private.
+    """A table as one budget sees it: fitted to the database, with the path to its entity if it is private.
 
     unique   sets of columns that the *database* guarantees to be unique
-    owners   the ways to the entities that a row belongs to: one, or several, such as the two ends of a friendship
-    rows     the most rows of one entity; None where the owner gave no limit
-    rows_per_value  the most rows of one value of a column, where rows of many entities meet by it
+    owners   the paths to the entities that a row belongs to: one, or several, such as the two ends of a friendship
+    rows     the largest number of rows of one entity; None where the owner gave no limit
+    rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
     """
 
     name: str
@@ -233,17 +233,17 @@ class Table:
 
     @property
     def owner(self) -> OwnerPath | None:
-        """The way to the entity of rows that belong to one each; None where they belong to several, or to none."""
+        """The path to the entity where every row belongs to exactly one; None where rows belong to several, or to none."""
         return self.owners[0] if len(self.owners) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All that may be asked about under one budget.
+    """Everything that can be queried under one budget.
 
     undeclared  tables of the database that the policy does not name, for a helpful refusal
     hidden      columns of the database that the policy does not name, or whose type is not supported, by table
-    outside     declared tables that cannot be asked about under this entity, each with the reason
+    outside     declared tables that cannot be queried under this entity, each with the reason
     """
 
     entity: Entity
@@ -253,6 +253,6 @@ class Catalog:
     outside: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, name: str) -> Table | None:
-        """A table by its name, whatever the case."""
+        """A table by its name, regardless of case."""
         return self.tables.get(name) or next(
             (table for key, table in self.tables.items() if key.lower() == name.lower()), None)

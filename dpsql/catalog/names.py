@@ -1,10 +1,10 @@
 """The names of analysts in one normal form, so that nobody gets a second account by spelling the name in another way.
 
 The normal form is Unicode NFKC, without spaces around it, case-folded, and NFKC again, as folding can undo it. `eve`, `EVE`,
-` Eve ` and full-width letters are one name, and so are a letter with its accent and the two written one after the other. What
-could look like another name is refused: signs that are not seen, letters of several scripts, Latin letters that are drawn like
-others. That cannot be complete (a name in Cyrillic letters alone may look like one in Latin): an owner who must be sure lists the
-analysts.
+` Eve ` and full-width letters are one name, and so are a letter with its accent and the two written one after the other. A
+name that could be mistaken for another is refused: invisible characters, letters of several scripts, Latin letters that look
+like others. This cannot be complete (a name in Cyrillic letters alone may look like one in Latin): an owner who must be sure
+lists the analysts.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})  # s
 
 
 def normal(name: str) -> str:
-    """The normal form of any text; what is no name has one too."""
+    """The normal form of any text, whether or not it is a valid name."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).strip().casefold())
     return folded.strip()
 
 
 def fault_of(name: str) -> str | None:
-    """What is wrong with a name of an analyst, None where nothing is. The name is in its normal form."""
+    """What is wrong with an analyst's name, given in its normal form; None if it is valid."""
     if not name:
         return "is empty"
     if len(name) > LONGEST:
-        return f"is longer than {LONGEST} signs"
+        return f"is longer than {LONGEST} characters"
     if name != normal(name):
         return "has no normal form"
     for sign in name:
         if (wrong := _fault_of_sign(sign)) is not None:
             return wrong
     if len({_script(sign) for sign in name if sign.isalpha()}) > 1:
-        return "mixes letters of several scripts, which can look alike"
+        return "mixes letters of several scripts, some of which look alike"
     if not any(sign.isalnum() for sign in name):
         return "has no letter and no digit"
     return None

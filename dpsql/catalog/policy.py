@@ -1,7 +1,7 @@
 """The policy file (`dpsql.toml`) as a `Policy`: read, checked, and every mistake located.
 
-The standard TOML reader tells no line numbers, and no kept library that does was found, so `locate` finds the line of a key
-from the text. The checks are written by hand, as the messages are the point: each names the line, what is wrong and what to
+The standard TOML reader gives no line numbers, and no maintained library that does was found, so `locate` finds the line of a
+key in the text. The checks are written by hand because the messages matter: each names the line, what is wrong and what to
 write instead.
 """
 
@@ -34,7 +34,7 @@ REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
 REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 
-FORMS = {  # what each key looks like where it is right
+FORMS = {  # a correct example of each key
     "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
     "table": 'table = "people"', "key": 'key = "person_id"',
@@ -54,11 +54,11 @@ FORMS = {  # what each key looks like where it is right
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
 
-SYNTAX = {  # how the reader's reasons begin, and what is meant to be there
+SYNTAX = {  # how the reader's reasons begin, and what it expected instead
     "Invalid value": 'a text in double quotes, a number, a date, true or false, or a list such as ["a", "b"]',
     "Expected '='": "name = value", "Illegal character": 'a " at both ends of the text, in one line',
-    "Unterminated string": 'a " at both ends of the text', "Cannot overwrite": "only one of the two: this key was there before",
-    "Cannot declare": "only one of the two: this part was there before",
+    "Unterminated string": 'a " at both ends of the text', "Cannot overwrite": "only one of the two: this key occurs twice",
+    "Cannot declare": "only one of the two: this part occurs twice",
     "Expected ']'": "[name]", "Unclosed array": "a ] at the end of the list",
     "Invalid initial character": "a name; there is no comma before the } of { name = value, name = value }",
 }
@@ -118,7 +118,7 @@ class Section:
         return key in self._tree
 
     def take(self, key: str, *kinds: type, required: bool = False, form: str | None = None) -> Any:
-        """The value of a key, or None. Fails where it is required and missing, or of another kind."""
+        """The value of a key, or None. Fails if it is required and missing, or of the wrong kind."""
         self._known.add(key)
         if key not in self._tree:
             if required:
@@ -131,7 +131,7 @@ class Section:
         return value
 
     def missing(self, key: str, *, form: str) -> NoReturn:
-        """A key that is missing may be there under a mistyped name."""
+        """Report a missing key, which may be present under a mistyped name."""
         self.check_mistyped(key)
         self.fail(None, f"{key} is missing", try_=form, code="missing-key")
 
@@ -146,7 +146,7 @@ class Section:
         return None if value is None else Section(value, (*self.path, key), self._text, self._source)
 
     def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
-        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: a database does not see the case of the names."""
+        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: the database ignores the case of the names."""
         group = self.section(key)
         form = f"[{key}.<name>]"
         if group is None and required:
@@ -164,7 +164,7 @@ class Section:
             first: dict[str, str] = {}
             for name, part in found:
                 if (other := first.setdefault(name.lower(), name)) != name:
-                    part.fail(None, f"this is {other} again: a database does not see the case of names", try_=f"only {other}")
+                    part.fail(None, f"this is {other} again: a database ignores the case of names", try_=f"only {other}")
         return found
 
     def strings(self, key: str) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ _KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "tru
 
 
 def locate(text: str, path: tuple[str, ...]) -> Span | None:
-    """The place of a key in TOML text: its line, or the line of the nearest header or key around it, or else of one below it."""
+    """The place of a key in TOML text: its line, or that of the nearest enclosing header or key, or else of one below it."""
     header: tuple[str, ...] = ()
     best: tuple[int, Span] | None = None
     below: Span | None = None
@@ -206,7 +206,7 @@ def locate(text: str, path: tuple[str, ...]) -> Span | None:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """What may have been meant: the known name that is close, or all of them."""
+    """A suggestion: the known name that is most similar, or else all of them."""
     return _close(name, known) or "one of " + ", ".join(known)
 
 
@@ -247,8 +247,8 @@ def _entity(name: str, part: Section) -> Entity:
 
 
 def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
-    """The entities, with the table and key of the first kind where there are several kinds. As a group of few of one kind is
-    one of few entities, the largest of their minimum frequencies is theirs together."""
+    """The entities, with the table and key of the first kind where there are several kinds. The largest minimum frequency of
+    the kinds applies to the entity as a whole, since a group with few members of one kind must be withheld too."""
     kinds = {name: [*(entities.get(kind, entity) for kind in entity.any_of), entity] for name, entity in entities.items()}
     return {name: replace(entities[name], table=of[0].table, key=of[0].key, minimum_frequency=max(
         kind.minimum_frequency for kind in of)) for name, of in kinds.items()}
@@ -256,7 +256,7 @@ def _kinds(entities: Mapping[str, Entity]) -> dict[str, Entity]:
 
 def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePolicy:
     if not can_be_named(name):
-        part.fail(None, f"a table's name is up to {LONGEST_NAME} signs that can be seen", try_="ALTER TABLE, in the database")
+        part.fail(None, f"a table's name has up to {LONGEST_NAME} visible characters", try_="ALTER TABLE, in the database")
     public = bool(part.take("public", bool))
     rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
@@ -309,29 +309,30 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
     keys = []
     for item in value:
         if not isinstance(item, dict) or set(item) != {"columns", "references"}:
-            part.fail("foreign_keys", "each is a table with columns and references")
+            part.fail("foreign_keys", "each must be a table with columns and references")
         columns = [item["columns"]] if isinstance(item["columns"], str) else item["columns"]
         match = REFERENCE.fullmatch(str(item["references"]))
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or match is None:
-            part.fail("foreign_keys", "references is written table(column)")
+            part.fail("foreign_keys", "references must be written table(column)")
         target = tuple(plain or inner.replace('""', '"') for inner, plain in REFERENCED.findall(match.group(3)))
         if len(target) != len(columns):
             part.fail("foreign_keys", f"columns and references differ in number: {len(columns)} and {len(target)}")
         key = ForeignKey(columns=tuple(columns), table=match.group(2) or match.group(1).replace('""', '"'), references=target)
         if key in keys:
-            part.fail("foreign_keys", f"the one of {', '.join(columns)} is there twice", try_="leaving one of them out")
+            part.fail("foreign_keys", f"the one of {', '.join(columns)} occurs twice", try_="leaving one of them out")
         keys.append(key)
     return tuple(keys)
 
 
 def written_reference(table: str, columns: Iterable[str]) -> str:
-    """What `references` of a foreign key says; names may hold anything."""
+    """The text of a foreign key's `references`; names may contain any character."""
     table, *columns = (name if PLAIN.fullmatch(name) else quoted(name) for name in (table, *columns))
     return f"{table}({', '.join(columns)})"
 
 
 def can_be_named(table: str) -> bool:
-    """Whether a policy may name a table so: a name is shown in messages and listings, so all of it is to be seen."""
+    """Whether a policy may use this name for a table: names are shown in messages and listings, so every character must be
+    visible."""
     return table.isprintable() and table == table.strip() and 0 < len(table) <= LONGEST_NAME
 
 
@@ -368,7 +369,7 @@ def _values(part: Section) -> tuple[Scalar, ...] | None:
     if not values or len(values) > MOST_VALUES:
         part.fail("values", f"must list between 1 and {MOST_VALUES} values")
     if any(not isinstance(value, bool | int | float | str | dt.date) for value in values):
-        part.fail("values", "must list texts, numbers, truth values or dates")
+        part.fail("values", "must list texts, numbers, booleans or dates")
     if any(isinstance(value, dt.datetime) and value.tzinfo is not None for value in values):
         part.fail("values", "times are written without a time zone")
     kinds = {float if isinstance(value, float) else type(value) for value in values}
@@ -387,7 +388,7 @@ def _values_from(part: Section) -> tuple[str, str] | None:
         return None
     match = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(.+)', text, re.DOTALL)
     if match is None:
-        part.fail("values_from", "is written table.column")
+        part.fail("values_from", "must be written table.column")
     return match.group(2) or match.group(1).replace('""', '"'), match.group(3)
 
 
@@ -421,7 +422,7 @@ def _bins(part: Section, bounds: tuple[Scalar, Scalar] | None) -> tuple[float, .
     if isinstance(value, list):
         if len(value) < 2 or any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in value) or any(
                 not a < b for a, b in pairwise(value)):
-            part.fail("bins", "must be rising cut points")
+            part.fail("bins", "must be increasing cut points")
         if max(abs(value[0]), abs(value[-1])) > MOST_BOUND:
             part.fail("bins", "cut points must be within ±1e15")
         return tuple(float(cut) for cut in value)
@@ -501,7 +502,7 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
 
 
 def _listed(part: Section) -> tuple[str, ...] | None:
-    """The analysts that may ask, where they are listed; a table of them tells limits, and leaves others in."""
+    """The analysts who may ask, where they are listed; a table of them only sets limits, and does not exclude others."""
     names = part.take("analysts", list, dict)
     if not isinstance(names, list):
         return None
@@ -519,12 +520,12 @@ def _named(part: Section, key: str | None, name: str, others: Mapping[str, objec
     if (wrong := fault_of(found)) is not None:
         part.fail(key, f"the name of this analyst {wrong}", try_="letters of one script, digits and . _ @ -")
     if found in others:
-        part.fail(key, f"{found} is there twice, as names that differ in form or case are one", try_="one of the two")
+        part.fail(key, f"{found} occurs twice: names that differ only in form or case are the same", try_="one of the two")
     return found
 
 
 def _check_fits(part: Section | None, amount: Price | None, total: Price) -> None:
-    """What the total cannot hold could never be spent."""
+    """Fail where the total cannot hold the amount: it could never be spent."""
     if part is None or amount is None:
         return
     if (wrong := misfit(amount, total)) is not None:
@@ -534,7 +535,7 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
-    """Types are for all the columns of a CSV file, or for none."""
+    """Types must be given for all columns of a CSV file, or for none."""
     typed = [name for name, column in table.columns.items() if column.type is not None]
     if not typed:
         return
@@ -543,11 +544,11 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
         fail((*path, typed[0], "type"), "only columns of CSV files need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
-            fail((*path, name), "it has no type, and other columns of this file have", 'type = "VARCHAR"')
+            fail((*path, name), "it has no type, although other columns of this file have one", 'type = "VARCHAR"')
 
 
 def _check_references(policy: Policy) -> None:
-    """Every name that points at another part of the policy points at something."""
+    """Check that every reference to another part of the policy resolves."""
 
     def fail(path: tuple[str, ...], reason: str, try_: str = "") -> None:
         raise PolicyError(f"{'.'.join(path)}: {reason}", code="policy-reference", try_=try_, span=locate(policy.text, path),
@@ -568,7 +569,7 @@ def _check_references(policy: Policy) -> None:
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:
-                fail(("entities", entity.name, "any_of"), f"{kind} is no entity with a table and a key",
+                fail(("entities", entity.name, "any_of"), f"{kind} is not an entity with a table and a key",
                      suggest(kind, [name for name, other in policy.entities.items() if not other.any_of]))
     for entity in policy.entities.values():
         column(("entities", entity.name, "key" if entity.table in policy.tables else "table"), entity.table, entity.key)
@@ -583,7 +584,7 @@ def _check_references(policy: Policy) -> None:
             for name in key.references:
                 column((*path, "foreign_keys"), key.table, name)
             if table.public and not policy.tables[key.table].public:
-                fail((*path, "public"), f"a public table cannot hang on the private table {key.table}", "remove public = true")
+                fail((*path, "public"), f"a public table cannot depend on the private table {key.table}", "remove public = true")
         for declared in table.columns.values():
             if declared.values_from is not None:
                 place = (*path, "columns", declared.name, "values_from")

@@ -18,7 +18,7 @@ LEAST_DELTA, MOST_DELTA = Fraction(1, 10**18), Fraction(1, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A price of a statement, or a total: a pure epsilon, (epsilon, delta), or rho with perhaps a delta."""
+    """The price of a statement, or a total: a pure epsilon, (epsilon, delta), or rho with an optional delta."""
 
     epsilon: Fraction | None = None
     delta: Fraction = Fraction(0)
@@ -35,9 +35,9 @@ def short(number: Fraction) -> str:
 
 
 def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fraction:
-    """A number that a person wrote, as the decimal they meant.
+    """A number as a person wrote it, read as the decimal they meant.
 
-    Raises OptionError for anything else: text, truth values, NaN, infinities, and numbers out of range.
+    Raises OptionError for anything else: text, booleans, NaN, infinities, and numbers out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         kind = {str: "text", bool: "true or false"}.get(type(value), type(value).__name__)
@@ -47,7 +47,7 @@ def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fract
         if not written.is_finite():
             raise OptionError(f"{name} must be a finite number", subject=name)
         if abs(written.adjusted()) > 99:
-            written = most + 1  # as much out of range, and worked out at once
+            written = most + 1  # equally out of range, and evaluated at once
     number = Fraction(written)
     if number < least or number > most:
         raise OptionError(f"{name} must be between {float(least):g} and {float(most):g}", subject=name)
@@ -74,7 +74,8 @@ def price(*, epsilon: object = None, delta: object = None, rho: object = None) -
 
 
 def misfit(amount: Price, total: Price) -> tuple[str, str, str] | None:
-    """Why a total cannot hold an amount of this kind: which number, the reason, what to write instead; None if it can."""
+    """Why a total cannot hold an amount of this kind: the number at fault, the reason, and what to write instead; None if it
+    can."""
     if amount.rho is not None and total.rho is None and not total.delta:
         return "rho", "is a pure epsilon, and a price in rho is not", "epsilon = 0.5"
     if amount.epsilon is not None and amount.delta and not total.delta:
@@ -83,7 +84,7 @@ def misfit(amount: Price, total: Price) -> tuple[str, str, str] | None:
 
 
 def excess(amount: Price, total: Price) -> tuple[str, str] | None:
-    """Which number of an amount is more than the total has, and the most that it may be; None if there is none."""
+    """Which number of an amount exceeds the total, and its largest allowed value; None if none does."""
     pairs = (("epsilon", amount.epsilon, total.epsilon), ("rho", amount.rho, total.rho), ("delta", amount.delta, total.delta))
     return next(((name, f"{name} = {short(whole)}, at most") for name, part, whole in pairs
                  if part is not None and whole is not None and part > whole), None)

@@ -47,7 +47,7 @@ _WIDE = {"HUGEINT", "UHUGEINT", "UBIGINT", "FLOAT", "DOUBLE"}
 _TEXT = {"VARCHAR", "UUID"}
 _OTHER_UNITS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}  # rounded to microseconds, or NULL where these end
 _TIMES = {"TIMESTAMP", *_OTHER_UNITS}
-_MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # of which a value that is not NULL may be carried as one that is missing
+_MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # a value of these that is not NULL may be carried as a missing one
 
 VALUES = {
     Type.BOOLEAN: "values = [false, true]", Type.BIGINT: "values = [1, 2]", Type.DOUBLE: "values = [0.5, 1.0]",
@@ -78,7 +78,7 @@ def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
 
 
 def carried_exactly(sql_type: str) -> bool:
-    """Whether different values of a database type are carried as different values, so that they can name something."""
+    """Whether different values of a database type are carried as different values, so that they can serve as names."""
     carried, name = carried_as(sql_type), sql_type.upper()
     return carried is not None and name not in _OTHER_UNITS and (carried[0] is not Type.DOUBLE or name in ("FLOAT", "DOUBLE"))
 
@@ -98,7 +98,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
             raise _fault(policy, ("tables", name), f"the database has no table {name}", try_=suggest(name, sorted(schema)))
         found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
         if found[name].view is not None and not policy.tables[name].public:
-            raise _fault(policy, ("tables", name), f"{name} is a view, and whose rows it is made of is not known",
+            raise _fault(policy, ("tables", name), f"{name} is a view, and it is not known whose rows it shows",
                          try_="the tables that it reads, or a table made from it")
         read = [other for other, told in policy.tables.items() if not told.public and other.lower() in (found[name].view or ())]
         if read:
@@ -114,12 +114,12 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
 
 
 def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
-    """The schema with its columns spelled as in the policy: names of a database do not depend on the case of ASCII letters."""
+    """The schema with its columns spelled as in the policy: database names ignore the case of ASCII letters."""
     spelled, theirs = {name.lower(): name for name in declared.columns}, {name for name, _ in schema.columns}
 
     def spell(name: str) -> str:
         ours = spelled.get(name.lower(), name)
-        return name if ours in theirs else ours  # beside ours there is another, which differs in the case of an accented letter
+        return name if ours in theirs else ours  # there is another column that differs only in the case of an accented letter
 
     return replace(schema, columns=tuple((spell(name), kind) for name, kind in schema.columns),
                    unique=tuple(frozenset(map(spell, key)) for key in schema.unique),
@@ -138,7 +138,8 @@ def _table(declared: TablePolicy, columns: Mapping[str, Column], schema: TableSc
 
 
 def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
-    """Whether no two rows agree on a key of the database: none may be NULL or missing, nor become equal by being carried."""
+    """Whether no two rows agree on a key of the database: no value may be NULL or missing, nor become equal to another when
+    carried."""
     types = dict(schema.columns)
     return key <= schema.not_null and all(
         carried_exactly(types[column]) and types[column].upper() not in _MISSING for column in key)
@@ -146,7 +147,7 @@ def _stays_key(key: frozenset[str], schema: TableSchema) -> bool:
 
 def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> tuple[dict[str, tuple[OwnerPath, ...]],
                                                                                            dict[str, str]]:
-    """For every private table the ways to its entities, and for every other private table why there is none."""
+    """For every private table the paths to its entities, or the reason why there is none."""
     kinds = [policy.entities[kind] for kind in entity.any_of] or [entity]
     found: dict[str, list[OwnerPath]] = {name: [] for name in policy.tables}
     for number, kind in enumerate(kinds):
@@ -163,7 +164,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
             to = " or ".join(f"{kind.table}.{kind.key}" for kind in kinds)
             outside[name] = f"it is private, and no foreign key leads from it to the protected {entity.name} ({to})"
         elif len(found[name]) > MOST_OWNERS:
-            outside[name] = f"its rows name the protected {entity.name} in more than {MOST_OWNERS} ways"
+            outside[name] = f"its rows reference the protected {entity.name} along more than {MOST_OWNERS} paths"
         else:
             owners[name] = tuple(found[name])
             for way in owners[name]:
@@ -173,7 +174,7 @@ def _owners(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -
 
 
 def _told_apart(ways: Mapping[str, list[OwnerPath]], schema: Mapping[str, TableSchema]) -> dict[str, list[OwnerPath]]:
-    """The ways, with one type for the names of all entities, in which names of several kinds are different."""
+    """The paths, with one common type for the names of all entities that keeps names of different kinds distinct."""
     columns = {(way.steps[-1].table if way.steps else name, way.column) for name, found in ways.items() for way in found}
     narrow = all(_is_half_a_word(dict(schema[table].columns)[column]) for table, column in columns)
     kind = Type.BIGINT if narrow else Type.VARCHAR
@@ -187,14 +188,14 @@ def _is_half_a_word(sql_type: str) -> bool:
 
 
 def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> dict[str, set[OwnerPath]]:
-    """For every table the ways to the entities of one kind."""
+    """For every table the paths to the entities of one kind."""
     ways: dict[str, set[OwnerPath]] = {}
     followed = {name: () if table.public else table.foreign_keys for name, table in policy.tables.items()}
 
     def ending(steps: tuple[OwnerStep, ...], first: str, column: str, beside: Iterable[str] = ()) -> OwnerPath:
         last = schema[steps[-1].table if steps else first]
         carried = carried_as(dict(last.columns).get(column, ""))
-        if carried is None or carried[0] is Type.DOUBLE or carried[0].temporal:  # of these, different values are grouped as one
+        if carried is None or carried[0] is Type.DOUBLE or carried[0].temporal:  # may group different values
             raise _fault(policy, ("entities", entity.name, "key"),
                          f"a column of type {dict(last.columns).get(column)} cannot name an entity",
                          try_="a column of whole numbers or texts")
@@ -204,7 +205,7 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
     def paths(name: str) -> set[OwnerPath]:
         found = {ending((), name, entity.key)} if name == entity.table else set()
         for key in followed[name]:
-            above = ways[key.table]  # of the entity's own table too: its rows must not hang on other entities
+            above = ways[key.table]  # checked for the entity's own table too: its rows must not depend on other entities
             types = _joined_types(policy, name, key, schema) if above else ()
             for way in above:
                 if not way.steps and {way.column, *way.beside} <= set(key.references):
@@ -220,20 +221,21 @@ def _ways(policy: Policy, entity: Entity, schema: Mapping[str, TableSchema]) -> 
 
 
 def _parents_first(policy: Policy, followed: Mapping[str, Sequence[ForeignKey]]) -> Sequence[str]:
-    """The tables, each after all that its rows hang on. Raises PolicyError for foreign keys that run in a circle."""
+    """The tables, each after all that its rows depend on. Raises PolicyError for cyclic foreign keys."""
     if not any(followed.values()):
         return [*followed]
     graph = graph_of(followed)
     circle = circle_of(graph)
     if circle is not None:
-        raise _fault(policy, ("tables", circle[0], "foreign_keys"), "foreign keys run in a circle: " + " -> ".join(circle),
+        raise _fault(policy, ("tables", circle[0], "foreign_keys"), "foreign keys form a cycle: " + " -> ".join(circle),
                      try_="leaving one of them out; a deletion then does not follow it")
     return parents_first(graph)
 
 
 def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:
-    """One way for each name. Where several foreign keys hold it, a row is read where none of them holds a NULL; or wherever there
-    is a name, if one of them is the name alone: then the row leaves with the entity, whatever the others reference.
+    """One path for each name. Where several foreign keys contain it, a row is read only if none of them holds a NULL; but if
+    one key is the name alone, the row is read wherever there is a name, as it leaves with the entity whatever the other keys
+    reference.
     """
     found: dict[OwnerPath, list[frozenset[str]]] = {}
     for way in ways:
@@ -254,7 +256,7 @@ def _joined_types(policy: Policy, name: str, key: ForeignKey, schema: Mapping[st
         if pair[0] is None or pair[1] is None or pair[0][0] is not pair[1][0] or pair[0][0] is Type.DOUBLE or spelled or not all(
                 map(carried_exactly, types_of_pair)):
             raise _fault(policy, ("tables", name, "foreign_keys"),
-                         f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of one type")
+                         f"{name}.{child} and {key.table}.{parent} differ in type", try_="columns of the same type")
         types.append(pair[0][0])
     return tuple(types)
 
@@ -294,7 +296,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
     elif declared.values_from is not None:
         try:
             listed = values(*declared.values_from)
-        except Exception:  # of a type that the engine's client cannot hold
+        except Exception:  # of a type that the database client cannot represent
             raise _fault(policy, (*path, "values_from"), "the values of the public column cannot be read",
                          try_="a column of texts, numbers or dates") from None
         if len(listed) > MOST_VALUES:
@@ -336,7 +338,7 @@ def _interval(ends: Sequence[Scalar]) -> Interval:
 
 
 def _convert(policy: Policy, path: tuple[str, ...], value: Any, kind: Type, sql_type: str) -> Scalar:
-    """A declared value as the column's type holds it; public columns may hold values of any type."""
+    """A declared value in the column's type; public columns may hold values of any type."""
     if isinstance(value, Decimal) and value.is_finite():  # a subclass of none of those below
         value = int(value) if value == value.to_integral_value() else float(value)
     match kind, value:

@@ -2,13 +2,13 @@
 
     '': {schema: {table: {max_ids: 1, ..., column: {type: int, lower: 0, upper: 100, private_id: true, ...}}}}
 
-What has a counterpart is carried over, in the sense it has there; the rest becomes a comment at its place, so that nothing is
-lost in silence. The mapping, by SmartNoise SQL's own loader (snsql/metadata.py):
+What has a counterpart is carried over with the meaning it has there; the rest becomes a comment in its place, so that nothing
+is lost silently. The mapping, by SmartNoise SQL's own loader (snsql/metadata.py):
 
-- `private_id` names the protected entity. Columns of one name in several tables name the same one; the table with the least
-  `max_ids` is its own, and the others hang on it by foreign keys.
-- `max_ids` is the most rows of one entity, `rows_per_entity`. Both engines enforce it.
-- `lower` and `upper` are bounds; of a short run of whole numbers, a range, so that each of them is a group.
+- `private_id` names the protected entity. Columns of the same name in several tables name the same entity; the table with the
+  smallest `max_ids` is its own, and the others reference it by foreign keys.
+- `max_ids` is the largest number of rows of one entity, `rows_per_entity`. Both engines enforce it.
+- `lower` and `upper` are bounds; for a short run of integers they are a range, so that each integer is a group.
 - `row_privacy` protects single rows. Here every entity needs a name, so such a table needs a column that differs in every row.
 """
 
@@ -26,7 +26,7 @@ from dpsql.errors import PolicyError
 TYPES = ("int", "float", "string", "boolean", "datetime", "unknown")
 FLAGS = ("row_privacy", "sample_max_ids", "clamp_counts", "clamp_columns", "use_dpsu", "censor_dims")
 OPTIONS = (*FLAGS, "max_ids", "rows", "rows_exact")
-LONGEST_RANGE = 1000  # whole numbers between lower and upper, up to which each is taken as a group
+LONGEST_RANGE = 1000  # up to this many integers between lower and upper, each one is a group
 
 NO_COUNTERPART = {
     ("rows", None): "rows is left out: the number of rows is private here.",
@@ -40,7 +40,7 @@ NO_COUNTERPART = {
     ("use_dpsu", True): "use_dpsu has no counterpart: how groups are found is chosen for each statement.",
     ("use_dpsu", False): "use_dpsu: how groups are found is chosen for each statement.",
     ("censor_dims", True): "censor_dims: rare groups of columns without listed values are always left out here.",
-    ("censor_dims", False): "censor_dims = false has no counterpart: groups that only the data tell are never shown as they are. "
+    ("censor_dims", False): "censor_dims = false has no counterpart: groups known only from the data are not shown as they are. "
                             "Give such columns values = [...], and every group is shown.",
 }
 HEAD = """
@@ -110,13 +110,13 @@ def _read(root: YamlEntry, row_keys: Mapping[str, str]) -> _Metadata:
             if any(name.lower() == table.name.lower() for table in tables):
                 raise entry.fault("another schema has a table of this name, and policies name tables without schema")
             if not can_be_named(name):
-                raise entry.fault("a table's name in a policy is signs that can be seen", try_="a table of another name")
+                raise entry.fault("a table's name in a policy consists of visible characters", try_="a table of another name")
             tables.append(_table(name, schema, entry, row_keys.get(name)))
     for name in row_keys:
         if name not in [table.name for table in tables]:
             raise root.fault(f"there is no table {name}", try_=suggest(name, [table.name for table in tables]))
     if all(table.key is None for table in tables):
-        raise database.fault("no column is a private_id, so nothing says who is protected", code="no-private-id",
+        raise database.fault("no column is a private_id, so it is not known who is protected", code="no-private-id",
                              try_="private_id: true at the column that names a person")
     return _Metadata(engine=str(engine.scalar()) if engine is not None else "", tables=tuple(tables))
 
@@ -243,7 +243,7 @@ class _Import:
 
 
 def _entities(tables: tuple[_MetadataTable, ...]) -> tuple[_Entity, ...]:
-    """Tables whose private_id has one name are about one kind of entity; single rows of a table are a kind of their own."""
+    """Tables whose private_id has the same name share one kind of entity; the single rows of a table are a kind of their own."""
     groups: dict[tuple[str, str], list[_MetadataTable]] = {}
     for table in tables:
         if table.key is not None:

@@ -1,7 +1,7 @@
 """Pieces of the text of a policy: TOML keys, values, comments, and the parts that every drafted policy has.
 
-A drafted policy is written as text, piece by piece, because its comments are what the owner works from: the standard library
-reads TOML and does not write it, and the writers that keep comments would be a dependency for what is a few lines here.
+A drafted policy is written as text, piece by piece, because its comments are what the owner works from. The standard library
+reads TOML but does not write it, and a writer that keeps comments would be a dependency for the sake of a few lines.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Value = Scalar | Sequence["Value"] | Mapping[str, "Value"]
 WIDTH, NOTES_AT = 120, 36
 
 COLUMNS = """
-What may be said of a column. All of it is optional; what is left out only means that fewer questions can be asked:
+What can be declared for a column. All of it is optional; what is left out only means that fewer questions can be answered:
 
   values = ["a", "b"]       the complete list: a GROUP BY shows every value, and spends nothing to find them
   values_from = "t.column"  the same list, from a column of a public table
-  range = [0, 100]          least and greatest value; of whole numbers and dates, each one in between is a value
+  range = [0, 100]          least and greatest value; for whole numbers and dates, each one in between is a value
   bounds = [0, 1000.0]      values are clamped to these ends before they are summed
   bounds = "search"         a statement that needs bounds spends a part of its price to find them
-  bins = 10                 so many equal bins of range or bounds, or a list of cut points, for bin_floor(column)
-  decimals = 2              values are rounded to so many decimal places before they are summed
+  bins = 10                 this many equal bins of range or bounds, or a list of cut points, for bin_floor(column)
+  decimals = 2              values are rounded to this many decimal places before they are summed
   power_of_two = -4         or to multiples of this power of two
   nullable = false          NULL does not occur, so it gets no group
-  type = "BIGINT"           in CSV files alone, so that no row decides it; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
+  type = "BIGINT"           only for CSV files, so that no row decides it; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
 
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """
@@ -61,7 +61,7 @@ def _string(text: str) -> str:
 
 
 def comment(text: str) -> list[str]:
-    """Lines of a comment. Indented lines and empty ones keep their shape, the others are filled as paragraphs."""
+    """The lines of a comment. Indented and empty lines are kept as they are; the others are filled as paragraphs."""
     lines: list[str] = []
     for shaped, part in itertools.groupby(text.strip("\n").split("\n"), lambda line: not line or line.startswith(" ")):
         whole = [printable(line) for line in part]
@@ -70,17 +70,17 @@ def comment(text: str) -> list[str]:
 
 
 def note(line: str, text: str, *, at: int = NOTES_AT) -> str:
-    """A line with a comment behind it."""
+    """A line followed by a comment."""
     return f"{line:{at}}  # {printable(text)}" if text else line
 
 
 def printable(text: str) -> str:
-    """Text without line ends and control characters, so that it cannot leave its comment."""
+    """Text without line breaks and control characters, so that it cannot escape from its comment."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> list[str]:
-    """The lines of [tables.<name>.columns]: name, what is declared (None: the column is left out), and a comment."""
+    """The lines of [tables.<name>.columns], each from a name, its declaration (None: the column is left out), and a comment."""
     written = []
     for name, declared, text in lines:
         line = f"{key(name)} = {value(declared or {})}"

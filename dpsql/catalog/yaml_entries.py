@@ -1,7 +1,7 @@
-"""YAML as entries that know their place in the text, so that mistakes in it can be located.
+"""YAML as entries that know their position in the text, so that mistakes can be located.
 
-The tree of nodes is read, not the values a loader would make of it: values know no place, and a loader keeps the last of two
-equal keys in silence. Names are taken as they are written (`on` is a name, not a truth value).
+The tree of nodes is read, not the values a loader would construct: values have no position, and of two equal keys a loader
+silently keeps the last. Names are taken as written (`on` is a name, not a boolean).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsql.types import Span
 
 
 class YamlEntry:
-    """A node of the YAML tree that knows the way to it, so that its faults can be located."""
+    """A node of the YAML tree that knows its path, so that its faults can be located."""
 
     def __init__(self, node: Any, path: tuple[str, ...], loader: Any, text: str, source: str) -> None:
         self._node, self.path, self._loader, self._text, self._source = node, path, loader, text, source
@@ -27,7 +27,7 @@ class YamlEntry:
                            source=self._source)
 
     def mapping(self, what: str) -> dict[str, YamlEntry]:
-        """The entries below, by name. `what` says what they are, for the message where there are none."""
+        """The entries below, by name. `what` describes them in the message if there are none."""
         if self._node.id != "mapping" or not self._node.value:
             raise self.fault(f"must be a mapping of {what}")
         names: set[str] = set()
@@ -35,10 +35,10 @@ class YamlEntry:
             if key.id != "scalar":
                 raise self._below(key, "").fault("a name must be a single value")
             if key.value.lower() in names:
-                raise self._below(key, key.value).fault("this name stands here twice; case makes no difference")
+                raise self._below(key, key.value).fault("this name occurs twice; case makes no difference")
             names.add(key.value.lower())
         try:
-            self._loader.flatten_mapping(self._node)  # what << merges in comes first, so that what is written here prevails
+            self._loader.flatten_mapping(self._node)  # what << merges in comes first: the entries written here override it
         except Exception:
             raise self.fault("the merge (<<) cannot be read") from None
         return {str(key.value): self._below(node, str(key.value)) for key, node in self._node.value}
@@ -51,7 +51,7 @@ class YamlEntry:
             raise self.fault("must be a single value")
         try:
             return self._loader.construct_object(self._node)
-        except Exception:  # an unknown tag, or a date that is none
+        except Exception:  # an unknown tag, or an impossible date
             raise self.fault("this value cannot be read") from None
 
     @property

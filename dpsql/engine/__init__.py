@@ -1,1 +1,1 @@
-"""The river: statements from text to answer, by kinds. `answering` is where to begin."""
+"""Statements from text to answer, by kind. Start reading at `answering`."""

@@ -1,4 +1,4 @@
-"""What was spent and what is left, and what for."""
+"""What was spent, what is left, and on which statements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpsql.kernel.ledger import Entry
 
 
 def budget_of(session: Session) -> Spending:
-    """What was spent and what is left."""
+    """The state of the session's budget."""
     session.ledger.refresh()
     names = (None, session.analyst)
     entries = session.ledger.entries(session.budget.name)

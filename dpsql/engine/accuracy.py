@@ -65,7 +65,7 @@ class Accurate(Charged[Answers]):
         return answers_read(stored, self.asked)
 
     def bill(self) -> Bill | Answers:
-        """What the cheapest plan costs, or what earlier measurements answer."""
+        """The bill of the cheapest plan, or the answer from earlier measurements."""
         made = self._cheapest()
         options = replace(self.options, price=price_of(made))
         steps = batch_steps(made, options, self.session)
@@ -75,7 +75,7 @@ class Accurate(Charged[Answers]):
         return Dear(steps=steps, cost=made.allotted, views=[group.view for group in made.groups], options=options, made=made)
 
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
-        """With the accuracy that is left to buy."""
+        """The refusal, with the accuracy that the remaining budget can buy."""
         fault = refusal(refused, due.options, self.session)
         if isinstance(due, Dear):
             ledger, budget = self.session.ledger, self.session.budget.name
@@ -89,7 +89,7 @@ class Accurate(Charged[Answers]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dear(Bill):
-    """What an accuracy costs, with the plan that was made for it."""
+    """The cost of an accuracy, with its plan."""
 
     made: AccuracyPlan
 
@@ -104,7 +104,7 @@ def accurate(queries: Sequence[Query], questions: Sequence[Question], general: G
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
            session: Session) -> tuple[list[LinearStatement], Goals]:
-    """What is asked, and how accurate it has to be. Raises what is wrong with either, located."""
+    """What is asked, and the required accuracy. Raises a located error if either is wrong."""
     if options.consistency != "none":
         raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
                           code="consistency", subject="consistency", span=options.span.get("consistency"), try_="one of the two")

@@ -1,4 +1,4 @@
-"""The river: from text to answer. Each step is one call; the rooms behind them are told in the guide to the architecture."""
+"""The main path: from text to answer. Each step is one call; `guides/architecture.md` describes the packages behind them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
 
 @guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
-    """Answer one statement. Raises a located `errors.Error` for everything that is wrong with it."""
+    """Answer one statement. Raises a located `errors.Error` if anything is wrong with it."""
     statement = parse(text)
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)

@@ -41,7 +41,7 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
-    """The terms of a workload and what each of its statements asks. Raises what is wrong with one of them, located."""
+    """The terms of a workload and the question of each statement. Raises a located error if one of them is wrong."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
@@ -57,7 +57,7 @@ def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Opti
 
 def all_linear(queries: Sequence[Query], questions: Sequence[Question], options: Options,
                session: Session) -> list[LinearStatement]:
-    """The statements as linear queries over their views. Raises what is not linear, located."""
+    """The statements as linear queries over their views. Raises a located error for one that is not linear."""
     found = []
     for number, (query, question) in enumerate(zip(queries, questions, strict=True)):
         with located(query.text, which(number, queries)):
@@ -77,13 +77,13 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
         single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
         raise _unlimited(query, single if known.public or known.owners else LIMITS)
     one = linear(guarding_few(question, known, session, linear=True), view)
-    if stability(one.source, session.kernel).rows is None:  # conditions are tests of cells there, and limit no rows
+    if stability(one.source, session.kernel).rows is None:  # conditions select cells in a workload, and do not limit rows
         raise _unlimited(query, LIMITS)
     return one
 
 
 def _unlimited(query: Query, instead: str) -> Unsupported:
-    """That rows are not fit for a workload."""
+    """The error for rows that are not suitable for a workload."""
     return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
                        try_=instead)
 
@@ -149,7 +149,7 @@ def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """What a batch asks, and the answers that are made of it. What they leave out is known before anything is charged."""
+    """The requests of a batch, and the answers made from them. What they leave out is known before anything is charged."""
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 

@@ -1,4 +1,4 @@
-"""What every kind of statement needs: errors that are located, answers that are paid for, rows that are composed."""
+"""What every kind of statement needs: located errors, paid answers, composed rows."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ Made = TypeVar("Made")
 
 @contextlib.contextmanager
 def located(text: str, source: str = "SQL") -> Iterator[None]:
-    """Errors know the text they point into; a fault of dpsql's own planning, before any row is read, is told as one."""
+    """A context that locates errors in their text, and reports dpsql's own faults in planning, before any row is read, as
+    such."""
     try:
         yield
     except Error as fault:
-        if fault.text == text:  # binding has told the place, and does not know which of several statements it is
+        if fault.text == text:  # binding gave the position, but does not know which of several statements it is in
             fault.source = source
-        if fault.span is None and fault.code == "too-large":  # no part of it alone, but what it asks for together
+        if fault.span is None and fault.code == "too-large":  # no single part is at fault, but the statement as a whole
             fault.span = Span(0, len(text))
         raise fault.located(text, source) from None
     except MemoryError:  # while planning, before anything is charged: what is public is too large for this machine
@@ -49,7 +50,7 @@ def located(text: str, source: str = "SQL") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What is run and charged for: its `steps` make the answer, `views` are the relations that they ask about."""
+    """What is executed and charged: its `steps` produce the answer, `views` are the relations they query."""
 
     steps: Generator[Request, Any, Any]
     cost: Cost
@@ -59,7 +60,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charged(abc.ABC, Generic[Made]):
-    """What is answered once for one price: the same statement, of the same account on the same data, gets the stored answer."""
+    """A statement that is charged once: the same statement, of the same account on the same data, gets the stored answer."""
 
     text: str
     session: Session
@@ -67,22 +68,22 @@ class Charged(abc.ABC, Generic[Made]):
     @property
     @abc.abstractmethod
     def identity(self) -> str:
-        """What tells a statement from others."""
+        """Identifies the statement."""
 
     @abc.abstractmethod
     def read(self, stored: str) -> Made:
-        """A stored answer, as it is asked for now."""
+        """A stored answer, in the form requested now."""
 
     @abc.abstractmethod
     def bill(self) -> Bill | Made:
-        """What is to be paid for; or the answer itself, where it is free."""
+        """What has to be paid for; or the answer itself, if it is free."""
 
     @property
     def is_stored(self) -> bool:
         return self._stored(self.identity) is not None
 
     def stored_or_paid(self) -> Made:
-        """The stored answer, or a new one, after it is charged for."""
+        """The stored answer, or a new one, which is charged first."""
         identity = self.identity
         stored = self._stored(identity)
         if stored is not None:
@@ -105,13 +106,13 @@ class Charged(abc.ABC, Generic[Made]):
             raise self.too_dear(refused, due).located(self.text) from None
 
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
-        """The refusal where a limit would be passed."""
+        """The refusal for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
 
 
 @contextlib.contextmanager
 def open_account(text: str, session: Session) -> Iterator[None]:
-    """That too many statements of the account failed, or run, is told as a refusal."""
+    """A context that turns too many failed or running statements of the account into a refusal."""
     try:
         yield
     except Closed as told:
@@ -121,7 +122,7 @@ def open_account(text: str, session: Session) -> Iterator[None]:
 
 
 def guarding_few(question: Question, known: Stability, session: Session, *, linear: bool = False) -> Question:
-    """The question as the policy wants it, which may say that groups of few entities are withheld."""
+    """The question with the policy's minimum frequency, by which groups of few entities are withheld, if there is one."""
     entity = session.catalog.entity
     return with_minimum(question, known, entity, linear=linear) if entity.minimum_frequency > 1 else question
 
@@ -133,7 +134,7 @@ def finished(question: Question, options: Options, released: Released, session: 
 
 
 def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
-    """That a budget cannot pay, with what is left of it."""
+    """The refusal of a charge that a budget cannot pay, stating what is left."""
     accounts = {account.whose: account for account in budget_of(session).accounts}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))

@@ -1,6 +1,6 @@
-"""What a statement will be answered by: its text and the catalog decide that, and nothing is spent.
+"""How a statement will be answered, decided from its text and the catalog; nothing is spent.
 
-Each kind of plan stands in a file of its own and knows how it is explained and how it is answered.
+Each kind of plan has its own file and knows how to explain and to answer itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Plan(Protocol):
 
 
 def decide(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Plan:
-    """The plan of a query or of a validation. Raises what is wrong with it, located.
+    """The plan of a query or of a validation. Raises a located error if it is wrong.
 
     A query that is not answered as one question may be SQL over the answers of several.
     """

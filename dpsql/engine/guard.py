@@ -1,4 +1,4 @@
-"""The last net: a fault of dpsql before a charge is told as one, in constant words, and never as a traceback."""
+"""The last safety net: a fault of dpsql before a charge is reported with a constant text, and never as a traceback."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ R = TypeVar("R")
 def guarded(step: Callable[P, R]) -> Callable[P, R]:
     """A function whose unexpected faults become one `InternalError`, at the first text among its arguments.
 
-    What fails after a charge never comes here: the kernel makes it an `Incident`. So nothing was charged, and the words are the
-    same whatever went wrong, without a cause, as it may have read public tables that the analyst does not see. Running out of
-    memory or of stack is such a fault; an interruption is not, and neither is a call that does not fit the function.
+    What fails after a charge never comes here: the kernel makes it an `Incident`. So nothing was charged. The text is the same
+    whatever went wrong, and has no cause attached, which could reveal public tables that the analyst may not see. Running out
+    of memory or of stack is such a fault; an interruption is not, and neither is a call that does not fit the function.
     """
     signature = inspect.signature(step)
 

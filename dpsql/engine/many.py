@@ -1,4 +1,4 @@
-"""Many runs of one statement: priced together before the first is run."""
+"""Many executions of one statement: priced together before the first one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
 
 
 class _Asked(BaseException):
-    """A statement has come to its charge. No error: nothing on the way may take it for one."""
+    """Raised when a statement reaches its charge. Not an Exception, so that nothing on the way handles it as an error."""
 
     def __init__(self, cost: Cost, digest: str) -> None:
         super().__init__("asked")
@@ -51,7 +51,7 @@ class _Asked(BaseException):
 
 
 class _Asking(Kernel):
-    """A kernel that answers nothing and tells what it was asked for; what it tells of public tables is the true one's."""
+    """A kernel that answers nothing and reports what it was asked; for public tables it uses the real one."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.__dict__.update(kernel.__dict__)

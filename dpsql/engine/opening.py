@@ -93,7 +93,7 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None,
                  terms: ConnectionTerms) -> Session:
-    """Open everything. Raises PolicyError, OptionError, OperationalError, LedgerError; no statement was served then."""
+    """Open everything. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -111,7 +111,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
 
 
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
-    """The folders of uploads that the policy allows, and its own files, which are none."""
+    """The upload folders that the policy allows, and its own files, which may not be uploads."""
     folder = Path(policy.path).parent
     named = [table.source for table in policy.tables.values()] + [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
@@ -138,7 +138,7 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
     with contextlib.closing(book):
         known = {failure.account.analyst for failure in book.failures(chosen.name)}
         name = normal(analyst) if isinstance(analyst, str) else ""
-        if name not in known:  # one who is known may be of a time with other names
+        if name not in known:  # a recorded name may predate the present rules for names
             name = analyst_of("" if analyst is None else analyst, chosen)
         return book.reopen(Account(budget=chosen.name, analyst=name))
 
@@ -165,7 +165,7 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
 
 
 def allowed_together(policy: Policy) -> list[str]:
-    """What budgets over the same entity allow together, as each is kept by itself."""
+    """The total that several budgets over the same entity allow, as each is kept separately."""
     found = []
     for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
         same = [budget for budget in policy.budgets.values() if budget.entity == entity]
@@ -196,7 +196,7 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
 
 
 def choose_budget(policy: Policy, name: str | None) -> Budget:
-    """The budget of this name, or the only one there is."""
+    """The budget of this name, or the only one."""
     if name is None and len(policy.budgets) == 1:
         return next(iter(policy.budgets.values()))
     if not isinstance(name, str) or name not in policy.budgets:
@@ -208,7 +208,7 @@ def choose_budget(policy: Policy, name: str | None) -> Budget:
 
 
 def analyst_of(name: object, budget: Budget) -> str:
-    """Whose statements these are, in the normal form. Raises OptionError for what is no name, or none that the policy lists."""
+    """The analyst's name in normal form. Raises OptionError if it is invalid or not listed in the policy."""
     given = _user() if name is None else name
     found = normal(given) if isinstance(given, str) and len(given) <= 10 * LONGEST else None
     wrong = fault_of(found) if found is not None else "is no short text"

@@ -1,9 +1,9 @@
-"""What slips of an owner cost privacy: the same data under another ledger, or under another budget, start full.
+"""Detects owner mistakes that cost privacy: the same data under another ledger or budget start with a full budget.
 
-A ledger knows what was spent in it and nothing else. So every connection that is the first of its kind notes, in a file of the
-user's own, under which ledger and budget which files are served, and is told where the same files were served otherwise before.
-The file is a help and no proof: it is of one user on one machine, and knows files by their place, and by name, size and time of
-change where they were moved; nothing is ever refused for what it says or because it cannot be read. It holds names, no data.
+A ledger knows only what was spent in it. So the first connection of its kind records, in a file of the user's own, under which
+ledger and budget which files are served, and is warned if the same files were served differently before. The file is an aid,
+not a guarantee: it belongs to one user on one machine, and knows files by their location, or by name, size and modification
+time if they were moved; nothing is refused because of its contents or because it cannot be read. It holds names, no data.
 
 It lies in the folder that DPSQL_STATE names (empty: nothing is noted), else in dpsql below XDG_STATE_HOME or ~/.local/state.
 """
@@ -36,7 +36,7 @@ class Served:
 
 
 def marks(files: Sequence[Path]) -> tuple[str, ...]:
-    """What tells files from others: where they are, and what they are called, their size and time of change."""
+    """Identifies files by their location, and by their name, size and modification time."""
     found = []
     for file in files:
         with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ def others(now: Served) -> list[Served]:
 
 
 def note(now: Served) -> bool:
-    """Keep that files are served; False where that was known, or cannot be kept."""
+    """Record that files are served; False if that was known, or cannot be recorded."""
     folder = _folder()
     if folder is None or now in _read():
         return False

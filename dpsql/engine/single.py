@@ -79,7 +79,7 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """What a program asks, and the answer that is made of it. What it leaves out is known before anything is charged."""
+    """The requests of a program, and the answer made from them. What it leaves out is known before anything is charged."""
     return _steps(program, session, left_out(program, session.catalog, session.kernel))
 
 

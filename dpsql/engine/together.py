@@ -33,7 +33,7 @@ def explain_workload(queries: Sequence[Query], session: Session, options: Sequen
 
 def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option],
             parameters: Parameters) -> WorkloadStatement | Accurate:
-    """The plan of a workload. Raises what is wrong with one of its statements, located."""
+    """The plan of a workload. Raises a located error if one of its statements is wrong."""
     options, general = taken(options)
     if general is not None or any(query.goals for query in queries):
         chosen, questions = all_bound(queries, session, options, parameters)
@@ -44,7 +44,7 @@ def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option
 
 def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
             parameters: Parameters = ()) -> tuple[Batch, Options]:
-    """What statements ask as workloads, and on which terms; nothing is spent. Raises what is wrong with one of them, located."""
+    """Statements as workloads, with their terms; nothing is spent. Raises a located error if one of them is wrong."""
     chosen, questions = all_bound(queries, session, options, parameters)
     asked = all_linear(queries, questions, chosen, session)
     with located(queries[0].text):

@@ -62,7 +62,7 @@ class Checks(Charged[Validation]):
 
 def validation(statement: Validate, session: Session, parameters: Parameters,
                synthetic: Mapping[str | None, Any] | None) -> ValidationPlan:
-    """The plan of a VALIDATE; nothing private is read. Raises what is wrong with it, located."""
+    """The plan of a VALIDATE; nothing private is read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms = read_terms(statement.options, default=session.price, deciders=DECIDERS, suites=tuple(SUITES))
         queries = [check.query for check in statement.checks]

@@ -1,1 +1,1 @@
-"""Sums held to a level for each entity, where rows name several: Lipschitz extensions of COUNT and SUM over joins."""
+"""Lipschitz extensions of COUNT and SUM over joins whose rows name several entities."""

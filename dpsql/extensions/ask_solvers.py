@@ -1,13 +1,13 @@
-"""Asking solvers, which are handed in from outside: nothing that they say is believed, not even that they answer.
+"""Calling solvers, which are passed in from outside: nothing that they return is trusted, not even that they return.
 
-What they are asked hangs on the sets and a level alone, and every answer is read into numbers of the right kind and length, or is
-none; what these are worth is worked out in integers on the original rows (`certified`, `removals`, `degrees`). Each call is given
-copies, so that a solver which writes into what it was given spoils nothing. Where solvers have said nothing that is near enough,
-or nobody handed any in, exact arithmetic answers: the same, and slowly.
+Their input depends on the sets and a level alone. Every answer is converted to numbers of the right kind and length, or
+discarded, and is then evaluated in integers on the original rows (`certified`, `removal_distance`, `bounded_degrees`). Each
+call gets copies, so that a solver which writes into its input does no harm. Where no solver is present or accurate enough,
+exact arithmetic gives the same result, slowly.
 
-One thing is not checked: that a solver keeps nothing from one call to the next. Noise may have a part in which levels are worked
-out and in which order (`several.race`), so an answer that hung on earlier questions could hang on noise, within the slack. Those
-of `dpsql.solvers` begin anew with each call; nobody but who makes the kernel hands others in.
+One thing is not checked: that a solver keeps no state between calls. Noise may influence which levels are computed and in
+which order (`several.race`), so an answer that depended on earlier calls could depend on noise, within the slack. The solvers
+of `dpsql.solvers` keep no state; only the creator of the kernel can pass in others.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing, exact
 from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
-MOST_ANSWERS = 16  # that are heard to one question, so that an endless row of them ends
+MOST_ANSWERS = 16  # answers taken to one question, so that an endless sequence ends
 
 T = TypeVar("T")
 
 Solver: TypeAlias = Callable[[LinearProgram, float], Point]
-"""A solver: a program, and the error of the maximum that is tolerated. It may raise anything."""
+"""A solver: takes a program, and the tolerated error of the maximum. It may raise anything."""
 Exit: TypeAlias = Callable[[RemovalProgram], RemovalSolution]
-"""A solver: who has to leave a crowd. It may raise anything."""
+"""A solver for `RemovalProgram`: who has to leave. It may raise anything."""
 
 
 def nothing(*given: object) -> Any:
-    """What is not there says nothing."""
+    """A missing solver gives no answer."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solvers:
-    """What proposes. All of it may be missing, fail and lie.
+    """The solvers. Any of them may be missing, fail, or return anything.
 
-    `programs` and `crowds` are the doors to try for a program and for a crowd, in order. `packings` gives x and the prices of
-    limits of a packing, better and better. `flows` gives what a largest flow keeps of each arc, for a limit of left points;
-    `cuts` the left and right points that can be reached from left points with something to spare (the last argument) along arcs
-    that are open (the second) and back along those in use (the third).
+    `programs` and `crowds` give the solvers to try for a `LinearProgram` and for a `RemovalProgram`, in order. `packings`
+    gives x and the dual prices of a packing, more and more accurate. `flows` gives a maximum flow on each arc, for a limit on
+    left nodes; `cuts` gives the left and right nodes reachable from left nodes with spare capacity (the last argument) along
+    open arcs (the second) and back along those in use (the third).
     """
 
     programs: Callable[[LinearProgram], Iterable[Solver]] = nothing
@@ -61,7 +61,7 @@ NO_SOLVERS = Solvers()
 
 
 def heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> T | None:
-    """What `read` makes of the answer of a solver to copies of what is given; None where either fails."""
+    """The solver's answer to copies of the arguments, converted by `read`; None where either fails."""
     return _unless_it_fails(lambda: read(solver(*deepcopy(given))))
 
 
@@ -76,12 +76,12 @@ def each_heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: obj
 
 
 def offered(doors: Callable[[Any], Iterable[T]], problem: object) -> tuple[T, ...]:
-    """The doors to try for a problem."""
+    """The solvers to try for a problem."""
     return heard(lambda found: tuple(islice(found, MOST_ANSWERS)), doors, problem) or ()
 
 
 def _unless_it_fails(job: Callable[[], T]) -> T | None:
-    """A solver that fails is one that says nothing, however it fails; only who sits at the keyboard may stop it."""
+    """A solver that fails in any way gives no answer; only KeyboardInterrupt passes through."""
     try:
         return job()
     except KeyboardInterrupt:
@@ -91,7 +91,7 @@ def _unless_it_fails(job: Callable[[], T]) -> T | None:
 
 
 def stack_of(program: Packing, solvers: Solvers) -> Iterator[tuple[Reals, Reals]]:
-    """x and the prices of `limits`, better and better, the last ones exact but for their rounding to floats."""
+    """x and the prices of `limits`, more and more accurate, the last ones exact up to rounding to floats."""
     yield from each_heard(lambda found: _pair(program, *found), solvers.packings, program)
     x, y = exact(program)
     yield np.array([float(one) for one in x]), np.array([float(one) for one in y])

@@ -1,9 +1,9 @@
-"""How many entities have how many rows, where no entity may have more than `most`: two ways to bring a graph within the limit.
+"""Degree histograms of graphs with degrees limited to `most`: two ways to bring a graph within the limit.
 
 Rows are arcs from one entity to another, and the degree of an entity is the number of arcs from it. `mutual` rows count for
-both of their entities: row {a, b} is the arcs a -> b and b -> a. Arcs have multiplicities, and may lead back to where they come
-from (a mutual loop is two arcs). Both ways give every entity its own degree where no entity has more than `most` arcs from it,
-nor to it; and what both tell is
+both of their entities: row {a, b} is the arcs a -> b and b -> a. Arcs have multiplicities, and may be loops (a mutual loop is
+two arcs). Both ways give every entity its own degree where no entity has more than `most` arcs from it, nor to it; and both
+yield
 
     counts[i] = the number of entities of degree i, 1 <= i <= most.
 
@@ -15,9 +15,9 @@ of which d'_e are of e. For both ways it is proved below that the sum of |d'_v -
 Let n be any number, c_i = n - (number of entities with a degree > i) for 0 <= i <= most, so that c_most = n, and let n grow by
 one when e comes. Then e adds one to each of c_(d'_e), ..., c_most, which are most + 1 - d'_e of them; and a degree that moves
 by one moves one c_i by one. So c moves by at most most + 1 for mutual rows, 2 most + 1 for others, in the l1 norm
-(`plan.operators.arcs.moves`). Nobody need know n: counts[i] = c_i - c_(i-1). (Told for itself, `counts` moves by 2 most + 1 for
-mutual rows: the degree of e, and two cells for each of d'_e degrees.) Entities of degree 0 are not told of, whether they have
-no rows or lost them.
+(`plan.operators.arcs.moves`). n need not be known: counts[i] = c_i - c_(i-1). (Released directly, `counts` would move by 2
+most + 1 for mutual rows: the degree of e, and two cells for each of d'_e degrees.) Entities of degree 0 are not counted,
+whether they have no rows or lost them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def counted(degrees: Integers, most: int) -> Integers:
     return np.bincount(degrees, minlength=most + 1)[1:]
 
 
-# -- edges that are added while there is room
+# -- edge addition while there is room
 
 
 def projected(arcs: ArcList, most: int) -> Integers:
@@ -84,7 +84,7 @@ def projected(arcs: ArcList, most: int) -> Integers:
     return counted(np.array(out, dtype=np.int64), most)
 
 
-# -- the fairest of the largest flows
+# -- the fairest maximum flow
 
 
 def extended(arcs: ArcList, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
@@ -180,8 +180,8 @@ def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
 def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """A largest flow for this limit of left points, arc by arc.
 
-    It begins with what a solver finds, or with nothing where that is not a flow, and is made larger along paths of the residual
-    graph as long as there is one: so it is largest whatever a solver says.
+    It starts from a solver's flow, or from zero where that is not a valid flow, and is augmented along paths of the residual
+    graph as long as there is one: so it is a maximum flow whatever the solver returned.
     """
     kept = heard(lambda found: _flow(part, limit, found), solvers.flows, part, limit)
     if kept is None:
@@ -193,7 +193,7 @@ def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Intege
 
 
 def _flow(part: Network, limit: int, given: object) -> Integers:
-    """What a solver gave, once it is seen to be a flow: each arc within its size, and each point within its limit."""
+    """A solver's answer, checked to be a flow: each arc within its size, and each node within its limit."""
     kept = np.array(given)
     if kept.dtype != np.int64 or kept.shape != part.sizes.shape or ((kept < 0) | (kept > part.sizes)).any():
         raise ValueError("this is no flow")
@@ -204,7 +204,7 @@ def _flow(part: Network, limit: int, given: object) -> Integers:
 
 
 def _spare(part: Network, kept: Integers, limit: int) -> tuple[Integers, Integers]:
-    """What each left point may still send, and each right point take."""
+    """The residual capacity of each left and each right node."""
     spare, room = limit - part.given, part.room.copy()
     np.subtract.at(spare, part.tails, kept)
     np.subtract.at(room, part.heads, kept)
@@ -212,7 +212,7 @@ def _spare(part: Network, kept: Integers, limit: int) -> tuple[Integers, Integer
 
 
 def _path(part: Network, kept: Integers, limit: int, solvers: Solvers) -> list[tuple[int, bool]]:
-    """Arcs along which one more unit can be sent, and whether forwards; none where the flow is largest."""
+    """An augmenting path: arcs along which one more unit can be sent, and whether forwards; none where the flow is maximum."""
     spare, room = _spare(part, kept, limit)
     if not (room[_reached(part, kept, limit, solvers)[1]] > 0).any():
         return []
@@ -239,10 +239,10 @@ def _path(part: Network, kept: Integers, limit: int, solvers: Solvers) -> list[t
 
 
 def _reached(part: Network, kept: Integers, limit: int, solvers: Solvers) -> tuple[Truths, Truths]:
-    """The left and right points that can be reached from the source when so much of each arc is used.
+    """The left and right nodes reachable from the source, given the flow on each arc.
 
-    What a solver finds is checked: no open arc may lead out of it, and, as the flow is largest, every right point in it be full.
-    That makes a smallest cut of it, which is all that is used of it. Otherwise it is found here.
+    A solver's answer is checked: no open arc may lead out of the set, and, as the flow is maximum, every right node in it must
+    be full. That makes it a minimum cut, which is the only property used. Otherwise the set is computed here.
     """
     open_, begun = kept < part.sizes, kept > 0
     spare, room = _spare(part, kept, limit)

@@ -1,4 +1,4 @@
-"""What V cannot exceed and what it reaches at least, in closed form."""
+"""Closed-form upper and lower bounds of V."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def upper(by_size: Sequence[int], room: int) -> int:
 def covered(groups: Integers, level: int) -> int:
     """An upper bound of V(level), in units; `groups` are the weights of rows by their heaviest owner, in rising order of loads.
 
-    Proof. The heaviest h entities have level * h at most together; what they are not in is the weight of the rows whose heaviest
+    Proof. The heaviest h entities contribute at most level * h together; the rows without any of them are those whose heaviest
     owner is another.
     """
     most = min(len(groups), 2**62 // level)
@@ -40,7 +40,8 @@ def covered(groups: Integers, level: int) -> int:
 def lower(weights: Integers, shares: Reals) -> int:
     """A lower bound of max sum x_r, in units, if x_r = w_r times its share is feasible.
 
-    Rows that are kept whole are added up as integers; of the others' sum of floats more is taken off than its roundings can be.
+    Rows that are kept whole are added up as integers; the floating-point sum of the others is reduced by more than its
+    rounding error.
     """
     whole = shares >= 1
     part = float((weights[~whole] * shares[~whole]).sum())
@@ -55,7 +56,7 @@ def shares(capacities: Integers, loads: Integers) -> Reals:
 
 
 def least_of(owners: Codes, numbers: Reals) -> Reals:
-    """The least of the numbers of each row's owners, each at most 1."""
+    """For each row the least of its owners' numbers, and at most 1."""
     with_nobody, least = np.append(numbers, 1.0), np.ones(len(owners))
     for at in range(owners.shape[1]):
         np.minimum(least, with_nobody[owners[:, at]], out=least)
@@ -82,5 +83,5 @@ def by_heaviest(owners: Codes, weights: Integers, loads: Integers) -> tuple[Inte
 
 
 def margin(terms: int) -> float:
-    """More than the relative rounding error of a sum of so many products of positive floats."""
+    """A bound on the relative rounding error of a sum of `terms` products of positive floats."""
     return (terms + 16) * 2.0**-51

@@ -1,4 +1,4 @@
-"""Bounds of V from what a solver gave, worked out in integers on the rows themselves."""
+"""Bounds of V from a solver's answer, computed in integers on the original rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Certified:
 
 
 def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Certified:
-    """What the point of the reduced program says of V, whatever it is.
+    """Bounds of V derived from any point of the reduced program.
 
     Proof of `units`. With w'_r = min(w_r, level), V is also the maximum over 0 <= x_r <= w'_r: in a feasible point x_r is at most
     the load of each owner of r. For any prices y >= 0, D = level * sum y_e + sum w'_r max(0, 1 - sum of y_e over the owners of r)
@@ -54,8 +54,8 @@ def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Cert
     is a flow of 2 sum x_r, along both arcs of r; and a flow f the feasible x_r = half of what it sends along them. So V is half
     the largest flow, which is an integer as all capacities are.
 
-    Neither asks where the numbers come from. That prices and points of the reduced program fit the rows well is
-    the matter of `merging`, and decides only whether they are near each other.
+    Neither proof depends on where the numbers come from. How well prices and points of the reduced program fit the rows (see
+    `merging`) decides only how near the bounds are to each other.
     """
     held, prices = rows.capped(level), np.append(prices_of(rows, small, point), 0)  # the last entry stands for NOBODY
     short = np.full(len(held.weights), WHOLE, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Programs with more rows than a solver can hold: bounds of V from sums over the rows, which are looked at again and again.
+"""Programs with more rows than a solver can hold: bounds of V from sums over the rows, which are read repeatedly.
 
     V = max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over the rows that name e <= c_e }.
 
@@ -18,10 +18,10 @@ and all of that is known from the cuts and the listed sets, in integers. (A cut 
 listed later is taken off. Of a set some weight may be listed and the rest not, as if they were two sets: V is the same.)
 
 The search. A linear program over the listed sets and the cuts proposes shares and prices; the cut of these prices is added,
-and sets that they just cover or just do not are listed. It ends: where no cut nor set is new, what the program takes for D of
-its prices is D, so that the bounds have met but for the rounding of floats, which better solutions take away up to an exact one;
-and there are finitely many sets and cuts. Memory holds MOST_LISTED sets and a number for each entity and cut, however many rows
-there are.
+and sets that they just cover or just do not are listed. It terminates: when no cut or set is new, the program's estimate of D
+at its prices is exact, so that the bounds agree up to the rounding of floats, which more accurate solutions, finally an exact
+one, remove; and there are finitely many sets and cuts. Memory holds MOST_LISTED sets and a number for each entity and cut,
+however many rows there are.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from dpsql.extensions.words import total
 from dpsql.plan.operators.owner_sets import UNIT
 
 MOST_LISTED = 2**19
-FEWEST, MOST = 2**12, 2**15  # sets that are listed at once
+FEWEST, MOST = 2**12, 2**15  # sets listed at a time
 SHARE = 60  # shares of cuts are integers over 2^SHARE
 
 
 class RowSource(Protocol):
-    """Rows that need not be held. Prices are integers in 1 / WHOLE, one for each entity."""
+    """Rows that need not fit into memory. Prices are integers in 1 / WHOLE, one for each entity."""
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
         """The weight of the rows that the prices do not cover, and their load on each entity."""
         ...
 
     def near(self, prices: Integers, many: int) -> Owned:
-        """About so many sets: those that the prices just cover or just do not."""
+        """About `many` sets: those that the prices just cover or just fail to cover."""
         ...
 
     def sample(self, many: int) -> Owned:
-        """About so many sets, whichever."""
+        """About `many` arbitrary sets."""
         ...
 
 
 class CuttingPlanes:
-    """Bounds of V that come nearer and nearer; see the module.
+    """Bounds of V that approach each other; see the module.
 
     `least` is a lower bound in 1 / 2^SHARE and `most` an upper one in 1 / WHOLE; where V is known to be a multiple of 1/2
     (`halves`) they are rounded to such. `point` is where the lower one comes from: what is taken of the listed sets, and shares
@@ -96,7 +96,7 @@ class CuttingPlanes:
         return UNIT // 2 * -(-2 * self.least >> SHARE) if self._halves else UNIT * self.least >> SHARE
 
     def narrowed(self, allowed: int, rounds: float = math.inf) -> None:
-        """Look until the bounds are within `allowed` units, or so many times."""
+        """Add cuts until the bounds are within `allowed` units, at most `rounds` times."""
         step = min(MOST, max(FEWEST, 32 * len(self._capacities)))
         self._look(np.zeros(len(self._capacities), dtype=np.int64))
         self._reach(np.zeros(0), np.ones(1))
@@ -139,7 +139,7 @@ class CuttingPlanes:
         self._loads[at] = [load - less for load, less in zip(self._loads[at], off, strict=True)]
 
     def _list(self, found: Owned, room: int) -> bool:
-        """List those of the sets that are new, so many at most. False where none is."""
+        """List the new ones among the sets, at most `room` of them. False where none is new."""
         before, width = len(self.listed.weights), found.owners.shape[1]
         owners = np.concatenate((self.listed.owners if before else np.zeros((0, width), dtype=np.int32), found.owners))
         order, first = arranged(owners, self.listed.entities)
@@ -153,7 +153,7 @@ class CuttingPlanes:
         return len(fresh) > 0
 
     def _modelled(self, prices: Integers) -> int:
-        """What D of these prices is taken for, in 1 / WHOLE: by the listed sets and the cut that says most."""
+        """An estimate of D at these prices, in 1 / WHOLE, from the listed sets and the strongest cut."""
         whole = prices.tolist()
         rest = max(WHOLE * weight - sum(price * load for price, load in zip(whole, there, strict=True) if price)
                    for weight, there in zip(self._weights, self._loads, strict=True))
@@ -209,7 +209,7 @@ class CuttingPlanes:
             + [1] * cuts + [-1] * entities)
 
     def _rough(self, many: int) -> Integers:
-        """Prices that are right for a sample, with capacities as much smaller as it is."""
+        """Prices that are right for a sample, with capacities scaled down in proportion."""
         sample, (weight, *_) = self._source.sample(many), self._weights
         part = sample.total / max(1, weight)
         if not len(sample.weights):
@@ -223,7 +223,7 @@ class CuttingPlanes:
 
 
 def short(sets: Owned, prices: Integers) -> Integers:
-    """What the prices of each set's owners lack to WHOLE, below 0 where they are more."""
+    """WHOLE minus the sum of the prices of each set's owners; negative where they exceed it."""
     with_nobody, found = np.append(prices, 0), np.full(len(sets.weights), WHOLE, dtype=np.int64)
     for at in range(sets.owners.shape[1]):
         found -= with_nobody[sets.owners[:, at]]
@@ -231,6 +231,6 @@ def short(sets: Owned, prices: Integers) -> Integers:
 
 
 def rounded(prices: Reals) -> Integers:
-    """In 1 / WHOLE, rounded up, so that what was covered is."""
+    """In 1 / WHOLE, rounded up, so that covered rows stay covered."""
     found: Integers = np.ceil(np.minimum(prices, 1.0) * WHOLE).astype(np.int64)
     return found

@@ -1,4 +1,4 @@
-"""What solvers are asked, and what they answer; nothing of that is believed."""
+"""The input and output of solvers; their output is not trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LinearProgram:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a solver believes to be optimal: x for each row, and y for each entity, the price of its capacity."""
+    """A solver's proposed optimum: x for each row, and y for each entity, the dual price of its capacity."""
 
     rows: Reals
     prices: Reals
@@ -42,7 +42,7 @@ class Network:
 
 
 def numbers(given: object, count: int) -> Reals:
-    """What a solver gave, as so many finite numbers >= 0: zeros where it is not of that length, or no number."""
+    """A solver's answer as `count` finite numbers >= 0: zeros where it has another length or is not numeric."""
     found = np.array(given)
     if found.shape != (count,) or found.dtype.kind not in "fiu":
         return np.zeros(count)

@@ -1,4 +1,5 @@
-"""V(level): the sum of weights that is left when no entity may have more than `level`; worked out only as far as needed.
+"""V(level), the Lipschitz extension of a sum: the largest total when no entity may have more than `level`; computed only as
+far as needed.
 
 For rows r with weights w_r >= 0 that name sets of entities,
 
@@ -19,17 +20,16 @@ where slack is 0 for rows of one owner and of two, else `level` (`plan.operators
 `lipschitz_constant` = UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer,
 floor(UNIT V) <= floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level
 + slack, and F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for
-its own rows, however they come about: which solver was near enough, whether one is missing, crashed or lied, does not enter. It
-needs only that noise which is added to F, or has a part in what becomes of F, does not: or it would not be a shift by a number.
-`linear` sees the rows and the level, and nothing else: no noise, no other level, no clock, nor how F will be used. With the same
-solvers at hand F is a function of the sets and the level alone, as rows are in canonical order, solvers run on one thread,
-without random choices, and the choice of solvers is by size.
+its own rows, however they were found: it does not matter which solver was accurate enough, or whether one is missing, crashed
+or returned nonsense. F must only be independent of the noise that is added to it or influences its use, or adding F would not
+be a shift by a fixed number. `linear` sees only the rows and the level: no noise, no other level, no clock, nor how F will be
+used. With the same solvers available F is a function of the sets and the level alone, as rows are in canonical order, solvers
+run on one thread, without random choices, and the choice of solvers is by size.
 
-What is told of F before it is worked out are bounds: `low` <= F <= `high` always, from closed forms and from the prices of
-other levels, whichever were worked out; a level is worked out to the end or not at all. Where the bounds meet without that, F
-is that number; and where the closed forms of a level are within the slack, F is the upper one, whatever comes later. Where a
-bound D of (*) stands above an upper bound that the level's own rows give in closed form, F is lowered to that: the smaller of
-the two is an upper bound too.
+Before F is computed, bounds are known: always `low` <= F <= `high`, from closed forms and from the prices of the levels
+already computed; a level is computed fully or not at all. If the bounds meet beforehand, F is that number; and if the closed
+forms of a level are within the slack, F is the upper one, whatever comes later. Where a bound D of (*) exceeds an upper bound
+that the level's own rows give in closed form, F is lowered to that: the smaller of the two is an upper bound too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LipschitzExtension:
         self._ceiling = list(self.high)
 
     def left(self, j: int) -> ReducedRows:
-        """What is left to solve of a level that was refined."""
+        """The remaining problem of a level that was refined."""
         return self._reduced[j]
 
     def exact(self, j: int) -> bool:
@@ -80,7 +80,7 @@ class LipschitzExtension:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Know more about one level: first what is left of it and its closed forms, then F."""
+        """Refine one level: first reduce it and compute its closed forms, then compute F."""
         small = self._reduced.get(j)
         if small is None:
             self._reduced[j] = small = self._begun(j)
@@ -91,7 +91,8 @@ class LipschitzExtension:
         self._share(j, found)
 
     def _begun(self, j: int) -> ReducedRows:
-        """What is left of a level. Weights above it are cut to it: V is the same, as x_r is at most the load of its owners."""
+        """The reduced problem of a level. Weights above the level are cut to it: V is the same, as x_r is at most the load of
+        its owners."""
         level, rows = self.levels[j], self._rows.capped(self.levels[j])
         totals = self._totals if rows is self._rows else loads(rows.owners, rows.weights, rows.entities)
         small = reduced(rows, totals, level)

@@ -1,4 +1,4 @@
-"""Making the problem small: only entities above the level matter, and much of what they do is settled without a solver."""
+"""Reducing the problem: only entities above the level matter, and much is settled without a solver."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ReducedRows:
 
     Each row names at least two of the entities, and each entity's load is above its capacity.
 
-    How a point here is one of the whole problem: entity e here is `people[e]`, and the price of each of `spent` is 1, of all
-    others 0. `groups[r]` tells what becomes of row r of the whole: the first groups are the rows here; the others weigh
+    How a point here maps to one of the whole problem: entity e here is `people[e]`, and the price of each of `spent` is 1, of
+    all others 0. `groups[r]` is the group of row r of the whole: the first groups are the rows here; the others weigh
     `settled` together, of which `taken` is in the best solution.
     """
 
@@ -43,7 +43,7 @@ class ReducedRows:
 
 
 def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
-    """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= level for every e } that is not obvious.
+    """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= level for every e } that needs a solver.
 
     `totals` are the loads of all entities. Every step below keeps the maximum, for any capacities c_e in place of the level.
 
@@ -94,7 +94,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
 
 
 class _Trail:
-    """Where each row of the whole problem is by now: a row of what is left, or settled (-1, -2, ... count those backwards)."""
+    """Where each row of the whole problem now is: a remaining row, or settled (-1, -2, ... number those backwards)."""
 
     def __init__(self, rows: int) -> None:
         self._at = np.arange(rows, dtype=np.int32)
@@ -111,7 +111,7 @@ class _Trail:
             self._at[left] = place[self._at[left]]
 
     def settle(self, kept: NDArray[np.bool_], weights: Integers, taken: Integers) -> None:
-        """Only these rows are kept; of the others as much is taken."""
+        """Keep only these rows; of the others `taken` is in the solution."""
         if kept.all():
             return
         gone = ~kept

@@ -14,7 +14,7 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 NOBODY = -1
-MOST_ROWS = 2**25  # seen to where rows are read (`several.sets`, `several.many_sets`): proofs here count on twice as many
+MOST_ROWS = 2**25  # ensured where rows are read (`several.sets`, `several.many_sets`): proofs here allow twice as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Owned:
         return int(self.weights.sum())
 
     def capped(self, most: int) -> Owned:
-        """The same rows with weights of at most so much."""
+        """The same rows with weights of at most `most`."""
         return replace(self, weights=np.minimum(self.weights, most)) if self.weights.max(initial=0) > most else self
 
 
@@ -72,7 +72,7 @@ def coded(names: Sequence[NDArray[Any]]) -> tuple[Codes, int]:
 
 
 def _places(values: NDArray[Any]) -> tuple[NDArray[Any], int]:
-    """The place of each value among the distinct ones, NOBODY for None and NaN; and how many there are."""
+    """The index of each value among the distinct ones, NOBODY for None and NaN; and how many distinct ones there are."""
     if len(values) and np.issubdtype(values.dtype, np.integer):
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * len(values) + 1000:  # dense keys need no sorting
@@ -87,7 +87,7 @@ def _places(values: NDArray[Any]) -> tuple[NDArray[Any], int]:
 
 
 def each_once(owners: Codes) -> Codes:
-    """The codes of each row in falling order, each once; what is left over at the end is NOBODY."""
+    """The codes of each row in decreasing order, each once, padded with NOBODY."""
     columns = falling([owners[:, at] for at in range(owners.shape[1])])
     again = [earlier == later for earlier, later in pairwise(columns)]
     if any(repeated.any() for repeated in again):

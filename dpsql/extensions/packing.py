@@ -1,4 +1,4 @@
-"""Linear programs that solvers leave too far from their optimum, solved in fractions."""
+"""Exact solution, in fractions, of linear programs that solvers leave too far from their optimum."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
 
     Variables are those of the program, then what is left of each limit, then of each of `most`. Line i says that its basic
     variable is ends[i] less the sum of its entries times the variables at zero; as limits are not below zero, x = 0 is where
-    it begins. What enters gains most, unless the last step gained nothing: then it is the first that gains (Bland's rule),
-    so that no line-up of basic variables comes again. The prices are what the variables of the limits would lose.
+    it begins. The entering variable is the one with the largest gain, unless the last step gained nothing: then it is the
+    first one that gains (Bland's rule), so that no basis recurs. The prices are the reduced costs of the variables of the
+    limits.
     """
     count = len(program.costs)
     lines: list[dict[int, Fraction]] = [{} for _ in program.limits]
@@ -58,7 +59,7 @@ def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
 
 def _pivot(lines: list[dict[int, Fraction]], ends: list[Fraction], basic: list[int], gains: dict[int, Fraction], at: int,
            enters: int) -> None:
-    """The variable that enters takes the place of the basic variable of line `at`."""
+    """The entering variable replaces the basic variable of line `at`."""
     entry = lines[at].pop(enters)
     line = {column: value / entry for column, value in lines[at].items()} | {basic[at]: 1 / entry}
     end = ends[at] / entry
@@ -71,7 +72,7 @@ def _pivot(lines: list[dict[int, Fraction]], ends: list[Fraction], basic: list[i
 
 
 def _less(there: dict[int, Fraction], line: dict[int, Fraction], factor: Fraction) -> None:
-    """Take so many times the line off another one."""
+    """Subtract `factor` times the line from another one."""
     for column, value in line.items():
         left = there.get(column, 0) - factor * value
         if left:

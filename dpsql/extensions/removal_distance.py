@@ -1,4 +1,4 @@
-"""R(level): how many entities have to leave until none has more than `level` in any cell; worked out only as far as needed.
+"""R(level): how many entities have to leave until none has more than `level` in any cell; computed only as far as needed.
 
 For rows r with weights w_r >= 0, each in a cell, that name sets of entities, and entities that may leave in part,
 
@@ -6,16 +6,17 @@ For rows r with weights w_r >= 0, each in a cell, that name sets of entities, an
                z_r = max(0, 1 - sum of y_p over the owners p of r).
 
 It is one of the two sequences of Chen and Zhou's recursive mechanism (SIGMOD 2013). The other one, X(D) = min over y of
-sum w_r z_r + D * sum y_e, is by linear programming duality the V(D) of `value`.
+sum w_r z_r + D * sum y_e, is by linear programming duality the V(D) of `lipschitz_extension`.
 
 Sensitivity. Let removing e delete exactly the rows that name it. *R does not rise*: a solution stays one for the other
 entities, as their rows have the same z and some rows are gone. *R falls by at most one*: to a solution without e add y_e = 1;
 the rows of e have z = 0 and the others are as they were. So R moves by at most 1, in one direction, at all levels together
 and however many cells there are; and it does not rise with the level.
 
-What is compared and released is a whole number Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When an
+What is compared and released is an integer Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When an
 entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `several.removal_levels` counts with. That holds for
-any two numbers within these bounds, each for its own rows; as in `value`, Q is worked out from the sets and the level alone.
+any two numbers within these bounds, each for its own rows; as in `lipschitz_extension`, Q is computed from the sets and the
+level alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
 
 def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray[Any]) -> Sets:
-    """Rows of integer weights, of which the sizes count; `names` are columns of the owners' names, `cells` small numbers."""
+    """Rows of integer weights, taken in absolute value; `names` are columns of the owners' names, `cells` small numbers."""
     owners, entities = coded(names)
     rows = np.column_stack((np.asarray(cells, dtype=np.int32), each_once(owners)))
     rows, sizes = merged(rows, np.asarray(weights, dtype=np.int64), max(entities, int(rows[:, 0].max(initial=0))))
@@ -56,7 +57,7 @@ def sets_of(names: Sequence[NDArray[Any]], weights: NDArray[Any], cells: NDArray
 
 @dataclass(frozen=True, slots=True)
 class RemovalBound:
-    """Q at a level, and a line that R is not below at any: `at_zero` - `slope` * level, in entities."""
+    """Q at a level, and a line that bounds R from below at every level: `at_zero` - `slope` * level, in entities."""
 
     units: int
     at_zero: Fraction
@@ -68,7 +69,7 @@ class RemovalBound:
 
 
 def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> RemovalBound:
-    """Q of a level. It answers whatever the rows are, and whatever solvers do.
+    """Q of a level. Returns whatever the rows are, and whatever solvers do.
 
     Proof. `enough` makes a solution of whatever a solver gives, and `line` a lower bound, both in integers and on the rows
     themselves; Q is accepted where it is within NEAR of that bound. The last answer is always accepted: it is exact but for
@@ -86,7 +87,8 @@ def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = N
 
 
 def answers(crowd: RemovalProgram, solvers: Solvers = NO_SOLVERS) -> Iterator[RemovalSolution]:
-    """What solvers say, from the fastest to the exact one. The order depends on the crowd alone, and no clock stops any."""
+    """The answers of solvers, from the fastest to the exact one. The order depends on the program alone, and no clock stops
+    any."""
     rows = len(crowd.weights)
     if crowd.widest <= 1:
         yield alone(crowd)
@@ -127,7 +129,7 @@ def packed(crowd: RemovalProgram) -> Packing:
 
 
 def enough(rows: Sets, totals: Integers, crowd: RemovalProgram, found: RemovalSolution) -> int:
-    """The sum of a solution near the given one, in 1 / WHOLE, exactly. Whoever is not of the crowd stays.
+    """The exact sum of a solution near the given one, in 1 / WHOLE. Entities outside the program stay.
 
     Proof. Let l be the load of a heavy share of e for the given y, and where l > level raise y_e by (1 - y_e)(l - level) / l, for
     the share that asks for most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in
@@ -152,7 +154,7 @@ def enough(rows: Sets, totals: Integers, crowd: RemovalProgram, found: RemovalSo
 
 
 def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fraction, Fraction]:
-    """A line that R is not below, at_zero - slope * level, from prices a of rows and v of shares.
+    """A line that bounds R from below, at_zero - slope * level, from prices a of rows and v of shares.
 
     Proof. Let 0 <= a_r <= w_r * (sum of v_s over the shares s of r), and let the a_r of each entity's rows add up to at
     most 1. For any solution y, z at a level
@@ -161,7 +163,7 @@ def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fra
                 >= sum a_r (1 - z_r) >= sum a_r - sum over s of v_s * load_s >= sum a_r - level * sum v_s.
 
     The prices of shares are integers over 2^(BITS + bits), level < 2^bits, those of rows integers over 2^BITS or, where their
-    sum asks for it, somewhat less; both conditions are seen to in integers (`scaled`, `fitted`).
+    sum asks for it, somewhat less; both conditions are ensured in integers (`scaled`, `fitted`).
     """
     bits, size = crowd.level.bit_length(), np.maximum(crowd.weights, 1)
     prices = np.zeros(len(rows.whose) + 1, dtype=np.int64)  # the last entry stands for NOBODY
@@ -207,14 +209,14 @@ class RemovalDistances:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Work Q of one level out, and raise the bounds of the others by its line."""
+        """Compute Q of one level, and raise the bounds of the others by its line."""
         found = removal_bound(self._rows, self._totals, self.levels[j], self._solvers)
         self.low[j] = self.high[j] = found.units
         for i, level in enumerate(self.levels):
             self.low[i] = min(self.high[i], max(self.low[i], found.at_least(level)))
 
     def refine_towards(self, j: int) -> None:
-        """Work out the highest level that is open from j upwards: it is the easiest, and its line may settle the rest."""
+        """Compute the highest open level from j upwards: it is the easiest, and its line may settle the rest."""
         self.refine(next(i for i in reversed(range(j, len(self.levels))) if not self.exact(i)))
 
     def at_least(self, j: int) -> int:

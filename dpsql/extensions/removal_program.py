@@ -1,4 +1,4 @@
-"""Who has to leave until none is above a level: the rows that matter, and what solvers say."""
+"""The removal program: the relevant rows for deciding who has to leave until none is above a level, and solvers' answers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class RemovalProgram:
-    """What of the rows matters for R at a level. `heavy[r]` are the shares of row r that are above it, NOBODY beside owners whose
-    share is not; each row has one. `whose[s]` is the entity of such a share, of so many `entities`.
+    """The part of the rows that matters for R at a level. `heavy[r]` holds the shares of row r that are above the level, with
+    NOBODY for owners whose share is not; each row has at least one. `whose[s]` is the entity of such a share, one of
+    `entities`.
 
     Entity e here is `people[e]` of the whole, share s is `numbers[s]`, and row r of the whole is row `places[r]` or left out,
     NOBODY.
@@ -94,7 +95,7 @@ def removal_program(rows: Sets, totals: Integers, level: int) -> RemovalProgram:
 
 
 def _weighed(owners: Codes, weights: Integers, many: Integers, entities: int) -> Reals:
-    """The sums of weights times `many`, near enough: more entities than need be kept do no harm."""
+    """The sums of weights times `many`, approximately: keeping more entities than necessary does no harm."""
     found = np.zeros(entities)
     for at in range(owners.shape[1]):
         some = owners[:, at] != NOBODY
@@ -109,7 +110,7 @@ def _keys(cells: Codes, owners: Codes, count: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class RemovalSolution:
-    """What a solver believes to be optimal: y for each entity, and the prices of rows and, times the level, of heavy shares."""
+    """A solver's proposed optimum: y for each entity, and the prices of rows and, times the level, of heavy shares."""
 
     entities: Reals
     rows: Reals

@@ -1,4 +1,4 @@
-"""A bound of V that is near enough, from one solver after another; the last of them is exact and always ends."""
+"""A sufficiently tight bound of V, from one solver after another; the last one is exact and always terminates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from dpsql.plan.operators.owner_sets import UNIT
 
 
 def linear(rows: Owned, level: int, small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Certified:
-    """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. It answers whatever the rows are, and whatever solvers do.
+    """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. Returns whatever the rows are, and whatever solvers do.
 
-    Proof. `certified` holds for any point, so what is accepted here is right. That something is: the last point is exact up to
-    the rounding of its numbers to floats. With n entities and m rows, prices rounded up to 2^-40 leave every covered row
-    covered and cost n level 2^-40 (each sum of prices is within 8 * 2^-53 of an exact one, and an integer over 2^40); rows lose
-    less than 2 m / 2^bits for 2^bits >= 2^60 / (m level) and MARGIN of V <= n level. As n < 2^29 and m <= 2^26 all of that is
-    below level / UNIT, and whole units below V and D are then within one unit more than that: within `allowed` >= 1. Where
-    `allowed` is 0, rows have one owner or two. With one, merging leaves nothing, and prices are 0 and 1, points integers. With
-    two, corners of the program and of its dual have coordinates in multiples of 1/2, which are kept as they are.
+    Proof. `certified` holds for any point, so what is accepted here is correct. Some point is accepted: the last one is exact
+    up to the rounding of its numbers to floats. With n entities and m rows, prices rounded up to 2^-40 leave every covered row
+    covered and cost n level 2^-40 (each sum of prices is within 8 * 2^-53 of an exact one, and an integer over 2^40); rows
+    lose less than 2 m / 2^bits for 2^bits >= 2^60 / (m level) and MARGIN of V <= n level. As n < 2^29 and m <= 2^26 all of
+    that is below level / UNIT, and whole units below V and D are then within one unit more than that: within `allowed` >= 1.
+    Where `allowed` is 0, rows have one owner or two. With one, merging leaves nothing, and prices are 0 and 1, points
+    integers. With two, corners of the program and of its dual have coordinates in multiples of 1/2, which are kept as they
+    are.
     """
     for point in points(small, allowed, solvers):
         found = certified(rows, level, small, point)
@@ -34,7 +35,8 @@ def linear(rows: Owned, level: int, small: ReducedRows, allowed: int, solvers: S
 
 
 def points(small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Iterator[Point]:
-    """What solvers say, from the fastest to the exact one. The order depends on the program alone, and no clock stops any."""
+    """The answers of solvers, from the fastest to the exact one. The order depends on the program alone, and no clock stops
+    any."""
     if small.solved:
         yield Point(np.zeros(0), np.zeros(len(small.people)))
         return

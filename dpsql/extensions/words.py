@@ -1,4 +1,4 @@
-"""Sums of integers that one machine word does not hold, exactly."""
+"""Exact sums of integers that exceed one machine word."""
 
 from __future__ import annotations
 

@@ -1,31 +1,33 @@
-"""What was spent and what failed, and whether one more charge may be: the rules of the ledger, without its file.
+"""What was spent, what failed, and whether one more charge is allowed: the rules of the ledger, without its file.
 
-A `Chain` holds the events that were verified, the sums that follow from them, and decides what the next event is. `ledger` keeps
-the events in a file, and promises in turn:
+A `Chain` holds the verified events and the sums that follow from them, and decides what the next event is. `ledger` keeps the
+events in a file, and promises in return:
 
-  turns    while an event is made and written nobody else writes, and all that was written before has been accepted here
-  durable  an event that was made is on disk before anything rests on it; one that is not written is forgotten here too
-  locks    a charge's lock is held before it is written; it is let go of when its statement is over, and never taken again
+  turns    while an event is made and written nobody else writes, and everything written before has been accepted here
+  durable  an event is on disk before anything relies on it; one that could not be written is forgotten here too
+  locks    a charge's lock is taken before the charge is written, released when its statement is over, and never taken again
 
-*Events.* Each is hashed together with the one before it; the first of these hashes binds the identity of the ledger. So an event
-that was changed, left out or put in is not accepted, nor is one after it.
+*Events.* Each is hashed together with its predecessor; the first of these hashes binds the identity of the ledger. So an event
+that was changed, removed or inserted is not accepted, nor is any event after it.
 
-*Limits.* A charge is an event only where every limit that binds allows the sum of all charges so far with it. Sums are made of
-what was accepted, in exact integers, and nothing is ever subtracted from them.
+*Limits.* A charge becomes an event only if every limit that applies allows the sum of all charges including it. Sums run over
+accepted events, in exact integers, and nothing is ever subtracted from them.
 
-*Incidents.* A statement that fails after its charge tells its analyst that it failed, which no proof covers, so an account (a
-budget and an analyst) is closed after a few. A charge is *failed* once its incident is recorded, and also where it has neither an
-answer nor an incident and nobody runs it any more (`running`): its process was killed, and that is seen as well. It is *running*
-while it has neither and its lock is held. Nothing else of it counts: not what went wrong, not how long it took.
+*Incidents.* A statement that fails after its charge reveals to its analyst that it failed, which no proof covers, so an
+account (a budget and an analyst) is closed after a few failures. A charge is *failed* once its incident is recorded, and also
+if it has neither an answer nor an incident and nobody runs it any more (`running`): its process was killed, which the analyst
+sees as well. It is *running* while it has neither and its lock is held. Nothing else matters: not what went wrong, nor how
+long it took.
 
-Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge is an event only where
-failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <= incidents just
-after. Later a charge leaves the sum (it is answered) or passes from running to failed, which leaves the sum as it is, as no lock
-is taken again; only another charge makes it grow. So many statements are also the most that an account runs at a time.
+Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event
+only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
+incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which leaves the sum as
+it is, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
+at a time, too.
 
-A `reopened` event names the failed charges that the owner forgives, never one that runs, so that it cannot make the sum wrong.
+A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Names.* An account is known by the normal form of its analyst's name (`catalog.names`), in whatever form an event holds it.
+*Names.* An account is identified by the normal form of its analyst's name (`catalog.names`), whatever form an event holds.
 """
 
 from __future__ import annotations
@@ -44,19 +46,19 @@ from dpsql.catalog.names import normal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Whose spending a charge is: an analyst's, within a budget."""
+    """The account a charge belongs to: an analyst's, within a budget."""
 
     budget: str
     analyst: str
 
     @property
     def named(self) -> Account:
-        """The same account under its normal name: what events are counted by."""
+        """The same account under its normal name, by which events are counted."""
         return Account(budget=self.budget, analyst=normal(self.analyst))
 
 
 class Event(NamedTuple):
-    """A row of the ledger. `answers` is the number of the charge that an answer or an incident follows."""
+    """A row of the ledger. `answers` is the number of the charge that an answer or incident belongs to."""
 
     seq: int
     kind: str
@@ -82,7 +84,7 @@ class Event(NamedTuple):
 
 
 class Refused(Exception):
-    """A charge would pass the limit of `analyst` (None: of the total). `spent` is what was charged before."""
+    """A charge would exceed the limit of `analyst` (None: the total). `spent` is what was charged before."""
 
     def __init__(self, analyst: str | None, spent: Charge) -> None:
         super().__init__("limit")
@@ -90,7 +92,7 @@ class Refused(Exception):
 
 
 class Closed(Exception):
-    """So many charges of an account failed that it gets no other. `failed` are their numbers."""
+    """Too many charges of an account failed, so it is closed. `failed` holds their numbers."""
 
     def __init__(self, failed: Sequence[int]) -> None:
         super().__init__("closed")
@@ -98,7 +100,7 @@ class Closed(Exception):
 
 
 class Busy(Exception):
-    """So many statements of an account run that, if they all failed, it would be closed."""
+    """So many statements of an account are running that it would be closed if all of them failed."""
 
     def __init__(self, running: int) -> None:
         super().__init__("busy")
@@ -106,11 +108,11 @@ class Busy(Exception):
 
 
 class Broken(Exception):
-    """An event is not the one that comes next."""
+    """An event is not the next one of the chain."""
 
 
 class Chain:
-    """The events that were accepted, by their hashes, and what follows from them."""
+    """The accepted events, represented by their hashes, and the sums that follow from them."""
 
     def __init__(self, genesis: str, is_running: Callable[[int], bool]) -> None:
         self.hashes, self._is_running = [genesis], is_running
@@ -121,7 +123,7 @@ class Chain:
 
     @property
     def head(self) -> tuple[int, str]:
-        """The number of the newest event, 0 where there is none, and the hash up to it."""
+        """The number of the newest event (0 if there is none) and the hash up to it."""
         return len(self.hashes) - 1, self.hashes[-1]
 
     @property
@@ -141,7 +143,8 @@ class Chain:
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None) -> Event:
-        """A charge, if it may be. Raises Closed or Busy where too many of its account failed or run, Refused at a limit."""
+        """A charge, if it is allowed. Raises Closed or Busy where too many of its account failed or are running, Refused at a
+        limit."""
         if incidents is not None:
             self._check_open(account, incidents)
         for analyst, limit in allows.items():
@@ -151,12 +154,12 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The answer, or the incident, of a charge."""
+        """The answer to a charge, or its incident."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
     def reopened(self, account: Account) -> Event:
-        """That the owner forgives the charges of an account that have failed."""
+        """The event by which the owner forgives the failed charges of an account."""
         return self._next("reopened", account, body=json.dumps(self.failed(account)))
 
     def _check_open(self, account: Account, incidents: int) -> None:
@@ -176,7 +179,7 @@ class Chain:
     # -- events that were written
 
     def accept(self, event: Event, link: str) -> None:
-        """Count an event that is in the file. Raises Broken where it is not the next one, as it was made."""
+        """Count an event that is in the file. Raises Broken if it is not the next one, exactly as it was made."""
         if event.seq != len(self.hashes) or event.link(self.hashes[-1]) != link:
             raise Broken
         account, charge = event.account.named, Charge(epsilon=event.epsilon, rho=event.rho, delta=event.delta)
@@ -186,7 +189,7 @@ class Chain:
         self.hashes.append(link)
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
-        """Keep which charges of an account have no answer yet, and which have failed."""
+        """Update which charges of an account have no answer yet, and which have failed."""
         match event.kind, event.answers:
             case "charge", None:
                 pending.add(event.seq)

@@ -1,24 +1,25 @@
-"""How far one entity can move a plan, derived a second time: nothing that an operator says of itself is believed here.
+"""The sensitivity of a plan to one entity, derived a second time: no claim that an operator makes about itself is used here.
 
-What is read of a plan are the fields of its frozen values, as `shapes` knows them; what is not known there has no bound. `claims`
+Only the fields of a plan's frozen values are read, as `shapes` knows them; what is unknown there has no bound. `claims`
 compares the result with what the operators claim.
 
-What is derived of a relation. *Rows agree* on columns where `=` says so, or both are NULL; so NaN is NaN, and -0.0 is 0.0.
+The following is derived for each relation. *Rows agree* on columns whose values are `=` or both NULL; so NaN agrees with NaN,
+and -0.0 with 0.0.
 
-  rows         the most rows (as a multiset) that come or go with one entity
-  owners       with an entity exactly the rows go that name it in one of these columns, and no other row changes
-  frequencies  for sets of columns, the most rows that agree on all of them, in every database
+  rows         the largest number of rows (as a multiset) that come or go with one entity
+  owners       removing an entity removes exactly the rows that name it in one of these columns, and changes no other row
+  frequencies  for sets of columns, the largest number of rows that agree on all of them, in any database
   norm         a bound on the vector of values, in some columns, of all rows that come or go with an entity
 
-Numbers are whole, or infinite where there is no bound.
+Numbers are integers, or infinite where there is no bound.
 
-Laws of every relation. (1) With owners o, p, ... the rows that move name the entity in one of them, so they are no more than
-frequency(o) + frequency(p) + ... (2) A relation that reads a private table is private: one row of it moves at least, whatever its
-contents are; one that reads none is public, and does not move.
+Laws of every relation. (1) With owners o, p, ... the rows that move name the entity in one of them, so there are at most
+frequency(o) + frequency(p) + ... (2) A relation that reads a private table is private: it counts as moving by at least one
+row, whatever it contains; one that reads none is public, and does not move.
 
-Grouping rows must not make different values equal, or rows that differed would agree. What is printed in the place of a value
-where rows are grouped (`settled`) is `=` to it for numbers; where it is another value for some other type, neither frequencies
-nor owners of such columns outlive a grouping.
+Grouping rows must not make different values equal, or rows that differed would agree. For numbers, what is printed in place of
+a value when rows are grouped (`settled`) is `=` to it; for another type where it is a different value, neither frequencies nor
+owners of such columns survive a grouping.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ from dpsql.kernel.shapes import Columns, columns_of, equated, grouping, inputs, 
 Some: TypeAlias = frozenset[str]
 Number: TypeAlias = float
 Meets: TypeAlias = Callable[[shapes.Node, tuple[str, ...], Some], int]
-"""The most rows of a public relation that agree on some columns; those in which one of the last ones is NULL do not count."""
+"""The largest number of rows of a public relation that agree on some columns, not counting rows with a NULL in one of the last
+ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is derived of a relation; see above."""
+    """What is derived for a relation; see above."""
 
     columns: Columns
     rows: Number = math.inf
@@ -60,12 +62,12 @@ class Known:
         return self.frequency(of) <= 1
 
     def kept(self, names: Mapping[str, str]) -> dict[Some, Number]:
-        """The frequencies that speak of some columns alone, under new names."""
+        """The frequencies that involve only the given columns, under new names."""
         return {frozenset(names[name] for name in agreed): rows for agreed, rows in self.frequencies.items()
                 if agreed <= names.keys()}
 
     def named(self, names: Iterable[str]) -> Known:
-        """The same under new names of all columns, in order."""
+        """The same with all columns renamed, in order."""
         new = dict(zip(self.columns, names, strict=True))
         return replace(self, columns={new[name]: column for name, column in self.columns.items()}, norm=None,
                        owners=frozenset(new[owner] for owner in self.owners), frequencies=self.kept(new))
@@ -73,8 +75,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What is derived of the input of a summary and of the relations below it; how far its sums move in the l1 and l2 norms; and
-    whether an entity's rows are all in different cells."""
+    """What is derived for the input of a summary and the relations below it; the sensitivity of its sums in the l1 and l2
+    norms; and whether an entity's rows are all in different cells."""
 
     below: Known
     relations: Mapping[int, Known]
@@ -83,12 +85,13 @@ class Checked:
 
 
 def check(plan: Any, meets: Meets) -> Checked:
-    """Raises Malformed where a plan is not a summary that is known.
+    """Derive the sensitivity of a summary. Raises Malformed where a plan is not a summary of a known kind.
 
     Proof, sums. Each row that moves adds a vector of a known l1 norm to one cell: rows * norm by the triangle inequality, in the
-    l2 norm too. Where the rows of an entity, which go together, are in different cells these vectors are orthogonal, and the
-    square of the l2 norm is rows * norm^2. *Clipped* columns move by the vector whose norm is bounded; to add entries of one cell
-    up does not raise an l1 norm, and may raise an l2 norm, so that an entity's rows have to be in different cells.
+    l2 norm too. Where the rows of an entity, which move together, are in different cells, these vectors are orthogonal, and
+    the square of the l2 norm is rows * norm^2. *Clipped* columns move by the vector whose norm is bounded; adding up entries
+    of one cell does not increase an l1 norm but can increase an l2 norm, for which an entity's rows must therefore be in
+    different cells.
     """
     require(type(plan) in shapes.SUMMARIES)
     relations: dict[int, Known] = {}
@@ -113,7 +116,7 @@ def _moved(part: shapes.Summand, below: Known, disjoint_cells: bool) -> tuple[Nu
 
 
 def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
-    """What is derived of a relation and of those below it, which are put into `found` by their identities."""
+    """What is derived for a relation and those below it; all are put into `found` by their identities."""
     if id(node) not in found:
         below = [known(part, meets, found) for part in inputs(node)]
         columns = columns_of(node, [part.columns for part in below])
@@ -128,11 +131,11 @@ def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
     return found[id(node)]
 
 
-# -- relations: of each what is derived from its fields, its columns and what is known below
+# -- relations: each is derived from its fields, its columns and what is known of its inputs
 
 
 def _scan(node: shapes.Scan, columns: Columns) -> Known:
-    """With an entity go the rows whose owner is its name; owners are not NULL. No two rows agree on a key."""
+    """Removing an entity removes the rows whose owner is its name; owners are not NULL. No two rows agree on a key."""
     keys = dict.fromkeys(keys_of(node), 1)
     return Known(columns=columns, owners=frozenset(node.owners), frequencies=keys, public=node.table.public)
 
@@ -142,7 +145,8 @@ def _constants(node: shapes.Constants, columns: Columns) -> Known:
 
 
 def _filter(node: shapes.Filter, columns: Columns, below: Known) -> Known:
-    """A row stays or not by itself. Rows that agree on all columns but n differ in n in as many ways as it has values left."""
+    """Each row is kept or not on its own. Rows that agree on all columns except n can differ in n in only as many ways as the
+    filter leaves values."""
     found = dict(below.frequencies)
     for name, left in limited(node.condition, below.columns).items():
         if math.isfinite(left.high - left.low):
@@ -152,7 +156,7 @@ def _filter(node: shapes.Filter, columns: Columns, below: Known) -> Known:
 
 
 def _project(node: shapes.Project, columns: Columns, below: Known) -> Known:
-    """One row for each row. What is passed on as it is keeps what is known of it."""
+    """One output row for each input row. Columns passed through unchanged keep their derived facts."""
     passed = {expr.column: name for name, _, expr in reversed(node.columns) if isinstance(expr, shapes.Ref)}
     owners = frozenset(passed[owner] for owner in below.owners) if below.owners <= passed.keys() else frozenset()
     norm = below.norm if below.norm is not None and set(below.norm.columns) <= passed.keys() else None
@@ -161,9 +165,10 @@ def _project(node: shapes.Project, columns: Columns, below: Known) -> Known:
 
 
 def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
-    """Rows of a group agree on its keys, and name the same owners where these are keys: it goes with them. Otherwise a row that
-    moves changes one group. Without aggregates that comes or goes; with them it goes and comes back as another, which counts
-    twice; but once where no two rows are in one group. No more groups go, or come, than there can be."""
+    """Rows of a group agree on its keys and, where the owners are keys, name the same owners: the group goes with them.
+    Otherwise a row that moves changes one group. Without aggregates the group appears or disappears; with them it is replaced
+    by another, which counts as two rows, or as one where no two rows share a group. No more groups can go, or come, than can
+    exist."""
     keys, aggregates = grouping(node, columns)
     told = told_apart(below.columns, keys)
     found = _fewest(below.kept(told), {frozenset(keys): 1})
@@ -175,22 +180,23 @@ def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
 
 def _join(node: shapes.Join, columns: Columns, left: Known, right: Known, meets: Meets) -> Known:
     """Write a, b for the rows that move left and right, m for the most right rows that meet a left one, n for the converse, and
-    l, r for 1 where left, right rows are kept that meet none, else 0. One changed row after the other moves, those that go first.
+    l, r for 1 where left, right rows are kept that meet none, else 0. Changed rows move one after the other, removed rows first.
 
     Rows. A left row that comes makes at most m pairs, or is padded itself, and takes at most m padded right rows away: a max(l, m
-    (1 + r)); likewise b max(r, n (1 + l)). With `bare` the kept side alone is shown: a pair looks like the padded row that it
-    replaces, so the l or r in 1 + l, 1 + r is 0. Public rows do not move, and are counted: those with a NULL that `=` compares
-    meet none, but under IS NOT DISTINCT FROM a NULL meets every NULL.
+    (1 + r)); likewise b max(r, n (1 + l)). With `bare` only the kept side is shown: a pair looks like the padded row that it
+    replaces, so the l or r in 1 + l, 1 + r is 0. Public rows do not move, and are counted: those with a NULL compared by `=`
+    match nothing, while under IS NOT DISTINCT FROM a NULL matches every NULL.
 
-    Rows of one entity. Where the one owner left equals the one owner right in all pairs, an entity's rows meet its own alone: m
-    <= b, n <= a, and P <= min(a m, b n) pairs, in which P / m left and P / n right rows stand at least. P + l (a - P / m) + r (b
+    Rows of one entity. Where the single left owner equals the single right owner in all pairs, an entity's rows match only its
+    own: m <= b, n <= a, and P <= min(a m, b n) pairs, which contain at least P / m left and P / n right rows. P + l (a - P /
+    m) + r (b
     - P / n) is linear in P, so largest at an end.
 
-    Owners. A pair goes with the owners of either row. A kept row that stays must not lose partners, so that every owner of the
-    other side has to equal one of its own. Public rows that are kept have no owner.
+    Owners. A pair goes with the owners of either row. A kept row that stays must not lose partners, so every owner of the
+    other side must equal one of its own. Kept public rows have no owner.
 
-    Frequencies. A row stands in as many pairs as it has partners; columns that are padded are NULL in any number of rows. Of x
-    and y rows that agree on merged columns, i and j are in pairs: i j + x - i + y - j, largest at an end.
+    Frequencies. A row occurs in as many pairs as it has partners; padded columns are NULL in any number of rows. If of x and y
+    rows that agree on merged columns, i and j are in pairs, there are i j + x - i + y - j, largest at an end.
     """
     l, r, shown = int(node.keep_left), int(node.keep_right), int(not node.bare)  # noqa: E741
     pairs = equated(node.condition, left.columns, right.columns)
@@ -236,9 +242,9 @@ def _owners(node: shapes.Join, left: Known, right: Known, same: set[tuple[str, s
 
 
 def _lookup(node: shapes.Lookup, columns: Columns, below: Known, listed: Known, meets: Meets) -> Known:
-    """The mark of a row rests on that row, where the list is public; on listed rows of the row's own entities, where every owner
-    of these is looked up under an owner of the row. Otherwise a listed row that moves turns the marks of those that agree with
-    it: they come or go where one mark is kept, and else change, which counts twice."""
+    """The mark of a row depends on that row alone if the list is public, and on listed rows of the row's own entities if every
+    owner of these is looked up under an owner of the row. Otherwise a listed row that moves flips the marks of the rows that
+    agree with it: they come or go if only one mark is kept, and otherwise change, which counts twice."""
     told = [(expr.column, column) for expr, column in node.keys if isinstance(expr, shapes.Ref)]
     if listed.public or (listed.owners and listed.owners <= {column for ours, column in told if ours in below.owners}):
         return replace(below, columns=columns)
@@ -251,7 +257,8 @@ def _lookup(node: shapes.Lookup, columns: Columns, below: Known, listed: Known, 
 
 
 def _union_all(node: shapes.UnionAll, columns: Columns, *parts: Known) -> Known:
-    """The rows of all parts move, and agree, together. They have owners where these stand in the same places of all parts."""
+    """Rows that move, and rows that agree, add up over the parts. There are owners where all parts have them in the same
+    positions."""
     sides = [part.named(columns) for part in parts]
     sums = {agreed: sum(side.frequency(agreed) for side in sides) for side in sides for agreed in side.frequencies}
     owners = sides[0].owners if len({side.owners for side in sides}) == 1 else frozenset[str]()
@@ -259,10 +266,10 @@ def _union_all(node: shapes.UnionAll, columns: Columns, *parts: Known) -> Known:
 
 
 def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, right: Known) -> Known:
-    """Of a row that stands i times left and j times right there are min(i, j), or max(i - j, 0), or one of these: as many move as
-    left and right together. All copies of a row name the same owners. INTERSECT: a row goes as soon as its copies on one side do,
-    so it has the owners of both, and no more rows go than on a side that names all these. EXCEPT: whoever takes a row from the
-    right side has to take it from the left, or it would come."""
+    """A row that occurs i times left and j times right occurs min(i, j) or max(i - j, 0) times, or once instead: at most as
+    many rows move as left and right together. All copies of a row name the same owners. INTERSECT: a row goes as soon as its
+    copies on one side do, so it has the owners of both, and no more rows go than on a side that names all these. EXCEPT: an
+    entity that removes a row on the right must remove it on the left too, or it would appear in the result."""
     a, b = left.named(columns), right.named(columns)
     told, rows, owners = told_apart(a.columns, columns), a.rows + b.rows, frozenset[str]()
     if node.kind == "intersect" and (a.owners or a.public) and (b.owners or b.public) and a.owners | b.owners <= told.keys():
@@ -275,9 +282,9 @@ def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, rig
 
 
 def _truncate(node: shapes.Truncate | shapes.TruncateKeys, columns: Columns, below: Known) -> Known:
-    """Which rows of a group stay rests on the group alone and a secret, as rows that tie are equal; so on the same entities where
-    all owners are keys. Otherwise a row that moves changes itself and at most one other, which takes its place or gives it up,
-    where rows stay by their order; how a `Truncate` spreads them rests on how many there are too."""
+    """Which rows of a group stay depends only on the group and a secret, as tied rows are equal; hence only on the same
+    entities if all owners are keys. Otherwise, where rows are kept by their order, a row that moves changes itself and at most
+    one other, which takes its place or gives it up; how a `Truncate` spreads rows also depends on how many there are."""
     group = (node.owner,) if isinstance(node, shapes.Truncate) else node.keys
     found = _fewest(below.frequencies, {frozenset(group): node.rows})
     whole = _in_order(below, node.order or group, group)
@@ -288,15 +295,15 @@ def _truncate(node: shapes.Truncate | shapes.TruncateKeys, columns: Columns, bel
 
 
 def _numbers(node: shapes.Numbers, columns: Columns, below: Known) -> Known:
-    """A value of n rows stands with the numbers 1 to n: as many rows move as below, and stand for nobody."""
+    """A value of n rows appears with the numbers 1 to n: as many rows move as in the input, and they have no owner."""
     found = _fewest(below.kept(told_apart(below.columns, node.keys)), {frozenset(columns): 1})
     return Known(columns=columns, rows=below.rows, frequencies=found)
 
 
 def _window(node: shapes.Window, columns: Columns, below: Known) -> Known:
-    """What a row shows rests on its partition. (1) One of the same entities, or of one row: it goes with them. Otherwise let one
-    row move at a time. (2) A partition of m rows at most: m go, m - 1 come. (3) Each function looks f rows back and g ahead: the
-    f rows after it and the g before it show something else, which counts twice."""
+    """What a row shows depends on its partition. (1) If that has the same entities, or one row, it goes with them. Otherwise
+    let one row move at a time. (2) If a partition has at most m rows: m go, m - 1 come. (3) If each function looks f rows back
+    and g ahead: the f rows after the one that moves and the g before it change, which counts twice."""
     ranked = [part.id for part in node.functions if part.function == "row_number"]
     found = _fewest(below.frequencies, {frozenset((*node.partition, name)): 1 for name in ranked})
     if not _in_order(below, node.ties, (*node.partition, *(term.column for term in node.order))):
@@ -309,7 +316,8 @@ def _window(node: shapes.Window, columns: Columns, below: Known) -> Known:
 
 
 def _clip(node: shapes.Clip, columns: Columns, below: Known) -> Known:
-    """The vector of each entity is scaled, by a factor that its own rows decide; its name is no part of it."""
+    """The vector of each entity is scaled by a factor that depends only on its own rows; the entity's name is not part of the
+    vector."""
     kept = below.kept({name: name for name in columns if name not in node.columns})
     if below.owners != {node.owner}:
         return Known(columns=columns, frequencies=kept)
@@ -325,7 +333,7 @@ RULES: Mapping[type, Callable[..., Known]] = {
 
 
 def _in_order(below: Known, order: Iterable[str], grouped: Iterable[str]) -> bool:
-    """Whether rows of a group that an order does not tell apart are equal in every column; zeros of two signs are not."""
+    """Whether rows of a group that tie in an order are equal in every column; zeros of different sign are not equal."""
     ordered, groups = set(order), set(grouped)
     equal = {name for name in groups if below.columns[name].type is not shapes.Type.DOUBLE}
     return below.columns.keys() <= ordered | equal or below.unlike(ordered | groups)
@@ -335,10 +343,10 @@ def _in_order(below: Known, order: Iterable[str], grouped: Iterable[str]) -> boo
 
 
 def _times(x: Number, y: Number) -> Number:
-    """What has no bound has none nought times."""
+    """A product in which zero times infinity is infinite: no bound stays no bound."""
     return math.inf if math.inf in (x, y) else x * y
 
 
 def _fewest(*given: Mapping[Some, Number]) -> dict[Some, Number]:
-    """Frequencies that all hold."""
+    """Sets of frequencies merged into one: all of them hold."""
     return {agreed: min(part[agreed] for part in given if agreed in part) for every in given for agreed in every}

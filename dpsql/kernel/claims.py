@@ -1,8 +1,8 @@
-"""What operators claim of a plan, held against what the kernel derives of it by itself.
+"""What operators claim about a plan, compared with what the kernel derives on its own.
 
-Operators say how far an entity moves them, and their texts rest on what they say of rows that agree; `checker` derives both
-again. The kernel goes by a claim only where the derivation bears it out: a claim of less than what is derived is a fault of ours,
-and the plan is not read. (A claim of more is dearer than it need be, and no fault.)
+Operators state their stability, and the SQL they print relies on what they state about rows that agree; `checker` derives both
+again. The kernel uses a claim only if the derivation confirms it: a claim below the derived bound is a fault of dpsql, and the
+plan is not executed. (A claim above it costs more than necessary, but is no fault.)
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from dpsql.plan.operators.summands import Clipped, Summand
 
 
 class Disagreement(InternalError):
-    """What is claimed of a plan was not borne out. The text is constant."""
+    """A claim about a plan was not confirmed. The text is constant."""
 
     code = "claims"
 
     def __init__(self) -> None:
-        super().__init__("the bounds of this statement are not borne out by the kernel's own, so it is not answered",
-                         try_="another statement; this is a fault of dpsql, and worth a report")
+        super().__init__("the kernel could not confirm the bounds of this statement, so it is not answered",
+                         try_="another statement; this is a fault of dpsql, please report it")
 
 
 class Claims:
-    """Holds the claims of plans against what is derived of them."""
+    """Compares the claims of plans with what is derived for them."""
 
     def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:
         self._public, self._meets = public, Meets(reader, printing)
 
     def relation(self, node: Node, rows: int | None = None) -> None:
-        """Raises Disagreement where more is claimed of a relation, or of one below it, than is derived, or that so few rows move.
+        """Raises Disagreement where a relation, or one below it, claims more than is derived, or where more than `rows` rows
+        can move.
         """
         found: dict[int, Known] = {}
         with _refused():
@@ -47,7 +48,7 @@ class Claims:
             _none([] if rows is None else _stronger(Stability(rows=rows), derived))
 
     def summary(self, plan: Summary, claimed: Certificate) -> None:
-        """Raises Disagreement where a certificate, or a part of its plan, claims more than what is derived."""
+        """Raises Disagreement where a certificate, or a part of its plan, claims more than is derived."""
         with _refused():
             found = check(plan, self._meets)
             self._compare(plan.input, found.relations)
@@ -59,7 +60,7 @@ class Claims:
 
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
-    """Whatever is wrong with a plan that cannot be derived, it is not read."""
+    """A plan for which nothing can be derived is not executed, whatever the reason."""
     try:
         yield
     except Error:
@@ -74,7 +75,7 @@ def _none(found: Iterable[str]) -> None:
 
 
 def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[int, Known]) -> Iterator[str]:
-    """Of a relation and of those below it, where more is claimed than derived."""
+    """The places, in a relation and those below it, where more is claimed than derived."""
     for below in node.inputs:
         yield from disagreements(below, claims, found)
     derived = found[id(node)]
@@ -111,7 +112,7 @@ def _tighter(claimed: Certificate, derived: Checked) -> Iterator[str]:
 
 
 def _smaller(plan: Summary, below: Known) -> Iterator[str]:
-    """What summands and grids say of themselves, by which noises are scaled and rows are ranked."""
+    """The claims of summands and grids about themselves, by which noise is scaled and rows are ranked."""
     for part in (part for value in vars(plan).values() for part in (value if isinstance(value, tuple) else (value,))):
         if isinstance(part, Summand) and not isinstance(part, Clipped) and part.l1 < size(part, below.columns):
             yield f"{part} adds more"
@@ -123,10 +124,10 @@ def _smaller(plan: Summary, below: Known) -> Iterator[str]:
 
 
 class Meets:
-    """How many rows of a public relation agree, counted; see `checker.Meets`."""
+    """Counts how many rows of a public relation agree; see `checker.Meets`."""
 
     def __init__(self, reader: Reader, printing: Printing) -> None:
-        """`printing` is that of the statement itself, so that the rows that are counted are those that will be met."""
+        """`printing` is that of the statement itself, so that the rows counted are the rows it will join."""
         self._reader, self._printing = reader, printing
         self._counted: dict[str, int] = {}
 

@@ -1,19 +1,20 @@
 """The durable record of everything that was spent and answered: the file of a `chain` of events.
 
-What may be recorded is decided in `chain`, by rules that know no file. What they rest on is kept here: *turns* (`_turn`: an
-exclusive transaction that starts by accepting what others wrote), *durable* events and *locks* (`running`).
+What may be recorded is decided in `chain`, by rules that know nothing of files. What those rules rely on is provided here:
+*turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
+(`running`).
 
 One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
-head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks what its
-anchor has seen was rolled back and is refused, as is one that is missing, damaged or not the one it was. Keep the anchor on
-another volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
+head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks an event
+its anchor has seen was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another
+volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A statement
-that finds no room because of others of its account that run waits for them, and is refused, uncharged, where that takes too
-long: an account is never closed by what still runs.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A
+statement that finds no room because others of its account are running waits for them, and is refused, uncharged, if that takes
+too long: running statements never close an account.
 
-*Versions.* A ledger that was made before there were `reopened` events gets room for them when the first is written, in the same
-transaction: rows, hashes and the head of the chain stay as they are, so the chain and the anchor hold before and after.
+*Versions.* A ledger created before `reopened` events existed is converted when the first one is written, in the same
+transaction: rows, hashes and the head of the chain stay unchanged, so the chain and the anchor are valid before and after.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Failure:
 
 
 class Ledger:
-    """An open ledger. Safe under many processes, forked ones too; threads take one each."""
+    """An open ledger. Safe with many processes, forked ones too; each thread needs its own."""
 
     def __init__(self, path: str | Path, anchor: str | Path | None = None) -> None:
         """Open and verify. Raises LedgerError where the ledger is missing, damaged or older than its anchor."""
@@ -103,7 +104,7 @@ class Ledger:
         for file in (path, anchor):
             if file.exists():
                 raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists",
-                                  try_="nothing, if it is the ledger of this policy; else another name")
+                                  try_="nothing, if it is the ledger of this policy; otherwise another name")
         meta = {"identity": secrets.token_hex(16), "salt": secrets.token_hex(8), "version": "1"}
         made = False
         try:
@@ -118,10 +119,10 @@ class Ledger:
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             _append(anchor, f"0 {genesis(meta)}", create=True)
         except (OSError, sqlite3.Error):
-            if made:  # half of one, which nobody could open, would stand in the way of another attempt
+            if made:  # a half-made one, which nobody could open, would block another attempt
                 for name in ("", "-wal", "-shm"):
                     path.with_name(path.name + name).unlink(missing_ok=True)
-            raise LedgerError(f"no ledger can be made at {path}, or no anchor at {anchor}", code="ledger-access",
+            raise LedgerError(f"no ledger can be created at {path}, or no anchor at {anchor}", code="ledger-access",
                               try_="files in folders that you may write to") from None
         return cls(path, anchor)
 
@@ -134,12 +135,12 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """Identifies this ledger, wherever its file lies. It is no secret."""
+        """Identifies this ledger, wherever its file is. Not a secret."""
         return hashlib.sha256(f"identity {self._chain.hashes[0]}".encode()).hexdigest()[:32]
 
     @property
     def budgets(self) -> list[str]:
-        """The budgets that were charged, up to the newest event this process has verified."""
+        """The budgets charged so far, up to the newest event this process has verified."""
         return self._chain.budgets
 
     @property
@@ -149,15 +150,15 @@ class Ledger:
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
                allows: Mapping[str | None, Limit], incidents: int | None = None) -> int:
-        """Record a charge durably, if the limits allow it. Returns the number of the event.
+        """Record a charge durably if the limits allow it. Returns the number of the event.
 
-        `allows` maps an analyst's name, and None for the total, to the limit that binds; `incidents` is how many charges
-        of the account may fail, None for any number. Raises, having recorded nothing, Refused where a limit would be passed,
-        Closed where so many failed, Busy where too many of the account run for too long.
+        `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
+        the account may fail, None for any number. Raises, having recorded nothing, Refused where a limit would be exceeded,
+        Closed where too many failed, Busy where too many of the account run for too long.
         """
         self._check_anchor()
         self._ready()
-        self._running.end_all()  # a ledger serves one statement after another, so the last one is over
+        self._running.end_all()  # a ledger object serves one statement at a time, so the previous one is over
         seq = self._in_turn(lambda: self._charge(lambda: self._chain.charge(
             account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents)))
         try:
@@ -168,11 +169,11 @@ class Ledger:
         return seq
 
     def answer(self, charged: int, body: str) -> None:
-        """Keep the answer of a charged statement, durably."""
+        """Record the answer to a charged statement, durably."""
         self._follow_up(charged, "answer", body)
 
     def incident(self, charged: int) -> None:
-        """Keep that a charged statement failed. Where that cannot be kept, it counts as failed all the same."""
+        """Record that a charged statement failed. If that cannot be recorded, it counts as failed all the same."""
         self._follow_up(charged, "incident", None)
 
     def failed(self, account: Account) -> list[int]:
@@ -189,7 +190,7 @@ class Ledger:
                 for seq, at, who, sql in charged if seq in failed or seq in self._chain.forgiven]
 
     def reopen(self, account: Account) -> int:
-        """Forgive the charges of an account that have failed: an explicit act of the owner. Returns how many they were."""
+        """Forgive the failed charges of an account: an explicit act of the owner. Returns their number."""
         self._check_anchor()
         with self._turn() as connection:
             before = len(self._chain.forgiven)
@@ -200,13 +201,13 @@ class Ledger:
         return len(self._chain.forgiven) - before
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
-        """The answer of the same statement, on the same data, for the same account; None where there is none."""
+        """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND normal(analyst) = ? "
                           "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.named.analyst, data)
         return rows[0][0] if rows else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
-        """The answers of an account on the same data whose text contains a mark, oldest first."""
+        """The answers of an account on the same data whose text contains `mark`, oldest first."""
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
                           "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.named.analyst, data, mark)
         return [body for body, in rows]
@@ -257,7 +258,7 @@ class Ledger:
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
         self._chain = Chain(genesis(meta), self._running.is_running)
-        seen = self._anchored()  # read before the chain: what it has seen was committed by then
+        seen = self._anchored()  # read before the chain: whatever the anchor has seen was committed by then
         self._catch_up(connection)
         self._compare(seen)
 
@@ -274,7 +275,7 @@ class Ledger:
                            try_=f"the right to write it, {self.anchor} and the folder of each")
 
     def _ready(self) -> sqlite3.Connection:
-        """The connection, after making sure that it still is the ledger's: same file, same process."""
+        """The connection, after checking that it still is the ledger's: same file, same process."""
         if self._connection is None:
             raise LedgerError("the ledger is closed", code="ledger-closed", try_="dpsql.connect(...)")
         if os.getpid() != self._pid:
@@ -288,7 +289,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[sqlite3.Connection]:
-        """An exclusive transaction on the newest state; committed if the body returns."""
+        """An exclusive transaction on the newest state, committed if the body returns."""
         connection = self._ready()
         try:
             self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -309,7 +310,7 @@ class Ledger:
                               try_="the right to write it, and room on its disk") from None
 
     def _patiently(self, attempt: Any) -> Any:
-        """Try until the lock is free, with random pauses so that no process waits for ever."""
+        """Retry until the lock is free, with random pauses so that no process is starved."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -321,7 +322,7 @@ class Ledger:
             time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - a pause, not a secret
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
-        """Try until statements of the account that run leave room; between attempts, nothing is held."""
+        """Retry until running statements of the account leave room; between attempts, no lock is held."""
         deadline, pause = time.monotonic() + PATIENCE, 0.005
         while True:
             try:
@@ -352,7 +353,7 @@ class Ledger:
                               try_="the right to write its folder, and room on its disk") from None
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Let an older ledger hold events of today's kinds; its rows stay as they are."""
+        """Let an older ledger hold the current kinds of events; its rows stay unchanged."""
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
         if "'reopened'" not in made:
             for step in MAKE_ROOM:
@@ -375,7 +376,7 @@ class Ledger:
         self._publish()
 
     def _read(self, sql: str, *values: str | None) -> list[tuple[Any, ...]]:
-        """The rows of a query, from a state of the ledger that was verified."""
+        """The rows of a query on a verified state of the ledger."""
         connection = self._ready()
         self._catch_up(connection)
         try:
@@ -385,7 +386,7 @@ class Ledger:
         return found
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
-        """Verify the chain of what is new, and add it to the sums. Raises LedgerError where the chain is broken."""
+        """Verify the new part of the chain, and add it to the sums. Raises LedgerError if the chain is broken."""
         try:
             self._patiently(lambda: self._read_on(connection))
         except sqlite3.Error:
@@ -404,12 +405,12 @@ class Ledger:
                 raise self._damaged(f" at event {row[0]}") from None
 
     def _forget_uncommitted(self, connection: sqlite3.Connection) -> None:
-        """After a rollback, take the sums again from what is in the file."""
+        """After a rollback, compute the sums again from the file."""
         self._chain = Chain(self._chain.hashes[0], self._running.is_running)
         self._catch_up(connection)
 
     def _publish(self) -> None:
-        """Tell the anchor the newest event, before anything is released."""
+        """Write the newest event to the anchor, before anything is released."""
         try:
             _append(self.anchor, " ".join(map(str, self._chain.head)))
         except OSError:
@@ -417,7 +418,7 @@ class Ledger:
                               try_="the right to write it, and room on its disk") from None
 
     def _check_anchor(self) -> None:
-        """Refuse before a charge where the anchor could not record it."""
+        """Refuse before the charge if the anchor could not record it."""
         try:
             os.close(os.open(self.anchor, os.O_WRONLY | os.O_APPEND))
         except OSError:
@@ -453,7 +454,7 @@ class Ledger:
 
 
 def _is_refusal(fault: Exception) -> bool:
-    """Whether the system does not let this user open or write a file, which says nothing of what is in it."""
+    """Whether the fault is that this user may not open or write a file, which says nothing about its contents."""
     name = str(getattr(fault, "sqlite_errorname", ""))
     return isinstance(fault, PermissionError) or name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
 
@@ -468,8 +469,8 @@ _OPENED: weakref.WeakSet[Ledger] = weakref.WeakSet()
 def _let_go_of_inherited() -> None:
     """After a fork, close every connection that the parent opened.
 
-    SQLite keeps what it knows of file locks for each process. A child that kept the parent's would believe to hold locks that
-    only the parent holds, and the parent, when it closes, would remove the log that the child writes to.
+    SQLite tracks file locks per process. A child that kept the parent's connections would assume locks that only the parent
+    holds, and the parent, on closing, would remove the log that the child writes to.
     """
     for ledger in list(_OPENED):
         if ledger._connection is not None and ledger._pid != os.getpid():

@@ -1,6 +1,6 @@
-"""Looking things up in public relations, whose contents are known to everyone: no charge and no noise.
+"""Queries on public relations, whose contents everyone knows: no charge and no noise.
 
-Whether a relation is public is read off its plan twice: by what its operators say, and by its classes and tables alone.
+Whether a relation is public is decided twice: by what its operators claim, and from its classes and tables alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.plan.operators.statistics import Statistics
 
 
 def reads_public_tables(node: Node) -> bool:
-    """Whether a plan is made of known operators alone, no subclasses, and all tables that it scans are public."""
+    """Whether a plan consists only of known operators (no subclasses) and scans only public tables."""
     if type(node) not in RELATIONS | {Statistics} or (
             isinstance(node, Scan) and (type(node.table) is not Table or node.table.public is not True)):
         return False
@@ -58,7 +58,7 @@ class Publics:
     def _sql(self, relation: Node) -> str:
         if not reads_public_tables(relation) or not stability(relation, self).public:
             raise ValueError("the relation is not public")
-        return fold(relation, lambda node, below: node.render(below, Printing()))  # no row choice is printed: no salt
+        return fold(relation, lambda node, below: node.render(below, Printing()))  # no rows are chosen: no salt
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         try:

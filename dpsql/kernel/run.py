@@ -1,10 +1,10 @@
 """The only code that sees private rows. Rules of this room:
 
 1. Nothing leaves but a release.
-2. Check, charge, look, add noise, store, release: in that order. A charge is never taken back.
-3. Believe no caller: a request is copied (`taken`), its certificate and its cost are derived again from the plan in the copy, and
-   what operators claim of that plan is borne out by `checker` or not gone by.
-4. After the charge, every fault becomes the same `Incident`: its text, its type and its cause tell nothing.
+2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
+3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
+   the claims of that plan's operators are used only if `checker` confirms them.
+4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Kernel:
 
     def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS,
                  solvers: Solvers = NO_SOLVERS) -> None:
-        """`noise` is for audits; every connection a user can make leaves it out. `incidents`: how many may fail of an account.
-        `solvers` save time, and are not believed.
+        """`noise` is for audits; no connection that a user can make sets it. `incidents`: how many statements of an account
+        may fail. `solvers` save time; their results are checked.
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self._solvers = solvers
@@ -61,15 +61,15 @@ class Kernel:
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
             encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
-        """Charge, then serve the requests of a script, keep its answer, and return it.
+        """Charge, then serve the requests of a script, store its answer, and return it.
 
-        What is known before the charge is checked before it: `views`, the relations that are asked about, and the first request.
+        What is known before the charge is checked before it: `views`, the relations queried, and the first request.
 
-        Raises ledger.Refused where a limit would be passed, Closed and Busy where too many of the account failed or run,
-        claims.Disagreement where what is claimed does not hold, TypeError or ValueError where the first request is none (nothing
-        was read or recorded then); Incident where anything fails after the charge.
+        Raises, before anything is read or recorded, chain.Refused where a limit would be exceeded, Closed and Busy where too
+        many statements of the account failed or are running, claims.Disagreement where a claim is not confirmed, TypeError or
+        ValueError where the first request is invalid; Incident where anything fails after the charge.
         """
-        held: dict[int, tuple[Any, Any]] = {}  # views are part of the first request, and copied once
+        held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request, and are copied once
         for view in views:
             self._claims.relation(taken(view, held))
         script = self._begun(script, held)
@@ -97,12 +97,12 @@ class Kernel:
     # -- one script
 
     def _begun(self, script: Script, held: dict[int, tuple[Any, Any]]) -> Script:
-        """The same script, once its first request was checked, which rests on nothing private. What else is wrong with that shows
-        when it is served.
+        """The same script, after checking its first request, which depends on nothing private. Other faults of that request
+        show when it is served.
 
-        The script goes on from the kernel's own copy, of frozen values of which nobody else holds a part: so what was derived of
-        it stands when it is served, and is kept with it. Of anything else that comes then it is derived anew. What is in `held`
-        was copied before, and is not copied again, whatever has become of it since.
+        The script continues with the kernel's own copy, whose frozen values nobody else holds: so what was derived for it is
+        still valid when it is served, and is kept with it. For any other request it is derived then. What is in `held` was
+        copied before and is not copied again, whatever has become of the original since.
         """
         begun: Request | Exception
         try:
@@ -132,13 +132,14 @@ class Kernel:
             return done.value
 
     def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
-        """The kernel's own copy of a request, and what is derived of it: now, or when it was checked before the charge."""
+        """The kernel's own copy of a request, and its certificates: derived now, or earlier if it was checked before the
+        charge."""
         first, certificates = self._first
         own = request if request is first else taken(request)
         return own, certificates if own is first else self._certificates(own)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
-        """One for each plan of a request. Raises TypeError for what is no measurement."""
+        """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""
         if type(request) not in MEASUREMENTS:
             raise TypeError("private rows are read by measurements only")
         plans = request.plans
@@ -146,7 +147,7 @@ class Kernel:
         return tuple(known[id(plan)] for plan in plans)
 
     def _borne_out(self, plan: Summary) -> Certificate:
-        """The certificate of a plan, once all that is claimed of it has been derived again."""
+        """The certificate of a plan, after all its claims have been derived again."""
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
         if isinstance(plan, JoinSum):
@@ -171,6 +172,6 @@ class Kernel:
                        content=self._content, public=self._publics, solvers=self._solvers)
 
     def _note(self, seq: int) -> None:
-        """Record that a charged statement failed; what cannot be recorded changes nothing for the analyst."""
+        """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq)

@@ -1,10 +1,10 @@
 """Which charged statements are still running, by locks that the operating system releases when a process dies.
 
-Beside the ledger there is a folder with one file for each statement that runs, under the number of its charge. Whoever runs the
-statement holds an exclusive lock (`flock`) on it, and removes the file when the statement is over. A killed process cannot remove
-its file, but its lock ends with it: a file that is missing, or that can be locked, is of a statement that is over. Nothing rests
-on clocks, on process ids or on the goodwill of the process. A child that was forked while a statement ran holds its lock too, so
-the statement looks as if it ran until that child ends: then it is counted as running, never as answered.
+Beside the ledger is a folder with one file for each running statement, named by the number of its charge. The process that
+runs the statement holds an exclusive lock (`flock`) on the file, and removes it when the statement is over. A killed process
+cannot remove its file, but its lock ends with it: if a file is missing or can be locked, its statement is over. Nothing
+depends on clocks, process ids or the cooperation of the process. A child forked while a statement ran holds its lock too, so
+until that child ends the statement counts as running, never as answered.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 
 
 class Running:
-    """The statements that run on one ledger, with those that this process runs."""
+    """The statements running on one ledger, including those of this process."""
 
     def __init__(self, ledger: Path) -> None:
         self._folder = Path(f"{ledger.resolve()}.running")
         self._mine: dict[int, int] = {}
 
     def begin(self, seq: int) -> None:
-        """Hold the lock of a statement. Called before its charge is committed, so that no charge is seen without its lock.
+        """Take the lock of a statement. Called before its charge is committed, so that no charge is visible without its lock.
 
-        Only who may write the ledger begins, one after another, so a file of this number was left by a charge that was not
-        committed. Raises OSError where there can be no lock.
+        Only the process whose turn it is to write the ledger calls this, so an existing file of this number was left by a
+        charge that was not committed. Raises OSError where no lock is possible.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._file(seq).unlink(missing_ok=True)
@@ -38,20 +38,20 @@ class Running:
         self._mine[seq] = handle
 
     def end(self, seq: int) -> None:
-        """Let go of a statement that is over; nothing to do where it was not held."""
+        """Release the lock of a statement that is over; does nothing if it was not held."""
         handle = self._mine.pop(seq, None)
         if handle is not None:
             self._file(seq).unlink(missing_ok=True)
             os.close(handle)
 
     def abandon(self, seq: int) -> None:
-        """Let go of a number whose charge was not committed. Its file stays: another process may hold the number by now."""
+        """Release a number whose charge was not committed. Its file stays: another process may hold the number by now."""
         handle = self._mine.pop(seq, None)
         if handle is not None:
             os.close(handle)
 
     def is_running(self, seq: int) -> bool:
-        """Whether a statement is still running; where that cannot be known, it is."""
+        """Whether a statement is still running; True where that cannot be known."""
         if seq in self._mine:
             return True
         try:
@@ -73,7 +73,7 @@ class Running:
             self.end(seq)
 
     def let_go_of_inherited(self) -> None:
-        """In a forked child: what the parent runs is the parent's. Its locks stay, as the parent holds them too."""
+        """In a forked child: forget the statements that the parent runs. Their locks stay, as the parent holds them too."""
         for handle in self._mine.values():
             os.close(handle)
         self._mine = {}

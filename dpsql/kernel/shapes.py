@@ -1,9 +1,9 @@
-"""What a plan is made of: its classes, their fields, the columns of every relation with their types, and its expressions.
+"""The structure of a plan: its classes, their fields, the columns of every relation with their types, and its expressions.
 
-Nothing that an operator says of itself is believed: columns are worked out from the fields of frozen values, and no method or
-property of an operator is called. A class, a field or an expression that is not listed here is unknown, as is a column that is
-read where there is none or as another type, a name that two columns have, a limit that is no positive whole number, a grid
-without finite ends. `checker` derives from such plans how far an entity moves them.
+No claim of an operator about itself is used: columns are derived from the fields of frozen values, and no method or property
+of an operator is called. A class, field or expression that is not listed here is unknown; so is a reference to a column that
+does not exist or has another type, a name that two columns share, a limit that is not a positive integer, or a grid without
+finite ends. `checker` derives the sensitivity of plans from these structures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
-__all__ = [  # of what is defined elsewhere: the classes that `checker` has rules for
+__all__ = [  # defined elsewhere: the classes that `checker` has rules for
     "Clip",
     "Clipped",
     "Constants",
@@ -84,12 +84,12 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
 class Malformed(Exception):
-    """A plan, or a part of one, that is not known here."""
+    """A plan, or a part of one, is not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnShape:
-    """Its type, and ends of its values where it is one of whole numbers."""
+    """The type of a column and, for whole numbers, the least and greatest value."""
 
     type: Type
     low: float = -math.inf
@@ -169,7 +169,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
-    """The declared columns, and the owners that are none of them; a declared column that is an owner is the owner's."""
+    """The declared columns, and the owners that are not among them; a declared column that is an owner is read as the owner."""
     table, read = node.table, dict(node.columns)
     require({name for _, name in node.columns} <= table.columns.keys())
     require(len(set(node.owners)) == len(node.owners) == len(table.owners))
@@ -184,10 +184,11 @@ def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def keys_of(node: Scan) -> Iterator[frozenset[str]]:
-    """The keys of a table, as they are read: no two rows agree on all columns of one.
+    """The keys of a table as it is read: no two rows agree on all columns of one.
 
-    They are those keys of the database of which no column is ever NULL; an owner is not. (A floating column is called nullable
-    for its NaN, which is a value of a key as any other: the catalog tells keys by what the database says of NULL.)
+    They are the keys of the database none of whose columns is ever NULL; an owner never is. (A floating column is called
+    nullable because of NaN, which in a key is a value like any other: the catalog identifies keys by what the database says
+    about NULL.)
     """
     names = {name: column for column, name in node.columns}
     absent = {name for name, column in node.table.columns.items() if column.nullable and column.sql_type.upper() not in FLOATING}
@@ -200,7 +201,7 @@ def keys_of(node: Scan) -> Iterator[frozenset[str]]:
 
 
 def told_apart(columns: Columns, of: Iterable[str]) -> dict[str, str]:
-    """Those of some columns whose values stay different where rows are grouped, each as its own name."""
+    """The given columns whose distinct values stay distinct when rows are grouped, each mapped to its own name."""
     return {name: name for name in of if (kind := columns[name].type) is Type.DOUBLE or printing.settled("", kind) == ""}
 
 
@@ -208,7 +209,7 @@ Grouping: TypeAlias = GroupBy | Distinct | Contributions | Norms
 
 
 def grouping(node: Grouping, columns: Columns) -> tuple[tuple[str, ...], bool]:
-    """The columns that rows are grouped by, and whether a group shows more of its rows than these."""
+    """The columns that rows are grouped by, and whether a group shows more of its rows than these (aggregates)."""
     match node:
         case Distinct():
             return tuple(columns), False
@@ -252,7 +253,8 @@ def _check_norm(node: Clip | Norms, below: Columns) -> None:
 
 
 def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
-    """The values of an expression. A column has the type that it is read as, and every function is in the table."""
+    """The type and range of an expression. Every column must have the type it is read as, and every function must be in the
+    table."""
     for part in walk(expr):
         require(type(part) in PARTS)
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
@@ -262,7 +264,7 @@ def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
 
 
 def limited(condition: Expr, below: Columns) -> dict[str, ColumnShape]:
-    """The columns of whole numbers that a condition compares with constants, with the ends that it leaves them."""
+    """The whole-number columns that a condition compares with constants, with the bounds that it implies."""
     found: dict[str, ColumnShape] = {}
     for part in conjuncts(condition):
         if not isinstance(part, Call) or part.function not in LIMITS:
@@ -314,7 +316,7 @@ def _shown(part: WindowFunction, below: Columns) -> ColumnShape:
 
 
 def reach(part: WindowFunction) -> tuple[float, float]:
-    """How many rows before and after it a row looks at."""
+    """How many rows before and after a row a window function reads."""
     if part.function in SHIFTS:
         return (part.number, 0) if part.function == "lag" else (0, part.number)
     start, end = (part.frame.start, part.frame.end) if part.function not in PLACES and part.frame.rows else (None, None)
@@ -322,7 +324,7 @@ def reach(part: WindowFunction) -> tuple[float, float]:
 
 
 def size(part: Summand, below: Columns) -> int:
-    """The most that one row adds to a sum, over all components: of moments, the power of the range that they add up to.
+    """The largest amount that one row adds to a sum, over all components; for moments, the corresponding power of the range.
 
     Clipped columns have no such number; it is 0 here.
     """
@@ -358,7 +360,7 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed where a summary reads what is not there, or shows keys that a client could read as others."""
+    """Raises Malformed where a summary reads a column that does not exist, or shows keys that a client could read as others."""
     for item in fields(plan):
         value = getattr(plan, item.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -369,7 +371,7 @@ def check_summary(plan: Node, below: Columns) -> None:
                 ends_of(part)
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
-    require(getattr(plan, "in_engine", False) is False)  # what is fetched has no key that no client could read
+    require(getattr(plan, "in_engine", False) is False)  # every key fetched can be read by the client
 
 
 # -- small things
@@ -406,12 +408,12 @@ def _there(column: str | None) -> str:
 
 
 def inputs(node: Node) -> list[Node]:
-    """The relations below."""
+    """The input relations."""
     return [part for part in _values(node) if isinstance(part, Node)]
 
 
 def _parts(node: Node) -> Iterator[Any]:
-    """The frozen values in the fields of an operator that have fields of their own."""
+    """The frozen values with fields of their own that are held in the fields of an operator."""
     for part in _values(node):
         if isinstance(part, Fold | Frame | Term | Merged | Field | Summand):
             yield part
@@ -420,14 +422,14 @@ def _parts(node: Node) -> Iterator[Any]:
 
 
 def _values(part: Any) -> Iterator[Any]:
-    """What the fields of a frozen value hold, those in tuples too."""
+    """The values in the fields of a frozen value, including those inside tuples."""
     for item in fields(part):
         value = getattr(part, item.name)
         yield from value if isinstance(value, tuple) else (value,)
 
 
 def _as_known(kinds: Mapping[type, str]) -> frozenset[type]:
-    """The classes whose fields are those that this file was written for."""
+    """The classes whose fields are exactly those that this file was written for."""
     return frozenset(kind for kind, names in kinds.items() if [item.name for item in fields(kind)] == names.split())
 
 

@@ -1,12 +1,12 @@
-"""A request as the kernel takes it: a copy that is made of its fields alone, of which nobody else holds a part.
+"""The kernel's own copy of a request, made from its fields alone, of which nobody else holds any part.
 
-Proofs speak of classes: of what their methods say and of what their fields hold. So every value in a request has to be of one of
-the classes below, and no subclass, whose methods could say something else. A frozen value can still be forged, be it that a field
-is set or that what its class remembers of it (`cached_property`) is planted. So each is made again, which checks its fields as at
-birth and remembers nothing; and what the kernel has checked nobody can change before it is executed.
+Proofs are about classes: what their methods return and what their fields hold. So every value in a request must be an instance
+of one of the classes below, not of a subclass, whose methods could differ. A frozen value can still be forged, by setting a
+field or by planting a cached result (`cached_property`). So each is constructed again, which checks its fields and starts with
+an empty cache; and nobody can change what the kernel has checked before it is executed.
 
-Values that were one object are one object again: what tests of one plan cost rests on that
-(`measurements.flip_distance.touched`).
+Identity is preserved: values that were one object are one object in the copy. The cost of several tests of one plan depends on
+that (`measurements.flip_distance.touched`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from dpsql.workload.blocks import CLOSED
 Script: TypeAlias = Generator[Request, Any, Any]
 Any_ = TypeVar("Any_")
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Facts, Interval, Span}
-"""Frozen values, made again of their fields."""
+"""Frozen values, constructed again from their fields."""
 FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}
-"""Passed on as they are: what the owner declares, and factors, of which `workload.blocks` makes matrices anew each time."""
+"""Passed on unchanged: the owner's declarations, and factors, from which `workload.blocks` builds new matrices each time."""
 
 
 def taken(value: Any_, held: dict[int, tuple[Any, Any]] | None = None) -> Any_:
-    """The copy. Raises TypeError for what no request is made of, ValueError for fields that their class does not take.
+    """The copy. Raises TypeError for values that cannot be part of a request, ValueError for fields that their class rejects.
 
-    `held` are the values that were copied, with their copies: as long as a value is held no other gets its number.
+    `held` maps the ids of copied values to the values and their copies: while a value is held, no other object gets its id.
     """
     held = {} if held is None else held
     if type(value) in PLAIN:
@@ -57,11 +57,11 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:
         return kind(**{name: taken(getattr(value, name), held) for name in FIELDS[kind]})
-    raise TypeError("private rows are read by measurements only, made of their own values")
+    raise TypeError("private rows are read by measurements only, built from known classes")
 
 
 def resumed(script: Script, begun: Request | Exception) -> Script:
-    """A script from the first that it did: a request, as the kernel has taken it, its end or a fault."""
+    """A script resumed after its first step: a request as the kernel copied it, its end, or a fault."""
     while not isinstance(begun, Exception):
         answer = yield begun
         try:

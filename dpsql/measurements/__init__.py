@@ -1,12 +1,12 @@
-"""What may be asked about private rows: each file an exact integer function, a proven movement, and a primitive of noise.
+"""The measurements of private rows: in each file an exact integer function, its proven sensitivity, and a noise primitive.
 
-A mechanism yields measurements; the kernel derives the certificate of each from its plans, works out the cost by `cost`, charges,
-and answers by `release`. These classes are all the ways there are to look at private rows: a reviewer of privacy reads this
-folder, `noise`, the operators and `kernel`. What is asked of rows that belong to several entities each stands in `several`.
+A mechanism yields measurements; the kernel derives the certificate of each from its plans, computes its `cost`, charges it,
+and answers with `release`. These classes are the only ways to read private rows: a privacy reviewer reads this folder,
+`noise`, the operators and `kernel`. Measurements of rows that belong to several entities each are in `several`.
 
 To add one: a file with a frozen class of three parts, `plans` (what it reads), `cost` (its proof, and a ValueError for what the
-proof does not cover) and `release` (the exact function and the primitive of noise), and one line in `MEASUREMENTS`. New
-primitives of noise belong into `dpsql.noise`. The neighbour law, the audit and the planted faults have to know it too.
+proof does not cover) and `release` (the exact function and the primitive of noise), and one line in `MEASUREMENTS`. New noise
+primitives belong in `dpsql.noise`. Add it to the neighbour law, the audit and the planted faults, too.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ MEASUREMENTS = frozenset({
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
     BalancedLevel, DegreeHistogram, Partition, Tree,
 })
-"""The classes, of which the kernel takes no other and no subclass: what is charged and released is what their files say."""
+"""The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
 VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
                     DiscreteLaplace,
                     DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
-"""The classes of what stands in their fields, besides plans and plain values; exact ones too."""
+"""The classes of the values in their fields, besides plans and plain values; no subclasses here either."""
 
 
 __all__ = [

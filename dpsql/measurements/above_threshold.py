@@ -1,4 +1,4 @@
-"""Which of many questions in a row stand out: the sparse vector technique."""
+"""The sparse vector technique: which of a sequence of questions pass a threshold."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
-MOST_WIDTHS = 20  # of the noise of one comparison
+MOST_WIDTHS = 20  # the noise of one comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThresholdOfCounts(OfOnePlan):
     """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
 
-    The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. Asked are
-    q_0, q_1, ... in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits. Limits that
-    rise keep a noise' far below zero, which all rungs share, from sending the answer to the top.
+    The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. q_0,
+    q_1, ... are compared in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits.
+    Increasing limits keep a noise' far below zero, which all rungs share, from sending the answer to the top.
 
     Movement, for `noise.sparse_vector` with g_j = q_j - limits[j]: let u rows leave and w rows come with an entity, u + w <= r.
-    Then q_j moves to between q_j - u and q_j + w, for all j. So z moves by r at most, and the noise of the yes by r too: rows
-    may come and go at once, and it still is not doubled.
+    Then q_j moves to between q_j - u and q_j + w, for all j. So z moves by at most r, and the noise of the yes by at most r
+    too: it is not doubled even if rows come and go at once.
     """
 
     plan: GroupedSums
@@ -42,10 +42,10 @@ class AboveThresholdOfCounts(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
         if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
-            raise ValueError("a ladder counts rows that are limited, once")
+            raise ValueError("a ladder counts rows once, and their number must be limited")
         if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
                 type(limit) is not int for limit in self.limits):
-            raise ValueError("the rungs of a ladder are whole numbers, and so are its limits")
+            raise ValueError("the rungs and the limits of a ladder must be whole numbers")
         check_scale(self.scale_limit)
         check_scale(self.scale_query)
         if rows == 0:
@@ -83,12 +83,12 @@ class Rising:
 class AboveThresholdOfSums(OfOnePlan):
     """The first of several sums that reaches its threshold.
 
-    Asked in order is whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in 1 / SUM_GRAIN of
-    the most that an entity adds, rounded down; the first yes is told, and nothing after it is asked.
+    In order it is asked whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in units of 1 /
+    SUM_GRAIN of the most that an entity adds, rounded down; the first yes is released and ends the search.
 
-    Movement, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down keeps
-    whole numbers apart). Where all sums move one way (an entity only takes rows with it, and no summand has negative values)
-    u + w is SUM_GRAIN too, else twice that.
+    Movement, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down does
+    not increase an integer distance). Where all sums move in one direction (an entity only takes rows with it, and no summand
+    has negative values) u + w is SUM_GRAIN too, else twice that.
     """
 
     plan: GroupedSums
@@ -98,7 +98,7 @@ class AboveThresholdOfSums(OfOnePlan):
 
     @property
     def rising(self) -> bool:
-        """Whether a further row can only raise the sums."""
+        """Whether an additional row can only increase the sums."""
         return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
 
     def cost(self, certificate: Certificate) -> Cost:
@@ -126,24 +126,24 @@ class AboveThresholdOfSums(OfOnePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The step that said yes; None where none did."""
+    """The step that was answered yes; None if none was."""
 
     step: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThresholdOfTests:
-    """Which of some tests fail, until what may be spent on failures is spent; the rest stay untested.
+    """Which of several tests fail, until the allowance for failures is used up; the rest stay untested.
 
-    Asked in order is whether slack_i + z <= noise_i + `limits[j]`, for noise_i whose scale is 2^j `scale_query`, the widest
-    first: the first yes is told, as a failure that costs 1 / 2^j of what one at the narrowest noise costs, of which `most` may
-    be spent. All noise is one-sided: whole numbers n >= 0 with probability proportional to exp(-n / scale). The slack is that
-    of `NoisyFlipDistance` for each test by itself; `split` asks of the sides of a test one after the other.
+    In order it is asked whether slack_i + z <= noise_i + `limits[j]`, with noise_i of scale 2^j `scale_query`, the widest
+    first. The first yes is released as a failure; it costs 1 / 2^j of a failure at the narrowest noise, of which `most` may be
+    spent. All noise is one-sided: integers n >= 0 with probability proportional to exp(-n / scale). The slack is that of
+    `NoisyFlipDistance` for each test alone; with `split` the sides of a test are asked about one after the other.
 
     Movement, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With `split`
-    each test is parted into what rows that come can only raise, and what they can only lower, and either kind has a z of its
-    own. When an entity comes, u is 0 and w is 1 for slacks that rise, and the other way round for those that fall; when one
-    leaves, the kinds change places: the z move by 1 together, and the noise of a yes by 1.
+    each test is divided into sides that added rows can only raise and sides that they can only lower, and each kind has its
+    own z. When an entity comes, u is 0 and w is 1 for slacks that rise, and vice versa for those that fall; when one leaves,
+    the kinds swap roles: the z move by 1 in total, and the noise of a yes by 1.
     """
 
     tests: tuple[Test, ...]
@@ -173,7 +173,7 @@ class AboveThresholdOfTests:
         return sparse_cost(1, steps, self.scale_limit, self.scale_query, self.most)
 
     def release(self, context: Context, *certificates: Certificate) -> Failed:
-        """Which tests fail, as long as failures may be told."""
+        """Which tests fail, as long as failures may be released."""
         slacks = []
         for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True):
             rows = moved(test, certificate)
@@ -188,12 +188,12 @@ class AboveThresholdOfTests:
 
 
 def splits(test: Test, below: Stability) -> bool:
-    """Whether an entity that comes can only raise some sides of a test, and only lower the others: it only brings rows."""
+    """Whether an added entity can only raise some sides of a test and only lower the others, because it only adds rows."""
     return bool(below.owners) and 0 not in test.ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """For each test that was asked, whether it failed."""
+    """For each test that was evaluated, whether it failed."""
 
     failed: tuple[bool, ...]

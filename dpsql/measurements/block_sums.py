@@ -29,8 +29,8 @@ LARGEST = 10**8  # cells of a marginal, or answers of a block
 class Axis:
     """A column of the view and its values, NULL among them where it may occur.
 
-    rest     the place of the value that rows with other values are taken for; None if they are in no cell
-    counted  the places of the values that have cells, in order; None for all of them
+    rest     the index of the value under which rows with other values are counted; None if they are in no cell
+    counted  the indices of the values that have cells, in order; None for all of them
     """
 
     column: str
@@ -40,7 +40,7 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return len(self.values) if self.counted is None else len(self.counted)
 
     @property
@@ -51,7 +51,7 @@ class Axis:
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
 
     def check(self) -> None:
-        """Raise ValueError where the cells of rows are not as told above."""
+        """Raise ValueError where the cells of rows are not as described above."""
         if type(self) is not Axis:
             raise ValueError("cells are those of some axes")
         check_values(self.values)
@@ -65,20 +65,20 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """Every block's integer queries of the marginal over its axes, each answer with independent noise of the block's scale.
+    """For every block, integer queries of the marginal over its axes, each answer with independent noise of the block's scale.
 
     With `line`, all cells are one axis, the last column's values changing fastest.
 
     Cost. A row adds a number of at most l1 (the summand's bound) to one cell of x, so the answers of a block move by at most
-    l1 times the column of that cell in the block's matrix; an entity moves k rows, and k l1 is what the certificate of the
-    summand says. Which cell that is, if any, is a function of the row alone, whatever values the axes list. With S the largest
+    l1 times the column of that cell in the block's matrix; an entity moves k rows, and k l1 is the bound in the certificate of
+    the summand. Which cell that is, if any, is a function of the row alone, whatever values the axes list. With S the largest
     over all cells of the sum over blocks of the column's L1 norm over the scale, Laplace noise costs epsilon = k l1 S: the
-    losses of all answers add up, and rows add up by the triangle inequality. With S that of the squared L2 norm over the squared
-    scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most:
-    rho = (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
+    losses of all answers add up, and rows add up by the triangle inequality. With S that of the squared L2 norm over the
+    squared scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most: rho =
+    (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
 
-    Nothing is believed of the blocks. `parts` makes integer matrices of them, of known kinds only, each time anew; `release`
-    applies those, and the cost is theirs. How blocks were found, and what is made of their answers, does not matter.
+    The blocks are not trusted. `parts` builds integer matrices from them each time, of known kinds only; `release` applies
+    those, and the cost is computed from them. How blocks were chosen, and how their answers are used, does not matter.
     """
 
     view: Node
@@ -106,7 +106,7 @@ class Blocks:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What is measured. Raises ValueError where a block is none, or does not fit the cells."""
+        """The matrices to measure. Raises ValueError where a block is invalid or does not fit the cells."""
         return checked(self.blocks, self.sizes)
 
     @property
@@ -114,7 +114,7 @@ class Blocks:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where anything that the proof needs does not hold."""
+        """Raises ValueError where an assumption of the proof does not hold."""
         if type(self.axes) is not tuple or any(type(axis) is not Axis for axis in self.axes) or type(self.line) is not bool:
             raise ValueError("cells are those of some axes")
         check_columns([axis.column for axis in self.axes])
@@ -133,8 +133,8 @@ class Blocks:
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 
     def release(self, context: Context, certificate: Certificate) -> Blocked:
-        """The cells that have rows are read once; each block adds them up over its axes. Applied are the matrices that the
-        cost is computed of, `parts`."""
+        """The cells that have rows are read once; each block adds them up over its axes. The matrices applied are those from
+        which the cost is computed, `parts`."""
         parts = self.parts
         filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
         if any(axis.counted is not None for axis in self.axes):
@@ -161,7 +161,7 @@ class Blocked:
 
 
 def with_noise(exact: Exact, noise: Sequence[int]) -> tuple[int, ...]:
-    """Sums with their noise, of which 64 bits hold each, and perhaps not both together."""
+    """Sums plus their noise; each fits into 64 bits, but the result may not."""
     drawn = np.array(noise, dtype=np.int64)
     small = exact.dtype != object and max(int(drawn.max(initial=0)), -int(drawn.min(initial=0))) < WORDS
     return tuple((exact + drawn if small else exact.astype(object) + drawn.astype(object)).tolist())

@@ -28,18 +28,18 @@ BITS = 62  # of a place among all cells
 class Tree:
     """The leaves of a tree of boxes over the cells of some axes, and the noisy count of rows in each.
 
-    The root is a cube of 2^h cells along each axis that holds all cells. A box of depth i with c rows has b = max(-decay, c - i *
-    decay) and is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, each box with noise of
-    its own. Single cells are not split, and parts without cells of the axes are left out. The noise does not grow with the
-    depth, whatever that is. Then every leaf's count is told with independent noise of `leaf`.
+    The root is a cube of 2^h cells along each axis that contains all cells. A box of depth i with c rows has b = max(-decay, c
+    - i * decay) and is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, each box with
+    its own noise. Single cells are not split, and parts without cells of the axes are left out. The noise does not depend on
+    the depth of the tree. Then every leaf's count is released with independent noise of `leaf`.
 
     Cost of the tree: `noise.tree`, as an entity moves D rows by the certificate.
 
     Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
 
-    What the proofs need, and `cost` checks: axes are different columns, and where a row counts is a function of the row alone;
-    boxes are halves of boxes, with places of all axes together in 62 bits; the decay is a whole number, of which as many as
-    there are levels are held by 64 bits, so that no depth raises or wraps around.
+    The proofs assume, and `cost` checks, that axes are different columns, and a row's cell is a function of the row alone;
+    that boxes are halves of boxes, with the places of all axes together in 62 bits; and that the decay is an integer whose
+    product with the number of levels fits into 64 bits, so that no depth raises or wraps around.
 
     Source: Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm for Hierarchical Decompositions, SIGMOD 2016
     (Theorem 3.1); here for noise on integers, with a bounded range for zCDP.
@@ -69,7 +69,7 @@ class Tree:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where anything that the proofs need does not hold."""
+        """Raises ValueError where an assumption of the proofs does not hold."""
         if type(self.axes) is not tuple or not self.axes:
             raise ValueError("a tree is over some axes")
         for axis in self.axes:
@@ -91,7 +91,8 @@ class Tree:
         return tree_cost(moved, wide, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
-        """See `Tree`. Cells are put on a curve on which every box is a stretch, so that a count is a difference of two sums."""
+        """See `Tree`. Cells are ordered along a curve on which every box is an interval, so that a count is a difference of
+        two cumulative sums."""
         filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
         filled = numbered(filled, [axis.numbers for axis in self.axes])
         ways, levels = len(self.axes), max(height(size) for size in filled.sizes)
@@ -121,7 +122,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaves:
-    """Boxes that do not overlap and hold all cells: along each axis the first place and the place after the last; and counts."""
+    """Disjoint boxes that cover all cells: along each axis the first place and the place after the last; and their counts."""
 
     lows: tuple[tuple[int, ...], ...]
     highs: tuple[tuple[int, ...], ...]
@@ -141,7 +142,7 @@ class Curve:
         self._places, self._upto = places[order], np.append(0, np.cumsum(filled.sums[order]))
 
     def counts(self, boxes: Integers, rest: int) -> Integers:
-        """The rows in each box, a stretch of 2^rest cells."""
+        """The rows in each box, an interval of 2^rest cells."""
         first, after = (np.searchsorted(self._places, end << rest) for end in (boxes, boxes + 1))
         return np.asarray(self._upto[after] - self._upto[first])
 

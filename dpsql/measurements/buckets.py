@@ -21,14 +21,14 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1
-FARTHEST = 2**80  # of log-priors, in units of what is summed
+FARTHEST = 2**80  # the largest log-prior, in units of the sum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
     """A column of the view, its values, and the number of the place that each value counts in; OUTSIDE for none.
 
-    Rows with other values count where the value at `rest` does; nowhere without it. Where a row counts is a function of the row
+    Rows with other values count where the value at `rest` does, or nowhere without it. A row's place is a function of the row
     alone.
     """
 
@@ -41,8 +41,8 @@ class Numbered:
         self.check()
 
     def check(self) -> None:
-        """Raise ValueError where the places of rows are not as told above: a value is listed once, every number is that of a
-        place, and there are no more places than values."""
+        """Raise ValueError where the places of rows are not as described above: each value is listed once, every number is
+        that of a place, and there are no more places than values."""
         if type(self) is not Numbered or type(self.column) is not str or type(self.numbers) is not tuple:
             raise ValueError("an axis is a column, and numbers of its values")
         check_values(self.values)
@@ -54,34 +54,34 @@ class Numbered:
 
     @property
     def size(self) -> int:
-        """How many places there are."""
+        """The number of places."""
         return max(self.numbers, default=OUTSIDE) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """A partition of the places 0 .. n - 1 of an axis into buckets, each with sums that are about the same.
+    """A partition of the places 0 .. n - 1 of an axis into buckets of roughly equal sums.
 
     Buckets are blocks of 2^h places that begin at a multiple of 2^h (the last ones end at n): a bucket b costs
 
         cost(b) = deviation(b) + noise_b + log_priors[h],   deviation(b) = min over t of the sum over j in b of |x_j - t|,
 
-    with x_j the exact sum at place j, independent discrete Laplace noise of `scale` for every block, and public log-priors. The
-    partition of the least total cost is told, of equal ones the coarser (at the root of the tree of blocks first, then in its
-    left half, then in its right half), and nothing else: neither costs nor noise.
+    with x_j the exact sum at place j, independent discrete Laplace noise of `scale` for every block, and public log-priors.
+    The partition with the least total cost is released, the coarser one in case of a tie (compared at the root of the tree of
+    blocks first, then in its left half, then in its right half), and nothing else: neither costs nor noise.
 
     Cost: `noise.partition`, as an entity changes x by at most k l1 in l1, as in `Blocks`; each deviation moves by 1 at most with
     one step, as every sum of |x_j - t| does and so their minimum, and only those of blocks that hold j.
 
-    What the proof needs, and `cost` checks: where a row counts is a function of the row alone, each place in one block of each
-    height; all blocks of a height have one log-prior, an integer, as totals that were rounded could be equal where these differ;
-    and one noise, of one scale.
+    The proof assumes, and `cost` checks, that a row's place is a function of the row alone, and each place is in one block of
+    each height; that all blocks of a height have the same log-prior, an integer, as rounding could make different totals
+    equal; and that all noise has the same scale.
 
     Sources: Li, Hay and Miklau, A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy (DAWA), PVLDB
-    2014, Algorithm 1. Different here: deviations from the median, which move by 1 where those from the mean move by 2; blocks of
-    a tree only, as every further candidate is a further noise to be fooled by; and log-priors that hold against this. Programs in
-    use raise noisy costs that are too low to a floor. The argument above fails for them (a cost at the floor cannot be lowered),
-    and we know of no proof, so there is no floor here.
+    2014, Algorithm 1. Differences from the paper: deviations from the median, which move by 1 where those from the mean move
+    by 2; only the blocks of a tree, as every further candidate adds noise that can mislead; and log-priors to counter this.
+    Published programs raise low noisy costs to a floor. The argument above fails for them (a cost at the floor cannot be
+    lowered), and we know of no proof, so there is no floor here.
     """
 
     view: Node
@@ -145,7 +145,7 @@ class Buckets:
 
 
 def deviations(sums: Exact, width: int) -> list[int]:
-    """For each block of so many places the least sum of |x - t|, which is that of the larger half less that of the smaller."""
+    """For each block of `width` places the least sum of |x - t|: the sum of the larger half less the sum of the smaller half."""
     full = len(sums) // width * width
     found = _from_median(np.sort(sums[:full].reshape(-1, width), axis=1)) if full else []
     return found + (_from_median(np.sort(sums[None, full:], axis=1)) if full < len(sums) else [])

@@ -1,4 +1,4 @@
-"""How far answers are from leaving their intervals: what private deciders rest on."""
+"""How far answers are from leaving their intervals: the basis of the private deciders."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.rules.disjoint import Known, disjoint, known
 
-NEVER = 2**50  # entities: more than there are
-LISTED = 2**9  # largest values of a sum: a distance beyond is certain at any price that is of use
-FARTHEST_END = SATURATION // 2  # of a sum whose values are listed, so that no end is near where totals are cut off
+NEVER = 2**50  # in entities: more than exist
+LISTED = 2**9  # largest values of a sum: a greater distance is certain at any useful price
+FARTHEST_END = SATURATION // 2  # for a sum whose values are listed, so that no end is near the point where totals are cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Form:
 class Within:
     """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
 
-    With `exact` the forms are the two ends of one sum, without groups, and its flip distance is worked out from its values.
+    With `exact` the forms are the two ends of one sum, without groups, and its flip distance is computed from its values.
     """
 
     plan: GroupedSums
@@ -53,13 +53,14 @@ class Within:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """For each form, 1 where rows that come can only raise it, -1 where they can only lower it, 0 elsewhere."""
+        """For each form, 1 if added rows can only raise it, -1 if they can only lower it, 0 otherwise."""
         parts = [self.plan.summands[form.at] for form in self.forms]
         return tuple(form.sign if isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) else 0
                      for form, part in zip(self.forms, parts, strict=True))
 
     def sides(self, totals: Sequence[Sequence[int]], values: Callable[[Largest], Sequence[int]]) -> Sides:
-        """For each form, the rows of each cell that would have to come or go until it changes: 1 - d or d, or nearer to 0.
+        """For each form and cell, the number d of rows that would have to come or go to change it, as 1 - d or d, or a value
+        nearer to 0.
 
         Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by 1 at most with a row, is 1 or more
         where F is, and never further from the border than the flip distance. For one sum that distance is known from the
@@ -68,9 +69,9 @@ class Within:
         smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l). (A
         total is cut off at 2^62, where F is 2^61 or more on either side, and ceil(F / l) more than are listed.)
 
-        Values are read for the nearer end only, and for the other one if that is no farther then. What is not read is of no
-        account in the minimum: the interval is so wide that one end at most is not kept to (`check`). So the end that is not
-        read, as its ceil(F / l) is larger than the other's slack, is one that is kept to, and its slack only larger still.
+        Values are read for the nearer end only, and for the other one if it is then no farther. An end that is not read does
+        not affect the minimum: the interval is so wide that at most one end is violated (`check`). So the unread end, whose
+        ceil(F / l) exceeds the other's slack, is not violated, and its slack is only larger still.
         """
         numbers = [[form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))] for form in self.forms]
         plain = [[-(-number // max(1, self.plan.summands[form.at].l1)) for number in side]
@@ -140,7 +141,7 @@ def _check_interval(first: int, last: int) -> None:
 
 
 def fewest(need: int, come: int, leave: Iterable[int]) -> int:
-    """How few amounts add up to `need`: any number of times `come`, and each of `leave`, which fall, once."""
+    """The fewest amounts that add up to `need`: `come` any number of times, and each of the decreasing `leave` once."""
     many = 0
     for amount in leave:
         if need <= 0 or amount <= come:
@@ -151,11 +152,11 @@ def fewest(need: int, come: int, leave: Iterable[int]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctWithin:
-    """Whether the numbers of different values in all cells lie between `first` and `last`, both inside.
+    """Whether the numbers of distinct values in all cells lie between `first` and `last`, inclusive.
 
-    The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so the
-    number falls by k as the k scarcest values go. (A column of few possible values may leave none to come: the distance is
-    then larger than what is counted here.)
+    The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so
+    the number falls by k when the k rarest values go. (A column of few possible values may have no new values left: the
+    distance is then larger than computed here.)
     """
 
     plan: Multiplicities
@@ -165,7 +166,7 @@ class DistinctWithin:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """Rows that come can only raise the distance to fewer values, and lower that to more."""
+        """Added rows can only raise the distance to too few values, and only lower that to too many."""
         return (1, -1)
 
     def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:
@@ -189,12 +190,11 @@ class DistinctWithin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionWithin:
-    """Whether a sum over rows that may belong to several entities each, held to `level` for each of them, lies between `first`
-    and `last`, both inside, in units of 1 / UNIT.
+    """Whether a Lipschitz extension at `level` of a sum over rows that may belong to several entities each lies between
+    `first` and `last`, inclusive, in units of 1 / UNIT.
 
-    An entity moves the held sum F by at most K units, its `lipschitz_constant` (`extensions.lipschitz_extension`), so
-    ceil((F - first + 1) / K) and ceil((last - F + 1) / K) by 1. Where F is no approximation, an entity that comes can only raise
-    it.
+    An entity moves the extension F by at most K units, its `lipschitz_constant` (`extensions.lipschitz_extension`), so
+    ceil((F - first + 1) / K) and ceil((last - F + 1) / K) by 1. Where F is exact, an added entity can only raise it.
     """
 
     plan: OwnerSets
@@ -207,12 +207,12 @@ class ExtensionWithin:
         return (0, 0) if slack(self.level, len(self.plan.owners)) else (1, -1)
 
     def sides(self, held: int) -> Sides:
-        """For either end, the entities that would have to come or go, from the held sum."""
+        """For either end, the number of entities that would have to come or go, from the extension of the sum."""
         moved = lipschitz_constant(self.level, len(self.plan.owners))
         return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
 
     def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where an entity may move a side by more than 1."""
+        """Raises ValueError where an entity could move a side by more than 1."""
         if type(self.level) is not int or type(self.plan.summand) not in (Count, GridSum):
             raise ValueError("a sum is held to a whole number")
         are_bounded(self.plan, (self.level,), 1, certificate)
@@ -222,7 +222,7 @@ class ExtensionWithin:
 
 
 def scarcest(counts: Mapping[int, int], many: int) -> int:
-    """The rows of so many values, those with the fewest rows; NEVER where there are not so many values."""
+    """The total rows of the `many` values with the fewest rows; NEVER if there are fewer values."""
     rows = 0
     for each, values in sorted(counts.items()):
         taken = min(many, values)
@@ -254,16 +254,16 @@ class NoisyFlipDistance:
     1 or more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1;
     and where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between
     1 and 0. An entity that moves k rows of the test's plan moves S by k, and ceil(S / k) by 1; k is what the certificate of that
-    plan says. A held sum (`ExtensionWithin`) moves by 1 as it is.
+    plan says. The slack of an extension (`ExtensionWithin`) already moves by 1.
 
     The minimum over tests moves by 1 at most. So does the slack of each test, and for all of them at once the numbers of tests
-    that move are added up over plans: `touched` of those that are summands of one plan, and 1 for every other. Noise on so many
-    numbers that move by 1 costs so many times what it costs on one (in l1, and in the square of l2).
+    that move are added up over plans: `touched` of those that are summands of one plan, and 1 for every other. Noise on m
+    numbers that move by 1 costs m times as much as on one (in l1, and in the square of l2).
 
     With discrete Laplace noise of scale 1 / epsilon, "yes where the noisy slack is 1 or more" is wrong with probability
-    exp(-epsilon (d - 1)) / (1 + exp(epsilon)) at distance d from a change of truth; where the slack is that distance, no
-    epsilon-DP decider with the same worst case is better on any database: by group privacy along a shortest path its error is
-    at least exp(-epsilon (d - 1)) times that at the border.
+    exp(-epsilon (d - 1)) / (1 + exp(epsilon)) at distance d from a change of the truth value; where the slack is that
+    distance, no epsilon-DP decider with the same worst case is better on any database: by group privacy along a shortest path
+    its error is at least exp(-epsilon (d - 1)) times that at the border.
     """
 
     tests: tuple[Test, ...]
@@ -283,7 +283,7 @@ class NoisyFlipDistance:
         return times(self.noise.cost(Sensitivity(l1=1, l2=1)), 1 if self.together else many)
 
     def release(self, context: Context, *certificates: Certificate) -> FlipDistances:
-        """The slacks of the tests, or the least of them, each with noise."""
+        """The slacks of the tests, or the smallest one, each with noise."""
         exact = [slack_of(sides, moved(test, certificate))
                  for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True)]
         told = [min(exact)] if self.together else exact
@@ -291,12 +291,12 @@ class NoisyFlipDistance:
 
 
 def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
-    """The most tests whose slack one entity moves.
+    """A bound on the number of tests whose slack one entity moves.
 
-    Tests whose plan is one and the same object are sums over the rows of one relation, which is executed once, as it stands (by
-    `read`, and for values that are listed as the same relation once more). With k the rows of it that an entity
-    moves, by its certificate, and t the most tests that one row adds to (`overlap`), the entity moves at most k t of these.
-    Nothing is said of what different plans have in common, as each keeps rows of its own: their numbers are added up.
+    Tests that share one plan object are sums over the rows of one relation, which is executed once, unchanged (by `read`, and
+    once more as the same relation where values are listed). With k the rows of it that an entity moves, by its certificate,
+    and t the most tests that one row adds to (`overlap`), the entity moves at most k t of these. Nothing is assumed about what
+    different plans have in common, as each may keep different rows: their numbers are added up.
     """
     found, shared = 0, dict[int, list[tuple[Within, int]]]()
     for test, certificate in zip(tests, certificates, strict=True):
@@ -346,7 +346,8 @@ def _never_together(first: Sequence[Known], second: Sequence[Known]) -> bool:
 
 
 def moved(test: Test, certificate: Certificate) -> int:
-    """The most rows that an entity moves, by which a slack in rows is divided; a held sum is one in entities already."""
+    """The largest number of rows that an entity moves, by which a slack in rows is divided; the slack of an extension is in
+    entities already."""
     if isinstance(test, ExtensionWithin):
         return 1
     if certificate.below.rows is None:
@@ -355,7 +356,7 @@ def moved(test: Test, certificate: Certificate) -> int:
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
-    """Raises ValueError where the slack of a test is not bounded by the proof of `NoisyFlipDistance`."""
+    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of a test."""
     if not tests or any(type(test) not in (Within, DistinctWithin, ExtensionWithin) for test in tests):
         raise ValueError("a slack is that of a test")
     for test, certificate in zip(tests, certificates, strict=True):
@@ -370,7 +371,8 @@ class FlipDistances:
 
 
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
-    """What is left to each side of every test; a plan that several share is read once, as their price is that of one reading."""
+    """The distances of each side of every test; a plan shared by several tests is read once, as their cost assumes one
+    reading."""
     rows: dict[int, list[tuple[Any, ...]]] = {}
     found: list[Sides] = []
 
@@ -393,7 +395,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
 
 
 def _counts(test: DistinctWithin, context: Context) -> list[dict[int, int]]:
-    """For each cell, how many values have so many rows."""
+    """For each cell, the number of values by how many rows they have."""
     found: list[dict[int, int]] = [{} for _ in test.cells]
     place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
     for *cell, rows, values in context.reader.rows(context.sql(test.plan)):

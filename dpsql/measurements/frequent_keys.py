@@ -14,8 +14,8 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys(OfOnePlan):
-    """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it, or, where rows
-    rest on several entities, rows.
+    """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it or, where
+    rows depend on several entities, the rows.
 
     Cost: let c be the certificate's stability. If an entity's rows have different keys, it adds one to the count of at most c
     keys; else it moves all counts by c together. See the rules.
@@ -33,7 +33,7 @@ class Keys(OfOnePlan):
         return self.rule.cost(rows) if certificate.disjoint_cells else self.rule.cost_of_moves(rows)
 
     def release(self, context: Context, certificate: Certificate) -> FrequentKeys:
-        """Each key that the rule lets pass, in canonical order, with what the rule tells of it."""
+        """Each key that passes the rule, in canonical order, with its noisy count."""
         width = len(self.plan.keys)
         rows = context.reader.rows(context.sql(self.plan))
         told = shown([row[width] for row in rows], self.rule, context.noise)

@@ -1,7 +1,7 @@
-"""What the proofs of requests over listed values rest on, checked where the cost is worked out.
+"""Checks of what the proofs of measurements over listed values assume, made when the cost is computed.
 
-Frozen values can be forged, and classes derived. So types are compared and not asked, and nothing that a forged value could
-bring, a method or an operator of its own, is called.
+Frozen values can be forged, and classes derived. So types are compared directly, and no method or operator that a forged value
+could supply is called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def check_summand(summand: object) -> None:
-    """Raise ValueError for what is no count, and no sum of one number: the certificate bounds one total of each row."""
+    """Raise ValueError for anything but a count or a sum of one number: the certificate bounds one total of each row."""
     if type(summand) not in (Count, GridSum) or summand.when is not None:  # type: ignore[attr-defined]
         raise ValueError("rows are counted, or one number of each is added up")
     if type(summand) is GridSum and type(summand.grid) is not Quantizer:
@@ -35,8 +35,8 @@ def check_summand(summand: object) -> None:
 
 
 def check_values(values: object) -> None:
-    """Raise ValueError for a list of values in which one is twice: by the equality of `cell_of` and of the engine, for which NaN
-    is NaN and both zeros are one value."""
+    """Raise ValueError if a value is listed twice, by the equality of `cell_of` and of the engine, for which NaN equals NaN
+    and both zeros are one value."""
     if type(values) is not tuple or not all(type(value) in PLAIN for value in values):
         raise ValueError("an axis has a list of values")
     if len({cell_of((value,)) for value in values}) != len(values):
@@ -44,20 +44,20 @@ def check_values(values: object) -> None:
 
 
 def check_rest(rest: object, size: int) -> None:
-    """Raise ValueError where rows with other values than those that are listed are taken for a value that is not."""
+    """Raise ValueError where rows with unlisted values would be counted under a value that is not listed either."""
     if rest is not None:
         whole(rest, 0, size - 1, "the place of a value")
 
 
 def whole(number: object, least: int, most: int, what: str) -> int:
-    """A whole number in a range. Raises ValueError for all else, truth values among it."""
+    """A whole number in a range. Raises ValueError for anything else, including booleans."""
     if type(number) is not int or not least <= number <= most:
         raise ValueError(f"{what} is a whole number of {least} to {most}")
     return number
 
 
 def scale(number: object, most: float) -> float:
-    """The scale of a noise. Raises ValueError where it is not a number above 0 and at most so much."""
+    """The scale of a noise. Raises ValueError unless it is a number above 0 and at most `most`."""
     if type(number) not in (float, np.float64, int) or not 0 < number <= most:  # type: ignore[operator]
         raise ValueError("64 bits hold every noise, and there is some")
     return float(number)  # type: ignore[arg-type]

@@ -14,10 +14,11 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisySums(OfOnePlan):
-    """The sums of a tally over the listed cells, with independent noise of `noises[i]` on every component of summand i.
+    """The grouped sums over the listed cells, with independent noise of `noises[i]` on every component of summand i.
 
     Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
-    the summands add up (their noise is independent); cells cost nothing more, as sensitivities are over all cells together.
+    the summands add up (their noise is independent); several cells cost nothing extra, as sensitivities are over all cells
+    together.
     """
 
     plan: GroupedSums
@@ -31,7 +32,7 @@ class NoisySums(OfOnePlan):
         return total
 
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
-        """Read the exact sums of the listed cells, add each summand's noise, and let only that out."""
+        """Read the exact sums of the listed cells, add each summand's noise, and return only the noisy sums."""
         plan = self.plan
         exact = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), self.cells)
         totals, column = [], iter(exact)
@@ -50,7 +51,7 @@ class MeasuredSums:
 def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) -> list[list[int]]:
     """For each total its integers over the listed cells, in their order; 0 where a cell has no rows, others are dropped.
 
-    Rows that are read as one cell are added up: whichever came last must not decide.
+    Rows read as the same cell are added up, so that the result does not depend on their order.
     """
     position = {cell_of(key): i for i, key in enumerate(cells)}
     columns = [[0] * len(cells) for _ in range(totals)]

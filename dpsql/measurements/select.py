@@ -21,7 +21,7 @@ from dpsql.plan.operators.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A rank that is looked for among the n values of a segment: `fraction` * n + `offset` values lie below."""
+    """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
 
     fraction: Fraction
     offset: int = 0
@@ -29,9 +29,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Grid values low <= v <= high of one cell, and the rank looked for among the values there.
+    """Grid values low <= v <= high of one cell, and the rank sought among the values there.
 
-    below, above  how much each row counts by which there are too many below a value, or too many above it
+    below, above  the weight of each row by which there are too many below a value, and of each by which there are too many above
     """
 
     low: int
@@ -53,11 +53,11 @@ class Select(OfOnePlan):
     proportional to exp(-d(v) * b / scale), b the denominator of p (so that scores are integers). With `flip`, permute-and-flip
     draws among the same scores.
 
-    Cost. One value more moves L - p n by 1 - p (where it is below v) or -p, and G - (1 - p) n by 1 - (1 - p) = p (above) or
+    Cost. Adding one value moves L - p n by 1 - p (where it is below v) or -p, and G - (1 - p) n by p (where it is above v) or
     p - 1. So it raises each d by max(y (1 - p), z p) at most and lowers it by max(y p, z (1 - p)) at most, and two values' d
-    move apart by the sum of these; one value less, the same with signs turned. With y = z = 1 the sum is 2 max(p, 1 - p). An
-    entity that moves j values of a segment moves them apart by j times that. Segments are disjoint, so an entity's k moved
-    rows are shared out among segments, and the losses add up to the loss of k rows in the segment where they move the most:
+    move apart by the sum of these; removing one does the same with opposite signs. With y = z = 1 the sum is 2 max(p, 1 - p).
+    An entity that moves j values of a segment moves them apart by j times that. Segments are disjoint, so an entity's k moved
+    rows are shared out among segments, and the losses add up to at most the loss of k rows in the segment where it is largest:
     epsilon = k b (max(y (1 - p), z p) + max(y p, z (1 - p))) / scale (`noise.choice`). Drawing by intervals weighs each value
     by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss
     of each draw that an entity moves, and it moves k draws at most.
@@ -99,7 +99,7 @@ class Select(OfOnePlan):
 
 
 def apart(target: Target, below: int = 1, above: int = 1) -> int:
-    """How far one row moves two integer scores of a segment apart; see `Select`."""
+    """By how much one row can move two integer scores of a segment apart; see `Select`."""
     a, rest = target.fraction.numerator, target.fraction.denominator - target.fraction.numerator
     return max(below * rest, above * a) + max(below * a, above * rest)
 
@@ -115,7 +115,7 @@ MOST_FLIPPED = 2**17
 
 
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
-    """b * d(v) of `Select`, for values with so many of the segment's rows below and above them."""
+    """b * d(v) of `Select`, for values with `below` and `above` of the segment's rows below and above them."""
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     shift, y, z = b * segment.target.offset, segment.below, segment.above
     if max(y, z) * (b * rows + abs(shift)) >= 2**62:
@@ -126,8 +126,8 @@ def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> 
 def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
     """One draw of the exponential mechanism, interval by interval.
 
-    All values between two neighbouring data points have one score, so an interval is drawn with the weight of its width and
-    a value in it uniformly; what is capped is drawn as one, which bounds the work.
+    All values between two neighbouring data points have the same score, so an interval is drawn with a weight proportional to
+    its width and a value in it uniformly; capped values are drawn as one group, which bounds the work.
     """
     starts, widths, far = intervals(values, segment, cap_of(segment, scale))
     distance, cap = excess(far, segment, scale)
@@ -147,16 +147,16 @@ def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> i
 
 
 def cap_of(segment: Segment, scale: float) -> int:
-    """The excess of distance that all share who have more; see `excess`."""
+    """The cap on excess distances; see `excess`."""
     return min(math.ceil(scale * (math.log(segment.high - segment.low + 1) + 45)), 2**62)
 
 
 def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
-    """How much farther each value is than the nearest, capped; and the cap, which all that are too far share.
+    """By how much the distance of each value exceeds the least one, capped; and the cap.
 
     Beyond the cap all values together have a probability below 2^-60. The cap is a public number above the least distance,
-    and that moves no more than any distance does; so capped distances move no more either. No draw depends on what is taken
-    from all scores alike, and small scores lose nothing as floats.
+    and that moves no more than any distance does; so capped distances move no more either. Subtracting the same number from
+    all scores does not change the draw, and small scores are exact as floats.
     """
     cap = cap_of(segment, scale)
     return np.minimum(distance - distance.min(), cap).astype(np.int64), cap

@@ -29,7 +29,7 @@ class Smooth(OfOnePlan):
 
     Cost: `noise.smooth`, of the quantile and of the size of its noise.
 
-    With several cells an entity may have at most one row, as it then is in one cell only.
+    With several cells an entity may have at most one row, so that it is in one cell only.
     """
 
     plan: Ranks
@@ -44,7 +44,7 @@ class Smooth(OfOnePlan):
         if rows is None:
             raise ValueError("the rows that an entity moves are not bounded")
         if not (self.epsilon > 0 and self.epsilon_size > 0 and 0 < self.delta < 1):
-            raise ValueError("the prices of a quantile and of the size of its noise are neither negative nor nothing")
+            raise ValueError("the prices of a quantile and of the size of its noise must be above zero")
         if rows > 1 and len(self.cells) > 1:
             raise ValueError("smooth sensitivity over several cells needs one row for each entity")
         return FREE if rows == 0 else pure(self.epsilon + self.epsilon_size, self.delta)
@@ -77,11 +77,11 @@ class Smoothed:
     sizes: tuple[int, ...]
 
 
-LEAST = 2.0**-10  # no noise is scaled to less, in grid steps: a constant is a smooth bound too, and this one hardly ever shows
+LEAST = 2.0**-10  # least scale, in grid steps: a constant is a smooth bound too, and this one hardly ever matters
 
 
 def quantile_index(rows: int, fraction: Fraction) -> int:
-    """The one-based position of a quantile among so many rows; 0, which reads as the lower bound, among none."""
+    """The one-based position of a quantile among `rows` rows; 0, which stands for the lower bound, if there are none."""
     return max(min(rows, 1), math.ceil(fraction * rows))
 
 

@@ -1,4 +1,4 @@
-"""Whether a count lies within an interval, as a coin whose bias tells how far it is from the ends."""
+"""Whether a count lies within an interval: a biased coin whose log-odds grow with the distance from the ends."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
-MOST_VOTES = 2**31  # of the score, so that floats hold its multiples
+MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(OfOnePlan):
-    """Yes with log-odds v / `scale`, v = min(n - low, high - n) for a count n, held within ±`most`.
+    """Yes with log-odds v / `scale`, v = min(n - low, high - n) for a count n, clamped to ±`most`.
 
     With `blunt`, v is 1/2 inside and -1/2 elsewhere.
 
-    Cost. A row moves n by 1, so v by 1 at most (as holding within a range and a minimum are 1-Lipschitz, and blunt v takes
+    Cost. A row moves n by 1, so v by 1 at most (as clamping and the minimum are 1-Lipschitz, and blunt v takes
     two values 1 apart); an entity of k rows moves floor(VOTE_GRAIN v / k) by VOTE_GRAIN at most. The log-odds then move by 1
     / scale at most, and so does the logarithm of either probability: epsilon = 1 / scale.
     """
@@ -45,7 +45,7 @@ class Vote(OfOnePlan):
         if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:
             raise ValueError("a vote is about one count")
         if any(type(number) is not Fraction for number in (self.low, self.high, self.most)) or not 0 <= self.most <= MOST_VOTES:
-            raise ValueError("a score is held within a positive number that floats hold")
+            raise ValueError("a score is clamped to a positive number that floats hold")
         check_scale(self.scale)
         if certificate.below.rows == 0:
             return FREE

@@ -8,7 +8,7 @@ within exp(±D / scale), so epsilon = D / scale, and as the range of the loss is
 Talwar 2007; Cesar and Rogers 2021). *Permute-and-flip*: epsilon = D / scale too (McKenna and Sheldon 2020), the same as the
 least s_i - G_i for whole numbers G_i >= 0 with P(G >= n) = exp(-n / scale) (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang
 2021): given the others' G, i wins where G_i reaches a whole number, which moves by D, and P(G >= n + D) >= exp(-D / scale)
-P(G >= n). Public numbers that are added to scores change nothing of this.
+P(G >= n). Adding public numbers to the scores changes none of this.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost, pure
 from dpsql.noise.source import Source
 
-MOST_SCORE = 2**52  # more than any score that is ever drawn
+MOST_SCORE = 2**52  # larger than any score that can be drawn
 ONE_STEP = 2**10
 
 
 def choice_cost(apart: int, scale: float, *, flip: bool, rounding: Fraction = Fraction(0)) -> Cost:
-    """The cost of one choice among scores that move apart by at most so much; `rounding` is what inexact weights add to the loss
-    of the exponential mechanism."""
+    """The cost of one choice among scores whose differences change by at most `apart`; `rounding` is what inexact weights add
+    to the privacy loss of the exponential mechanism."""
     epsilon = Fraction(apart) / Fraction(scale)
     if flip:
         return pure(epsilon)
@@ -51,9 +51,9 @@ def one_sided(scale: float, source: Source) -> int:
 def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> int:
     """An index with probability proportional to exp(score / scale).
 
-    Of many candidates first a block is drawn, by the weight of all of its candidates, then one of the block: the product of
-    the two probabilities is the one that is wanted, up to the rounding of the block's weight. That is a sum of at most 2^13
-    positive terms, each within 2^-46 of what it stands for, so it is within 2^-40.
+    With many candidates, first a block is drawn, by the total weight of its candidates, then a candidate from the block: the
+    product of the two probabilities is the required one, up to the rounding of the block's weight. That weight is a sum of at
+    most 2^13 positive terms, each with a relative error below 2^-46, so its own is below 2^-40.
     """
     if len(scores) <= ONE_STEP:
         return source.exponential(scores.tolist(), scale)
@@ -67,7 +67,7 @@ def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> in
 
 
 class Compared(Protocol):
-    """Scores >= 0, compared without being worked out."""
+    """Scores >= 0 that can be compared without being computed."""
 
     def at_least(self, i: int) -> int:
         """A lower bound of s_i."""
@@ -86,22 +86,22 @@ class Refined(Protocol):
         ...
 
     def exact(self, i: int) -> bool:
-        """Whether that is s_i."""
+        """Whether the lower bound equals s_i."""
         ...
 
     def refine_towards(self, i: int) -> None:
-        """Raise a bound on which that of s_i rests."""
+        """Raise one of the bounds on which the lower bound of s_i rests."""
         ...
 
 
 def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: Source) -> int:
-    """An index drawn with probability proportional to exp(-(s + prior) / scale), with scores worked out only as far as needed.
+    """An index drawn with probability proportional to exp(-(s + prior) / scale), computing scores only as far as needed.
 
     Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
     taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
-    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some index is taken in it, it is one with the
-    right probabilities. A round that takes none has found that s_i > l_i, so a bound was refined, which ends. Bounds are cut
-    off where floats stop being exact; that leaves bounds.
+    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some index is taken in it, that index has the
+    right distribution. A round that takes none has found that s_i > l_i, so a bound was refined, which can happen only
+    finitely often. Bounds are capped where floats stop being exact; capped bounds are still lower bounds.
     """
     while True:
         bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(log_priors))]
@@ -111,10 +111,11 @@ def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: 
 
 
 def least(scores: Refined, shifts: Sequence[int]) -> int:
-    """The first i with the least s_i + shifts[i]; a noisy minimum where the noise is taken off the shifts.
+    """The first i with the least s_i + shifts[i]; a noisy minimum if noise is subtracted from the shifts.
 
-    Proof that this is what working out every s would give: the i whose lower bound and shift are least, the first of several,
-    is it if its s is known, as every other is at least its bound; otherwise a bound is refined, of i or of what that rests on.
+    Proof that computing every s would give the same: take the first i whose lower bound plus shift is least. If its s is
+    known, it is the answer, as every other sum is at least its bound; otherwise a bound is refined, that of i or one on which
+    it rests.
     """
     while True:
         best = min(range(len(shifts)), key=lambda i: (scores.at_least(i) + shifts[i], i))

@@ -1,4 +1,4 @@
-"""Integer noise, and what it costs."""
+"""Integer noise, and its privacy cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DiscreteLaplace:
 
     def cost(self, sensitivity: Sensitivity) -> Cost:
         if sensitivity.l1 is None:
-            raise ValueError("Laplace noise needs a bound of the l1 norm")
+            raise ValueError("Laplace noise needs a bound on the l1 norm")
         return FREE if sensitivity.l1 == 0 else pure(Fraction(sensitivity.l1) / Fraction(self.scale))
 
     @property
@@ -54,25 +54,25 @@ class DiscreteGaussian:
 
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
-WIDEST = 2.0**55  # of noise that is drawn by itself: with such a scale, 64 bits do not hold it with a chance below 1e-100
+WIDEST = 2.0**55  # for noise that is drawn by itself: at this scale it overflows 64 bits with probability below 1e-100
 
 
 def check_scale(scale: object) -> None:
-    """Raises ValueError where noise of this scale, drawn by itself, has no price: it must be a positive number, and 64 bits hold
-    what is drawn."""
+    """Raises ValueError where noise of this scale, drawn by itself, has no price: the scale must be positive, and such that
+    the noise fits into 64 bits."""
     if type(scale) not in (int, float) or not 0 < scale <= WIDEST:  # type: ignore[operator]
         raise ValueError("the scale of noise is neither negative nor 0, and 64 bits hold what is drawn")
 
 
 def check_noise(noise: Noise) -> None:
-    """Raises ValueError where noise that is drawn by itself has no price."""
+    """Raises ValueError where noise drawn by itself has no price."""
     if type(noise) not in (DiscreteLaplace, DiscreteGaussian):
         raise ValueError("noise is discrete Laplace or Gaussian")
     check_scale(spread_of(noise))
 
 
 def spread_of(noise: Noise) -> float:
-    """The scale of a noise or its standard deviation."""
+    """The scale of Laplace noise, or the standard deviation of Gaussian noise."""
     match noise:
         case DiscreteLaplace(scale=scale):
             return scale
@@ -81,7 +81,7 @@ def spread_of(noise: Noise) -> float:
 
 
 def added(exact: Sequence[int], noise: Noise, source: Source) -> list[int]:
-    """Whole numbers, each with independent noise; 64 bits hold them, or it saturates."""
+    """Integers, each plus independent noise; saturates at the ends of 64 bits."""
     match noise:
         case DiscreteLaplace(scale=scale):
             return source.laplace(exact, scale)
@@ -90,5 +90,5 @@ def added(exact: Sequence[int], noise: Noise, source: Source) -> list[int]:
 
 
 def drawn(noise: Noise, source: Source) -> int:
-    """Noise by itself, to be added to an integer that 64 bits need not hold."""
+    """Noise by itself, to be added to an integer that may exceed 64 bits."""
     return added([0], noise, source)[0]

@@ -1,4 +1,4 @@
-"""Whether a key may be shown, from the number of entities that have it, and that number with the noise that decided it."""
+"""Partition selection: whether a key may be shown, given how many entities have it, and the noisy count that decided."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpsql.noise.source import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedGeometric:
-    """Show a key that n entities have where n + z > `reach`, with n + z, for discrete Laplace noise z of scale 1 / epsilon of
-    which |z| <= reach is known, and the least reach with P(z = reach) <= delta.
+    """Show a key that n entities have, together with n + z, where n + z > `reach`: z is discrete Laplace noise of scale 1 /
+    epsilon, conditioned on |z| <= reach, and reach is the least with P(z = reach) <= delta.
 
-    Proof that this is (epsilon, delta)-DP for one key. What is told for n entities with z is told for n + 1 with z - 1. Every z
-    but -reach has this counterpart, and their probabilities differ by a factor of e^epsilon at most; so the probabilities p and
-    p' of any set of outcomes have p <= e^epsilon p' + P(z = -reach). The other way round it is z + 1, and reach. A key that
-    nobody has is not shown, as z <= reach, and so does not differ from one that is not looked at.
+    Proof that this is (epsilon, delta)-DP for one key. The outcome for n entities with z is the outcome for n + 1 with z - 1.
+    Every z but -reach has such a counterpart, and their probabilities differ by a factor of e^epsilon at most; so the
+    probabilities p and p' of any set of outcomes have p <= e^epsilon p' + P(z = -reach). The other way round it is z + 1, and
+    reach. A key that nobody has is not shown, as z <= reach, so leaving it out makes no difference.
 
-    No way of showing keys that is (epsilon, delta)-DP shows any with a larger chance, for a delta that P(z = reach) can be.
+    No (epsilon, delta)-DP rule shows any key with a larger probability, if delta is a value that P(z = reach) takes.
     Source: Desfontaines, Voss, Gipson and Mandayam, Differentially Private Partition Selection, PoPETs 2022 (Theorem 1, and the
     truncated symmetric geometric distribution, by which counts come with the keys).
     """
@@ -38,32 +38,32 @@ class TruncatedGeometric:
 
     @property
     def scale(self) -> float:
-        """Of the noise: 1 / epsilon, not below it."""
+        """The scale of the noise: 1 / epsilon, rounded up."""
         return float(1 / self.epsilon) * (1 + 1e-15)
 
     @property
     def reach(self) -> int:
         """With q = exp(-1 / scale), P(z = k) is q^k (1 - q) / (1 + q - 2 q^(k + 1)), at most delta where k is at least the scale
-        times ln(1 + (1 - q) (1 - delta) / (delta (1 + q))); the last factor is far above the rounding of floats.
+        times ln(1 + (1 - q) (1 - delta) / (delta (1 + q))); the last factor far exceeds the rounding error of floats.
         """
         delta, ratio = float(self.delta), math.tanh(0.5 / self.scale)  # (1 - q) / (1 + q)
         return max(0, math.ceil(self.scale * math.log1p(ratio * (1 - delta) / delta) * (1 + 1e-9)))
 
     @property
     def threshold(self) -> int:
-        """The least number that is told."""
+        """The least count that is released."""
         return self.reach + 1
 
     def cost(self, keys: int) -> Cost:
         return pure(self.epsilon * keys, self.delta * keys)
 
     def cost_of_moves(self, rows: int) -> Cost:
-        """Where the counts of an entity's keys move by so many together, one key's perhaps by all of them.
+        """The cost where the counts of an entity's keys change by `rows` in total, perhaps all of it in one key.
 
         Proof. Go from one database to its neighbour by one row at a time: each step moves the count n of one key by one, at a
-        cost of (epsilon, delta) for what is told of that key. Along the c steps of one key that is (c epsilon, delta times the
-        sum of e^(i epsilon) over i < c), and keys add up. With the c adding up to `rows` at most, the sums add up to at most
-        rows e^((rows - 1) epsilon). (Group privacy: Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2.)
+        cost of (epsilon, delta) for what is released about that key. Along the c steps of one key that is (c epsilon, delta
+        times the sum of e^(i epsilon) over i < c), and keys add up. With the c adding up to `rows` at most, the sums add up to
+        at most rows e^((rows - 1) epsilon). (Group privacy: Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2.)
         """
         exponent = float(self.epsilon) * (rows - 1)
         if exponent > 700:
@@ -75,9 +75,9 @@ class TruncatedGeometric:
 class GaussianThreshold:
     """Show a key where its number of entities plus discrete Gaussian noise reaches `threshold`, with that sum.
 
-    Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that others have too. A key that only this entity has shows
-    with probability P(1 + Z >= threshold) at most, which is P(N(0, sigma^2) >= threshold - 2) at most (Canonne, Kamath and
-    Steinke 2020, Proposition 25); over c keys that is delta <= c times that.
+    Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that others have too. A key that only this entity has is
+    shown with probability P(1 + Z >= threshold) at most, which is P(N(0, sigma^2) >= threshold - 2) at most (Canonne, Kamath
+    and Steinke 2020, Proposition 25); over c keys that is delta <= c times that.
     """
 
     sigma: float
@@ -91,15 +91,15 @@ class GaussianThreshold:
         return concentrated(Fraction(keys) / (2 * Fraction(self.sigma) ** 2), Fraction(keys) * Fraction(tail * (1 + 1e-9)))
 
     def cost_of_moves(self, rows: int) -> Cost:
-        raise ValueError("this rule is for counts of entities")
+        raise ValueError("this rule is for counts of entities only")
 
 
-LEAST_TAIL = 1e-300  # erfc of more is 0 in floats, and the tail is not
+LEAST_TAIL = 1e-300  # beyond this erfc is 0 in floats, and the tail is not
 KeyRule: TypeAlias = TruncatedGeometric | GaussianThreshold
 
 
 def shown(counts: Sequence[int], rule: KeyRule, source: Source) -> list[int | None]:
-    """What the rule tells of the key of each count: a noisy count, or None. Keys that nobody has are not shown."""
+    """The outcome of the rule for the key of each count: a noisy count, or None. Keys that nobody has are not shown."""
     match rule:
         case GaussianThreshold(sigma=sigma, threshold=threshold):
             told = [noisy if noisy >= threshold else None for noisy in source.gaussian(counts, sigma)]

@@ -1,23 +1,23 @@
-"""The partition of a row of places whose noisy cost is the least: the first stage of DAWA.
+"""The partition of a sequence of places with the least noisy cost: the first stage of DAWA.
 
 Buckets are blocks of 2^h places that begin at a multiple of 2^h (the last ones end at n). A bucket b costs
 
     cost(b) = deviation(b) + noise_b + log_priors[h],
 
-with independent discrete Laplace noise of one scale for every block, and public log-priors. The partition of the least total
-cost is told, of equal ones the coarser (at the root of the tree of blocks first, then in its left half, then in its right half),
-and nothing else: neither costs nor noise.
+with independent discrete Laplace noise of one scale for every block, and public log-priors. The partition with the least total
+cost is released, the coarser one in case of a tie (compared at the root of the tree of blocks first, then in its left half,
+then in its right half), and nothing else: neither costs nor noise.
 
 Cost. An entity changes x by at most D in l1, D = k l1 as in `Blocks`; go from x to its neighbour in D steps of 1 at one
 place j. One step is a loss of at most 2 / scale, so all of them are at most epsilon = 2 D / scale.
 
 Proof for one step, from x to y. Each deviation moves by 1 at most, as every sum of |x_j - t| does and so their minimum, and
-only those of blocks that hold j. Let P be a partition and b its one bucket that holds j. Take noise with which x gives P, and
+only those of blocks that hold j. Let P be a partition and b its one bucket that holds j. Take noise with which x yields P, and
 lower noise_b by 2. Partitions that contain b change in cost, from x with the old noise to y with the new, all by the same
-amount, of which P is the least. Others have one bucket with j too, which is not b: their cost falls by 1 at most, and P's
-falls by 1 at least. So P is still the least, and where costs were equal the order between them, which is fixed, still
-decides or is not needed. Lowering one noise by 2 makes an outcome likelier or rarer by a factor of exp(2 / scale) at most;
-the map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
+amount, of which P is the least. Any other partition has a bucket other than b that holds j: its cost falls by 1 at most, and
+P's falls by 1 at least. So P is still the least, and where costs were equal the order between them, which is fixed, still
+decides or is not needed. Lowering one noise by 2 makes an outcome likelier or rarer by a factor of exp(2 / scale) at most; the
+map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from dpsql.noise.source import Source
 
 
 def partition_cost(steps: Fraction | int, scale: float) -> Cost:
-    """The cost where an entity changes the places by so many steps of 1."""
+    """The cost where an entity changes the places by `steps` steps of 1."""
     return pure(2 * Fraction(steps) / Fraction(scale))
 
 
 def cheapest_partition(deviations: Sequence[Sequence[int]], log_priors: Sequence[int], places: int, scale: float,
                        source: Source) -> tuple[int, ...]:
-    """Where the buckets of the partition end, from the deviations of the blocks of each height."""
+    """The ends of the buckets of the partition, given the deviations of the blocks of each height."""
     costs = [[number + noise + log_prior for number, noise in zip(here, source.laplace([0] * len(here), scale), strict=True)]
              for here, log_prior in zip(deviations, log_priors, strict=True)]
     return cheapest(costs, places)
 
 
 def cheapest(costs: Sequence[Sequence[int]], places: int) -> tuple[int, ...]:
-    """Where the buckets of the cheapest partition end; a block is left whole where that is not dearer.
+    """The ends of the buckets of the cheapest partition; a block stays whole unless splitting it is cheaper.
 
     >>> cheapest([[3, 3, 3], [5, 3], [7]], 3)
     (3,)

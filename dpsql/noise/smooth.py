@@ -1,7 +1,7 @@
-"""Noise scaled to a smooth bound of what an entity changes on this very database.
+"""Noise scaled to a smooth upper bound on the local sensitivity.
 
-S is beta-smooth: it is at least the distance m of the values on neighbours, and S <= exp(beta) S' (Nissim, Raskhodnikova and
-Smith, STOC 2007). Neither depends on where S comes from; `measurements` has the proofs of each.
+S is beta-smooth: it is at least the distance m between the values on neighbours, and S <= exp(beta) S' (Nissim, Raskhodnikova
+and Smith, STOC 2007). The proofs below hold for every such S; `measurements` proves that each of its bounds is one.
 
 *Laplace noise.* Integer noise Z with probability proportional to exp(-|z| / t), t = 2 S / epsilon, is added to the integer value.
 
@@ -12,7 +12,7 @@ factor of at most t' / t <= e^beta (tanh(x) / x falls), and beta <= epsilon / 2.
 exponent grows by |z| (1 / t' - 1 / t) <= (|z| / t)(e^beta - 1) with |z| <= |Z| + S; outside an event of probability
 P(|Z| > t ln(2 / delta)) <= delta that is at most (ln(2 / delta) + epsilon / 2)(e^beta - 1) <= epsilon / 2.
 
-The size of the noise is told as floor(ln S / beta) plus discrete Laplace noise of scale 1 / epsilon_size: ln S moves by at
+The size of the noise is released as floor(ln S / beta) plus discrete Laplace noise of scale 1 / epsilon_size: ln S moves by at
 most beta between neighbours, its floor in units of beta by at most 1, so that costs epsilon_size.
 """
 
@@ -25,8 +25,8 @@ from fractions import Fraction
 from dpsql.accounting.cost import Cost, pure
 from dpsql.noise.source import Source
 
-CLEAR = 1 + 1e-6  # far above the rounding of logarithms, far below what matters
-ROUNDING = 1e-11  # beta is taken for so much more, for the rounding of bounds and scales
+CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, far below what matters
+ROUNDING = 1e-11  # relative increase of beta that covers the rounding of bounds and scales
 
 
 def laplace_beta(epsilon: float, delta: float) -> float:
@@ -46,11 +46,11 @@ class Student:
     Student's t with three degrees of freedom, on integers; the variance is near s^2.
 
     Proof that it is epsilon-DP for s = 2 S / (epsilon - 4 beta). Write h(x) = 1 / (1 + x^2)^2, and p_s(z) = h(z / s) / C(s) with
-    C(s) the sum of h(z / s) over all integers. Let neighbours have sums at distance m <= min(S, S') and scales s, s' with
+    C(s) the sum of h(z / s) over all integers. Let neighbours have values at distance m <= min(S, S') and scales s, s' with
     |ln(s / s')| <= beta. *Sliding* by m, an integer, leaves C as it is, and |d ln h / dx| = 4 |x| / (1 + x^2) <= 2: the
     logarithm of the probability moves by 2 m / s <= epsilon - 4 beta. *Dilating* from s to s': ln h(z / s) rises with ln s at a
     rate of 4 x^2 / (1 + x^2) for x = z / s, between 0 and 4; ln C rises at the mean of these rates under p_s, between 0 and 4
-    too. So ln p_s(z) moves by at most 4 for each unit of ln s, 4 beta in all. No z is an exception: there is no delta.
+    too. So ln p_s(z) moves by at most 4 for each unit of ln s, 4 beta in all. This holds for every z, so there is no delta.
 
     Sources: Nissim, Raskhodnikova and Smith, STOC 2007, Lemma 2.7, with 1 / (1 + |x|^g); Bun and Steinke, NeurIPS 2019, for
     Student's t. On the integers the proof is the same, and samples are exact (`student`).
@@ -61,7 +61,7 @@ class Student:
 
     def __post_init__(self) -> None:
         if not self.beta > 0 or self._sliding <= 0:
-            raise ValueError("a beta is above zero, and leaves some of epsilon for sliding")
+            raise ValueError("beta must be above zero and below epsilon / 4")
 
     @property
     def _sliding(self) -> float:
@@ -76,7 +76,7 @@ class Student:
 
 
 def told_size(sensitivity: float, beta: float, epsilon: Fraction, source: Source) -> int:
-    """About ln S / beta for a smooth bound S, at a cost of epsilon; see above."""
+    """A noisy ln S / beta for a smooth bound S, at a cost of epsilon; see above."""
     # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
     size = math.floor(math.log(sensitivity) / (beta * CLEAR))
     return source.laplace([size], 1 / float(epsilon) * (1 + 1e-15))[0]

@@ -1,6 +1,6 @@
-"""Where randomness comes from. The kernel is given one source when it is made; a user cannot choose it or seed it.
+"""Where randomness comes from. The kernel is given one source when it is created; a user can neither choose nor seed it.
 
-`Source` is the only thing a test may replace: `audit` has one that adds nothing, to compare with plain SQL.
+`Source` is the only part that a test may replace: `audit` has one that adds no noise, to compare with plain SQL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dpsql.noise import student
 
 
 class Source(Protocol):
-    """Draws that the proofs of measurements name. All arguments and results are exact integers, except selection weights."""
+    """The draws that the proofs of measurements refer to. All arguments and results are exact integers, except selection
+    weights."""
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         """Each value plus independent discrete Laplace noise."""
@@ -40,11 +41,11 @@ class Source(Protocol):
         ...
 
     def below(self, end: int) -> int:
-        """A whole number 0 <= n < end, each as likely."""
+        """An integer 0 <= n < end, uniformly distributed."""
         ...
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
-        """Each count plus discrete Laplace noise z, given |z| <= reach, where that is above `reach`; else None."""
+        """Each count plus discrete Laplace noise z, conditioned on |z| <= reach, if the sum exceeds `reach`; else None."""
         ...
 
 
@@ -73,8 +74,9 @@ class Secure:
         return secrets.randbelow(end)
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:
-        """Noise is drawn until it stays within the reach. Where it is so wide that this is rare, every z within is drawn with the
-        same chance, and taken where |z| <= y for a y of the noise: P(y >= n) is proportional to exp(-n / scale) for n >= 0.
+        """Noise is drawn until it stays within the reach. Where the noise is so wide that this is rare, z is drawn uniformly
+        within the reach and accepted if |z| <= y, for a draw y of the noise: P(y >= n) is proportional to exp(-n / scale) for
+        n >= 0.
         """
         wide, kept = scale >= reach, list[int]()
         while missing := len(counts) - len(kept):
@@ -84,7 +86,7 @@ class Secure:
         return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
 
 
-# -- OpenDP's exact samplers; they are given arrays, as of a list they would check every number in Python, which takes longer
+# -- OpenDP's exact samplers; they are given arrays: the numbers of a list would each be checked in Python, which takes longer
 
 
 def laplace(values: Sequence[int], scale: float) -> list[int]:
@@ -131,7 +133,7 @@ def _sampler(name: str, scale: float) -> Any:
 
 @lru_cache(maxsize=4)
 def _space(kind: str, norm: str) -> tuple[Any, Any]:
-    """The arrays of numbers that OpenDP is given, and how it measures their distance: the same for every scale."""
+    """The domain and metric of the arrays given to OpenDP: the same for every scale."""
     from opendp import domains, metrics
     from opendp.mod import enable_features
 

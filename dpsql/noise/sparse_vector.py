@@ -1,19 +1,21 @@
-"""Which of many numbers in a row are small: the sparse vector technique, above threshold.
+"""Which numbers of a sequence are small: the sparse vector technique (AboveThreshold).
 
-Asked in order is whether g_i + z <= noise_i + limit, for whole numbers g_i: a *yes* is told, and so is every *no* before it. All
-numbers of a kind share one z of `scale_limit`; each question has noise of its own. After `most` yes's nothing more is asked.
+For integers g_i, in order, the question is whether g_i + z <= noise_i + limit: a *yes* is released, and so is every *no*
+before it. All numbers of a kind share one z of `scale_limit`; each question has its own noise. After `most` times *yes*,
+nothing more is asked.
 
 Cost. Between a database and its neighbour let every g of kind k fall by at most u_k and rise by at most w_k. Keep all noise but
 the z_k, to which u_k is added, and the noise of each yes, to which u_k + w_k is added. A no stays a no, as g' + z' >= g + z; a
-yes stays a yes, as g' + z' <= g + z + u + w. Noise that is shifted by n changes its probability by a factor of exp(n / scale) at
-most, and as noise is only added to, one-sided noise will do. So a set of answers has probabilities that differ by at most
+yes stays a yes, as g' + z' <= g + z + u + w. Shifting noise by n changes its probability by a factor of at most exp(n /
+scale), and as all shifts are upward, one-sided noise is enough. So the log-probabilities of a set of answers differ by at most
 
     epsilon = (sum of the u_k) / scale_limit + most * (the largest u_k + w_k) / scale_query,
 
-and the neighbour's way back has w in the place of u. What may still be asked is a function of what was told.
+and in the other direction w takes the place of u. What may still be asked depends only on what was released.
 
-*Several widths.* A question may be asked at noise of 2^j `scale_query` for falling j, each with a limit of its own: the first
-yes ends it, and costs 1 / 2^j of one at the narrowest noise, of which `most` may be spent. The same proof, price by price.
+*Several widths.* A question may be asked with noise of scale 2^j `scale_query` for decreasing j, each with its own limit: the
+first yes ends it, and costs 1 / 2^j of a yes at the narrowest noise, of which `most` may be spent. The proof is the same,
+price by price.
 
 Sources: Dwork, Naor, Reingold, Rothblum and Vadhan, STOC 2009; Lyu, Su and Li, Understanding the Sparse Vector Technique, PVLDB
 2017 (monotone queries); Liu, Wang, Liu, Li and Chen, Accuracy-enhanced Sparse Vector Technique with Exponential Noise, PVLDB
@@ -31,21 +33,21 @@ from dpsql.noise.source import Source
 
 
 def sparse_cost(shared: int, own: int, scale_limit: float, scale_query: float, most: int = 1) -> Cost:
-    """The cost where `shared` is the most that all z move together, and `own` the most that the noise of a yes moves."""
+    """The cost where `shared` bounds the total shift of all z, and `own` the shift of the noise of a yes."""
     return pure(shared / Fraction(scale_limit) + most * own / Fraction(scale_query))
 
 
 def first_small(gaps: Iterable[int], scale_limit: float, scale_query: float, source: Source) -> int | None:
-    """The place of the first yes, with two-sided noise and limits of 0; None where there is none."""
+    """The index of the first yes, with two-sided noise and limits of 0; None if there is none."""
     shared = source.laplace([0], scale_limit)[0]
     return next((i for i, gap in enumerate(gaps) if gap + source.laplace([0], scale_query)[0] <= shared), None)
 
 
 def small(gaps: Iterable[Mapping[int, int]], limits: Sequence[int], scale_limit: float, scale_query: float, most: int,
           source: Source) -> list[bool]:
-    """Whether each question is a yes, with one-sided noise and several widths, as long as yes's may be told.
+    """Whether each question is a yes, with one-sided noise and several widths, until the yes answers are used up.
 
-    A question is a mapping from kinds, which are -1, 0 and 1, to numbers of which any may be small.
+    A question maps kinds (-1, 0 and 1) to numbers; it is a yes if any of them is small.
     """
     shared = {kind: one_sided(scale_limit, source) for kind in (-1, 0, 1)}
     finest = 2 ** (len(limits) - 1)

@@ -1,7 +1,8 @@
 """Student's t noise with three degrees of freedom on integers, drawn exactly.
 
-OpenDP has no noise with polynomial tails, and in floats such noise tells what it was added to (Mironov 2012). So integers are
-drawn by rejection, with exact fractions all the way; the only randomness are uniform bits of the operating system.
+OpenDP has no noise with polynomial tails, and floating-point noise can reveal what it was added to (Mironov 2012). So integers
+are drawn by rejection sampling, with exact fractions throughout; the only randomness is uniform bits from the operating
+system.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ WORD = 64  # bits of a uniform number that are drawn at once
 
 
 def add(values: Sequence[int], scale: float) -> list[int]:
-    """Each value plus noise z with probability proportional to h(z) = 1 / (1 + (z / s)^2)^2, s the fraction that the scale is;
-    saturates at the ends of 64 bits.
+    """Each value plus noise z with probability proportional to h(z) = 1 / (1 + (z / s)^2)^2, where s is the scale as an exact
+    fraction; saturates at the ends of 64 bits.
 
-    Proof. With a sign by a fair coin, a whole number z >= 0 is proposed with probability g(z) = s / ((s + z)(s + z + 1)) and
-    taken with probability
+    Proof. With a sign from a fair coin, an integer z >= 0 is proposed with probability g(z) = s / ((s + z)(s + z + 1)) and
+    accepted with probability
 
         h(z) / (g(z) 3 (s + 1) / 2) = 2 s^3 (s + z)(s + z + 1) / (3 (s + 1) (s^2 + z^2)^2),
 
-    a fraction, and a coin of such a bias is exact. It is at most 1: (s + z + 1) / (s + z) <= (s + 1) / s, and for x = z / s,
-    (1 + x) / (1 + x^2) is largest at x = sqrt(2) - 1, where its square is (3 + 2 sqrt(2)) / 4 < 3 / 2. Zero is taken with one of
-    the two signs only, so what is taken has probabilities proportional to h. More than a quarter is taken, of large scales half.
+    which is a rational number, so the coin is exact. It is at most 1: (s + z + 1) / (s + z) <= (s + 1) / s, and for x = z / s,
+    (1 + x) / (1 + x^2) is largest at x = sqrt(2) - 1, where its square is (3 + 2 sqrt(2)) / 4 < 3 / 2. Zero is accepted with
+    only one of the two signs, so accepted numbers have probabilities proportional to h. More than a quarter of the proposals
+    are accepted, for large scales half.
     """
     if not 0 < scale < math.inf:
-        raise ValueError("the scale of noise is a number above zero")
+        raise ValueError("the scale of noise must be a positive number")
     a, b = scale.as_integer_ratio()
     return [max(-(2**63), min(2**63 - 1, value + _draw(a, b))) for value in values]
 

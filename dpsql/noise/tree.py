@@ -1,10 +1,10 @@
-"""A tree of boxes that grows where rows are, whose noise does not grow with its depth: PrivTree.
+"""PrivTree: a tree of boxes that grows where rows are, with noise that does not grow with its depth.
 
 A box of depth i with c rows has b = max(-decay, c - i * decay), and is split if b + discrete Laplace noise of `scale` is above
-0, each box with noise of its own. What a box is split into does not depend on the rows.
+0, each box with its own noise. How a box is split does not depend on the rows.
 
 Cost. Let y be x with one row more, in the boxes v_0, v_1, ... from the root on; no other box differs. Write q =
-exp(-1 / scale), and f(b) for the chance that a box with b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
+exp(-1 / scale), and f(b) for the probability that a box with b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
 1 - q^b / (1 + q) for b >= 1. The logarithm of f(b + 1) / f(b) is
   1 / scale for b <= 0, and at most (1 - q) q^b <= q^b / scale for b >= 1 (as 1 + q - q^b >= 1),
 and that of (1 - f(b)) / (1 - f(b + 1)) is between 0 and 1 / scale. Let a_i = c(v_i) - i decay, on x. As counts fall along the
@@ -14,9 +14,9 @@ case the ones above have a >= decay, 2 decay, ... and in the first a >= 1, decay
 together are at most
     up = (2 + r + r^2 + ...) / scale = (2 + 1 / (exp(decay / scale) - 1)) / scale,   r = q^decay.
 The path ends in a box that is not split (or in a cell, at no loss), so the probability of any tree on y is
-between exp(-1 / scale) and exp(up) times that on x. An entity moves D rows: first those that go, one by one, then those that
-come, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of length
-w = up + 1 / scale, so the whole loss in one of length D w, and such a release is ((D w)^2 / 8)-zCDP.
+between exp(-1 / scale) and exp(up) times that on x. An entity adds or removes D rows in all: first those removed, one by one,
+then those added, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of
+length w = up + 1 / scale, so the whole loss in one of length D w, and such a release is ((D w)^2 / 8)-zCDP.
 Proof of that: for L = log P / Q in an interval of length w, Hoeffding's lemma under P gives 0 = log E[exp(-L)] <= -E[L] +
 w^2 / 8, and log E[exp((a - 1) L)] <= (a - 1) E[L] + (a - 1)^2 w^2 / 8 <= (a - 1) a w^2 / 8, for every a > 1.
 
@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.noise.source import Source
 
-TERMS, MOST = 40, 64  # of the exponential series, and the largest exponent
+TERMS, MOST = 40, 64  # terms of the exponential series, and the largest exponent
 
 
 def tree_cost(rows: Fraction | int, scale: float, decay: int) -> Cost:
-    """The cost of a tree where an entity moves so many rows."""
+    """The cost of a tree where an entity adds or removes up to `rows` rows."""
     up = rise(scale, decay)
     width = up + 1 / Fraction(scale)
     return Cost(epsilon=rows * up, rho=min((rows * width) ** 2 / 8, (rows * up) ** 2 / 2))

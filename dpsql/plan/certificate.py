@@ -1,6 +1,6 @@
-"""How far one protected entity can move what is read, and why: plan -> certificate.
+"""The sensitivity of a plan to one protected entity, and why: plan -> certificate.
 
-Nothing here is believed from outside: the kernel derives the certificate again from the plan in each request.
+No certificate from outside is trusted: the kernel derives it again from the plan in each request.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Certificate:
 
     @property
     def rows(self) -> int:
-        """The most rows that one entity moves, by which distances in rows are divided: 1 for public rows, of which it moves none.
-        Raises ValueError where that is not bounded.
+        """The largest number of rows that one entity moves, by which distances in rows are divided; 1 for public rows, of
+        which it moves none. Raises ValueError if it is not bounded.
         """
         if self.below.rows is None:
             raise ValueError("the rows that an entity moves are not bounded")
@@ -61,9 +61,9 @@ class Certificate:
 def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
     """The stability of every node of a plan, by the identity of the node.
 
-    What is public is decided by the tables that a plan reads, and not by their rows: a relation over private rows that no entity
-    can move, as it is joined with a public one that happens to be empty, is private all the same. It is charged and gets noise
-    like any other, as one more row in the public table would make it.
+    What is public is decided by the tables that a plan reads, not by their rows: a relation over private rows that no entity
+    can move, because it is joined with a public one that happens to be empty, is still private. It is charged and gets noise
+    like any other, as if the public table had one more row.
     """
     found: dict[int, Stability] = {}
     for node in bottom_up(plan):
@@ -88,7 +88,7 @@ def stability(plan: Node, public: PublicFacts) -> Stability:
 
 
 def certify(plan: GroupedSums, public: PublicFacts) -> Certificate:
-    """The sensitivities of a tally.
+    """The sensitivities of grouped sums.
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at most
     k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together, are

@@ -1,8 +1,8 @@
-"""A join taken apart: its relations, what must be equal among them, and plans that count how often values meet in some of them.
+"""Decomposition of a join: its relations, their equated columns, and plans that count how often values occur together in them.
 
 A statement over joins counts the combinations of one row of each relation on which all conditions are true. However the joins
-are nested, that is what is left of them here: columns that are equated are one *variable*; conditions on one relation are part
-of it; other conditions are kept with the relations that they read.
+are nested, they reduce to this: equated columns form one *variable*; conditions on one relation become part of it; other
+conditions are kept with the relations that they read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Some = frozenset[int]
 
 
 class NotDecomposable(Exception):
-    """A join that cannot be taken apart. `node` is the lowest operator responsible, `join` the nearest join that is taken apart
-    around it; `relations` is their number where there are too many.
+    """A join that cannot be decomposed. `node` is the lowest operator responsible, `join` the nearest join around it that is
+    decomposed; `relations` is their number if there are too many.
     """
 
     def __init__(self, node: Node, join: Join | None, because: str, relations: int = 0) -> None:
@@ -48,7 +48,7 @@ class JoinedRelation:
     columns: Mapping[int, str]
 
     def max_frequency(self, variables: Some) -> int | None:
-        """The most rows that agree on variables in every database, where that is known."""
+        """A bound on the rows that agree on variables in any database, if one is known."""
         return self.node.max_frequency([self.columns[variable] for variable in variables])
 
     def frequencies(self, variables: Some) -> GroupedSums:
@@ -66,7 +66,7 @@ class JoinParts:
 
     @property
     def private(self) -> Some:
-        """The relations that an entity has rows in."""
+        """The private relations."""
         return frozenset(i for i, relation in enumerate(self.relations) if relation.moved)
 
     @cached_property
@@ -81,7 +81,7 @@ class JoinParts:
         return self.variables(part) & self.variables(self.all - part)
 
     def components(self, part: Some) -> Iterator[Some]:
-        """The largest subsets in which relations hang together by variables."""
+        """The connected components: maximal subsets of relations linked by variables."""
         left = set(part)
         while left:
             found, new = set[int](), {min(left)}
@@ -127,12 +127,11 @@ def _equal(left: str, above: Node, right: str, below: Node) -> Expr:
 
 
 def decompose_join(plan: Node, public: PublicFacts) -> JoinParts:
-    """The join that a plan is, with filters, projections and lookups above, below and between. What is none of these is a
-    relation by itself.
+    """The join that a plan consists of, with filters, projections and lookups above, below and between. Any other operator is
+    a relation by itself.
 
-    A lookup is of the rows of one relation, whose row alone decides on the mark: so it may as well be done before the joins.
-
-    Raises NotApart where one entity moves rows of a relation without a limit, or there are more than MOST_RELATIONS.
+    A lookup marks the rows of one relation by that row alone: so it can be moved below the joins. Raises NotDecomposable where
+    one entity moves rows of a relation without a limit, or there are more than MOST_RELATIONS.
     """
     pieces = _Pieces()
     pieces.take(plan, None)

@@ -57,9 +57,9 @@ from dpsql.plan.decompose_join import JoinParts, Some
 Reals = NDArray[np.float64]
 Frequency = Callable[[int, Some], int]
 Multiplicity = Callable[[Some], int]
-MOST = 2.0**63  # no sum that is released moves further
-FARTHEST = 10**5  # distances that are worked out
-CLEAR = 1 + 1e-12  # above the rounding of what is added up here, which is below 1e-13
+MOST = 2.0**63  # no released sum can move further
+FARTHEST = 10**5  # distances that are computed
+CLEAR = 1 + 1e-12  # above the relative rounding error here, which is below 1e-13
 
 
 def farthest(joined: JoinParts, beta: float) -> int:

@@ -1,7 +1,7 @@
 """The operator tree: what is asked, as frozen values.
 
-Every operator derives its fields, says how far one entity can move its rows (`stability`), and prints itself. The walker
-here recurses; operators and rules only look at one node and the results from below.
+Every operator derives its fields, states how many of its rows one entity can change (`stability`), and prints itself. The
+walker here recurses; operators and rules only see one node and the results from below.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A column of a relation: a plan-wide identifier, the name people know it by, and what is known of its values."""
+    """A column of a relation: a plan-wide identifier, the name shown to people, and what is known about its values."""
 
     id: str
     name: str
@@ -51,7 +51,7 @@ class Stability:
     rows     the most rows that differ when one entity is added or removed (multiset symmetric difference);
              0 for a public relation, None where no bound is known
     owners   the columns that name the entities each row belongs to: removing an entity removes exactly the rows in which
-             one of them names it, and changes no other. None of them where rows are not owned
+             one of them names it, and changes no other. empty where rows have no owner
     norm     a bound on the vector an entity contributes, if the rows were clipped
     because  the reason, for people
     """
@@ -72,19 +72,19 @@ class Stability:
 
 
 class PublicFacts(Protocol):
-    """What may be looked up in public relations, whose contents are known to everyone."""
+    """Lookups in public relations, whose contents are known to everyone."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         """The largest number of rows of a public relation that agree on `columns` (all rows for no columns), copies of a row too.
 
-        Rows agree as for `Node.max_frequencies`: NULL agrees with NULL. Where rows meet by `=`, those with NULL are left out
-        before.
+        Rows agree as for `Node.max_frequencies`: NULL agrees with NULL. Where rows are joined by `=`, callers leave out those
+        with NULL beforehand.
         """
         ...
 
 
 class NoPublicFacts:
-    """For plans without public tables: there is nothing to look up."""
+    """For plans without public tables: nothing to look up."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         raise LookupError("no public relation is at hand")
@@ -95,15 +95,14 @@ class Printing:
     """What printing needs beside the plan.
 
     salt   the secret that orders rows for truncation
-    reach  ranges in which columns of the input are known to lie, on the rows that there are. They may shorten a text, and must
-           not change what it gives on any database
+    reach  ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
     """
 
     salt: int = 0
     reach: Mapping[str, Interval] = dataclasses.field(default_factory=dict)
 
     def seen(self, input: Node) -> dict[str, Facts]:
-        """What is known of the columns of a relation, on the rows that there are."""
+        """The known ranges of the columns of a relation over the present rows."""
         return dict(input.env) | {column: dataclasses.replace(known, physical=self.reach[column])
                                   for column, known in input.env.items()
                                   if column in self.reach and self.reach[column].inside(known.physical)}
@@ -129,7 +128,7 @@ class Node(abc.ABC):
 
     @abc.abstractmethod
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
-        """How far one entity can move this relation, given the same for its inputs. The proof is the class's docstring."""
+        """The stability of this relation, given that of its inputs. The proof is in the class's docstring."""
 
     @abc.abstractmethod
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -144,9 +143,9 @@ class Node(abc.ABC):
         """For sets of columns, the most rows that agree on all of them, in every database. None is always a true answer.
 
         Rows agree where `=` says so, and NULL agrees with NULL: the one equality of groups, joins, keys and what is apart (see
-        `expr.printing.settled`). So a frequency holds for rows that meet by IS NOT DISTINCT FROM, and for those that `=` lets
-        meet. Of no columns: the most rows there are. Nothing that is declared or was seen in one database counts here, only what
-        operators enforce and the database guarantees.
+        `expr.printing.settled`). So a frequency holds for rows joined by IS NOT DISTINCT FROM as well as by `=`. For no
+        columns: the largest number of rows. Declarations and facts about one database do not count here, only what operators
+        enforce and the database guarantees.
         """
         return {}
 
@@ -186,7 +185,7 @@ class Summary(Node):
     """A function of all rows of its input, which is read with noise only.
 
     Proof. Over a public relation nothing moves: 0. Over anything else it claims no stability as a relation, so nothing that is
-    built upon it is certified; what one entity can move of it is bounded by the request that reads it.
+    built upon it is certified; the measurement that reads it bounds what one entity can move.
     """
 
     input: Node
@@ -211,7 +210,7 @@ def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
 
 
 def least(*max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str], int]:
-    """Frequencies that all hold, as one: the smallest for each set of columns."""
+    """Several valid sets of frequencies merged: the smallest for each set of columns."""
     found: dict[frozenset[str], int] = {}
     for given in max_frequencies:
         for columns, rows in given.items():
@@ -220,7 +219,7 @@ def least(*max_frequencies: Mapping[frozenset[str], int]) -> dict[frozenset[str]
 
 
 def columns_of(alias: str, node: Node) -> dict[str, str]:
-    """How each column of `node` is printed where it stands under `alias`."""
+    """How each column of `node` is printed under `alias`."""
     return {field.id: f"{alias}.{quote(field.id)}" for field in node.fields}
 
 
@@ -241,7 +240,7 @@ Kind = TypeVar("Kind", bound=Node)
 
 
 def updated(node: Kind, **changes: object) -> Kind:
-    """The node with other values in some fields; the same one, with all that was derived of it, where nothing differs."""
+    """The node with other values in some fields; the same object, with its cached results, if nothing differs."""
     old = {name: getattr(node, name) for name in changes}
     same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
     return node if same else dataclasses.replace(node, **changes)

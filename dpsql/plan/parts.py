@@ -1,4 +1,4 @@
-"""What is measured for a statement: parts over one view, and recipes that turn their releases into its aggregates."""
+"""The parts of a statement that are measured over one view, and the recipes that turn their releases into its aggregates."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class Sums:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distincts:
     """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity.
-
-    `values` are all that may be there; None where they are not declared.
+    `values` lists all possible values; None if they are not declared.
     """
 
     column: str

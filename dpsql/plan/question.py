@@ -105,8 +105,8 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumFrequency:
-    """Groups of fewer than `entities` entities are withheld. The aggregate `count` tells how many there are: it is at most `rows`
-    times their number, whatever the rows are. `entity` is their name."""
+    """Groups of fewer than `entities` entities are withheld. The aggregate `count` tells how many there are: it is at most
+    `rows` times their number, whatever the rows are. `entity` is the name of the kind of entity."""
 
     count: str
     rows: int
@@ -153,7 +153,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A subquery of one value, and what stands for that value in the questions that come after it."""
+    """A scalar subquery, and the placeholder for its value in the questions that follow."""
 
     awaited: Placeholder
     question: Question

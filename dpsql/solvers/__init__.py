@@ -1,1 +1,2 @@
-"""What proposes points, prices, flows and cuts. Nothing here is trusted: `dpsql.extensions` checks each answer in integers."""
+"""Solvers, which propose points, prices, flows and cuts. Nothing here is trusted: `dpsql.extensions` checks each answer in
+integers."""

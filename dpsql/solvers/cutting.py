@@ -1,4 +1,4 @@
-"""A search by cuts among rows that are held, for programs in which a few entities are in most of the rows.
+"""A cutting-plane search over rows in memory, for programs in which a few entities are in most of the rows.
 
 Not trusted: its points and prices are checked as any others are, by `dpsql.extensions.certified`.
 """
@@ -44,8 +44,8 @@ class Rows:
 
 
 def by_cuts(program: LinearProgram, gap: float) -> Point:
-    """A door: the point and the prices that a search over rows that are held has after a few rounds. Where a few entities are
-    in most of the rows that is enough, and where it is not, other ways are faster.
+    """A solver: the point and the prices found by a few rounds of cuts over rows in memory. That is enough where a few
+    entities are in most of the rows; elsewhere other solvers are faster.
     """
     rows = Owned(program.weights, program.owners, len(program.capacities))
     search = CuttingPlanes(Rows(program), program.capacities.tolist(), halves=False, solvers=ALONE)

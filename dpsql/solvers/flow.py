@@ -1,6 +1,6 @@
 """Two entities in each row: a maximum flow, and the cut that shows it to be one.
 
-Not trusted: `extensions.certified` works out in integers what the point and the prices are worth.
+Not trusted: `extensions.certified` evaluates the point and the prices in integers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def flow(program: LinearProgram, gap: float) -> Point:
     Let S be what can be reached from the source in the residual graph, so that the flow is the capacity of the arcs out of S.
     The price of e is ([e_left not in S] + [e_right in S]) / 2. Then 1 - y_v - y_w is half of ([v_left in S] - [w_right in S])
     + ([w_left in S] - [v_right in S]), at most half the number of arcs of the row that leave S. So D of these prices is at most
-    half the cut, which is the maximum. (The caller believes none of this: it works out D and P again.)
+    half the cut, which is the maximum. (The caller does not rely on this: it computes D and P again.)
 
-    scipy keeps capacities in 32 bits and lets larger ones wrap without a word: hence the limit, below which
+    scipy stores capacities in 32 bits and silently wraps larger ones: hence the limit, below which
     `usual.for_program` chooses this way, and `large_flow` beyond it.
     """
     from scipy.sparse import csr_array

@@ -1,7 +1,7 @@
 """Flows and cuts of networks by scipy, for degrees.
 
-Not trusted: `extensions.bounded_degrees` sees to it in integers that a flow is one, makes it largest where it is not, and takes a
-cut only where no open arc leads out of it.
+Not trusted: `extensions.bounded_degrees` checks flows in integers, augments them to a maximum, and uses a cut only if no open
+arc leads out of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The HiGHS solvers: dual simplex, and a first-order method for programs that are large for it. Tested with highspy 1.15.
 
-Not trusted: `extensions.certified` and `extensions.removal_distance` work out in integers what their points and prices are worth.
+Not trusted: `extensions.certified` and `extensions.removal_distance` evaluate their points and prices in integers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def finer(program: LinearProgram, gap: float) -> Point:
 
 
 def _few_steps(solver: Any, tolerance: float) -> None:
-    """Let it take first-order steps. Their number is limited, not their time: what is found does not depend on a clock."""
+    """Run first-order steps, limited in number, not in time: the result does not depend on a clock."""
     solver.setOptionValue("solver", "hipdlp")
     solver.setOptionValue("pdlp_optimality_tolerance", tolerance)
     solver.setOptionValue("pdlp_iteration_limit", int(max(1_000, MOST_WORK // max(1, solver.getNumNz()))))

@@ -1,6 +1,6 @@
 """The same linear programs through PuLP, for machines without highspy: any solver that PuLP finds. Tested with PuLP 3.3.
 
-Not trusted: `extensions.certified` and `extensions.removal_distance` work out in integers what their points and prices are worth.
+Not trusted: `extensions.certified` and `extensions.removal_distance` evaluate their points and prices in integers.
 """
 
 from __future__ import annotations

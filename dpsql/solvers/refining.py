@@ -28,14 +28,14 @@ Solver: TypeAlias = Callable[[Reals, Any, Reals, Reals], tuple[Reals, Reals]]
 
 
 def refined(program: Packing, solver: Solver | None = None) -> Iterator[tuple[Reals, Reals]]:
-    """Iterative refinement: what is wrong with an answer is worked out in integers, scaled up and solved again.
+    """Iterative refinement: the residual of an answer is computed in integers, scaled up and solved again.
 
     With s = limits - A x and d = costs - A' y, exactly, an improvement (dx, ds) and dy is looked for in
 
         max { d dx - y ds : A dx + ds = 0, -x <= dx <= most - x, -s <= ds },
 
-    its bounds and costs times 2^(STEP k) in round k. What is left to improve is small by then, so steps are kept so: an answer
-    from the other end of all best points would be as rough as the first. Numbers are integers over GRID.
+    its bounds and costs times 2^(STEP k) in round k. The remaining improvement is small by then, so steps are kept small:
+    jumping to a distant optimum would be as inaccurate as the first answer. Numbers are integers over GRID.
     Source: Gleixner, Steffy and Wolter, Iterative refinement for linear programming, INFORMS Journal on Computing 2016.
     """
     from scipy.sparse import csr_array, hstack

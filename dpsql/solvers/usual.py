@@ -1,6 +1,6 @@
-"""The solvers that a kernel is given, and which of them is asked first; libraries load when they are asked.
+"""The solvers that a kernel is given, and their order; libraries are loaded on first use.
 
-Not trusted: what each of them says is checked in `dpsql.extensions`, where exact arithmetic answers if none of them does.
+Not trusted: every answer is checked in `dpsql.extensions`, which falls back on exact arithmetic.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from dpsql.workload.workload import Workload
 
 Plan: TypeAlias = Callable[[Workload, Array | None], Strategy | Refusal]
 Admit: TypeAlias = Callable[[Strategy], None]
-GOOD = 1.001  # times the bound: no other strategy is worth trying
+GOOD = 1.001  # times the lower bound: near enough that no other strategy is worth trying
 
 
 def _total(workload: Workload, targets: Array | None) -> Strategy | Refusal:
@@ -91,12 +91,12 @@ BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "in
 BY_ITS_NAME = "only taken by its name"
 NO_TIME = "not tried, as the time for planning was over"
 SHARE = 0.8  # of the time that is left, for one search
-TARGETED = frozenset({"fitness-for-use"})  # of the others, those that are tried only where there are targets
+TARGETED = frozenset({"fitness-for-use"})  # of these, the ones tried only if there are targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of one plan. `because` is empty for what was planned, and else says why it was not."""
+    """The outcome of one plan. `because` says why it was not planned; empty if it was."""
 
     name: str
     strategy: Strategy | None
@@ -105,7 +105,7 @@ class Verdict:
 
 def best(workload: Workload, targets: Array | None = None,
          plans: dict[str, Plan] | None = None, admit: Admit | None = None) -> tuple[Strategy, list[Verdict]]:
-    """The strategy of the least value at the unit price, and what came of all plans. One that is alone was asked for by name.
+    """The strategy of the least value at the unit price, and the verdicts on all plans. A single plan was requested by name.
     `admit` raises Unsupported for a strategy that cannot be taken."""
     verdicts: list[Verdict] = []
     found: Strategy | None = None
@@ -140,8 +140,8 @@ class NoStrategy(ValueError):
 
 
 def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = None) -> Strategy | Refusal:
-    """What a search finds; a refusal where it would need a larger array than may be made, or more memory than there is, or where
-    what it finds does not answer the workload."""
+    """The result of a search, or a refusal if it would need too large an array or too much memory, or if its result does not
+    answer the workload."""
     try:
         found = search()
         if isinstance(found, Strategy) and admit is not None:

@@ -1,14 +1,15 @@
-"""Strategies that took long to find, kept on disk for the next process.
+"""A cache on disk for strategies that took long to find.
 
-A file holds matrices made of a workload, which is public: never an answer, never anything of the data. It is arrays of numbers
-and a JSON text. Privacy does not rest on it: a strategy that was read is one like any other, whose sensitivity is computed from
-its integers, here and again in the kernel (`workload.blocks`). Nothing that a file may hold is a proof. It is read only if it is
-a plain file of this user's; no more is read of it than it may hold, and no number of it is asked to be an object. What does not
-fit, or does not measure the workload, or would measure it so unevenly that errors could not be told to many digits, is found
-anew. The errors of what is read are worked out from its matrices; only the bound that they are compared with is believed.
+A file holds matrices derived from a workload, which is public: never an answer, never anything from the data. It is arrays of
+numbers and a JSON text. Privacy does not rest on it: a strategy that was read is one like any other, whose sensitivity is
+computed from its integers, here and again in the kernel (`workload.blocks`). Nothing that a file may hold is a proof. It is
+read only if it is a plain file of this user's; no more is read of it than it may hold, and no number of it is asked to be an
+object. What does not fit, or does not measure the workload, or would measure it so unevenly that errors could not be told to
+many digits, is found anew. The errors of what is read are worked out from its matrices; only the bound that they are compared
+with is believed.
 
 Files lie in the folder that DPSQL_CACHE names (empty: nothing is kept), else in dpsql below XDG_CACHE_HOME, or where the system
-keeps such things. A folder that cannot be read or written is no cache, without a word.
+keeps such things. A folder that cannot be read or written is silently ignored.
 """
 
 from __future__ import annotations

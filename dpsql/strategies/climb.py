@@ -11,10 +11,10 @@ from dpsql.strategies import clock
 from dpsql.workload.factors import Array
 
 FLOOR = 1e-13  # of a probability: an active one can come back from there
-MEMORY = 10  # of steps the acceleration looks back at
+MEMORY = 10  # number of steps the acceleration looks back
 RESCALE = 5  # steps between two looks at how steep the function is
 BOLD = 100.0  # how much longer than plain a step may be made
-PATIENCE = 8  # evaluations in which the gap should be halved
+PATIENCE = 8  # evaluations within which the gap should halve
 FAR = 30.0  # in logarithms: from any probability to none
 HOP = 2.0  # in logarithms, of a plain step; accelerated ones may be four times as long
 

@@ -1,4 +1,4 @@
-"""How long strategies are looked for: searches that improve step by step stop when the time is over, with the best so far.
+"""Time limits of strategy searches: iterative searches stop when the time is over, with the best result so far.
 
 Whoever plans sets the time (`limited`); where nobody does, searches end as they are. It is CPU time of this process, so that what
 is found does not depend on what else the machine does. It does depend on the machine: any strategy is as private as any other,
@@ -22,7 +22,7 @@ _stopped: ContextVar[list[bool] | None] = ContextVar("stopped", default=None)
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Searches inside take about so long together."""
+    """A context in which searches take about this long in total."""
     end, stopped = _end.set(min(_end.get(), time.process_time() + seconds)), _stopped.set([False])
     try:
         yield
@@ -33,7 +33,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def part(share: float) -> Iterator[None]:
-    """Searches inside take this share of what is left at most."""
+    """A context in which searches take at most this share of the remaining time."""
     left = remaining()
     end = _end.set(time.process_time() + share * max(0.0, left)) if math.isfinite(left) else None
     try:
@@ -49,7 +49,7 @@ def remaining() -> float:
 
 
 def over() -> bool:
-    """Whether a search should end with what it has. It is noted that one did."""
+    """Whether a search should end with its best result so far. Records that one did."""
     if time.process_time() < _end.get():
         return False
     _note()
@@ -57,7 +57,7 @@ def over() -> bool:
 
 
 def allows(seconds: float) -> bool:
-    """Whether there is time for something that takes about so long. It is noted where there is not."""
+    """Whether there is time for something that takes about this many seconds. Records if there is not."""
     if seconds <= remaining():
         return True
     _note()

@@ -1,4 +1,4 @@
-"""Marginals and all their subsets, counted by kind: attributes of equal size need not be told apart.
+"""Marginals and all their subsets, counted by kind: attributes of equal size need not be distinguished.
 
 A kind of marginal is a sorted list of groups of attributes; equal groups in it mean different attributes of one group.
 """

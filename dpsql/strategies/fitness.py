@@ -1,4 +1,4 @@
-"""Fitness for use: every query has a variance it may have at most, and the strategy is the one that costs least.
+"""Fitness for use: every query has a largest allowed variance, and the strategy is the one that costs least.
 
 Source: Xiao, He, Zhang and Kifer, Optimizing Fitness-For-Use of Differentially Private Linear Queries, PVLDB 2021. Theirs is a
 Newton method on soft maxima; ours is the certified fixed point, which is faster and reaches the optimum.
@@ -81,7 +81,7 @@ def filled(strategy: LeastSquares) -> LeastSquares:
 
 
 def refined(workload: Workload, targets: Array | None = None, *, gap: float = 1e-4) -> Strategy | Refusal:
-    """Fitness for use whose second aim is to protect rows better that need not be measured that well.
+    """Fitness for use whose second aim is to protect rows better where less accuracy is needed.
 
     Cells whose rows cost less than others in the optimum are limited to a part of the cost, the least with which the price stays
     within the gap. That is one level of the refined order of privacy.

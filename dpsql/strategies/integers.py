@@ -1,4 +1,4 @@
-"""Real strategies made of whole numbers, so that they can be measured exactly."""
+"""Rounding real strategies to integers, so that they can be measured exactly."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def integral(factor: Factor) -> bool:
 
 
 def trivial(factor: Factor) -> bool:
-    """Whether measuring the queries themselves is as good as anything: one query, or all cells."""
+    """Whether measuring the queries themselves is optimal: one query, or all cells."""
     return isinstance(factor, Identity | Total)

@@ -91,7 +91,7 @@ def by_turns(workload: Workload, axes: tuple[int, ...], *, rough: bool = False) 
 
 
 def _errors(grams: Sequence[Gram], rows: Array) -> Array:
-    """The error of each, worked out once for those that are the same."""
+    """The error of each, computed once for equal ones."""
     known = {id(gram): gram for gram in grams}
     found = {at: error(gram, rows)[0] for at, gram in known.items()}
     return np.array([found[id(gram)] for gram in grams])

@@ -91,7 +91,7 @@ class LeastSquares(Strategy):
 
 
 def within(gram: Array, projection: Array) -> None:
-    """That every query is a combination of what is measured; else least squares would be biased."""
+    """Raises NotMeasured unless every query is a combination of what is measured; otherwise least squares would be biased."""
     lost = np.abs(gram - gram @ projection).max()
     if lost > 1e-6 * max(1.0, float(np.abs(gram).max())):
         raise NotMeasured
@@ -183,7 +183,7 @@ class Inverted:
 
     @property
     def condition(self) -> float:
-        """|A| |A^+| in the norm of Frobenius, which is no less than the condition."""
+        """|A| |A^+| in the Frobenius norm, an upper bound of the condition number."""
         return float(np.linalg.norm(self._matrix) * np.linalg.norm(self.inverse))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
@@ -205,7 +205,7 @@ class Inverted:
 
 
 def pseudo_inverse(matrix: Array) -> Array:
-    """By QR where the matrix has full rank, as that is several times faster than by singular values."""
+    """Uses QR where the matrix has full rank, as that is several times faster than singular values."""
     if matrix.shape[0] < matrix.shape[1]:
         return pseudo_inverse(matrix.T).T
     q, r = scipy.linalg.qr(matrix, mode="economic", check_finite=False)

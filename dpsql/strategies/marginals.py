@@ -1,4 +1,4 @@
-"""Weighted marginals for Laplace noise: whole marginal tables are measured, and every query is answered from all of them.
+"""Weighted marginals for Laplace noise: complete marginal tables are measured, and every query is answered from all of them.
 
 Marginal S with weight theta_S (noise of scale 1 / theta_S) costs theta_S, as a row is in one cell of it. The Gram matrices of
 marginals commute: their common eigenspaces are the residuals of subsets T (see `residual`), on which marginal S has the

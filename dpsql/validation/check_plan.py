@@ -25,7 +25,7 @@ from dpsql.validation.prepare import PreparedCheck, located
 from dpsql.validation.suites import SUITES, Together
 from dpsql.validation.terms import ValidationTerms
 
-FARTHEST = 2**40  # entities: beyond that nothing is certain
+FARTHEST = 2**40  # in entities: beyond this no decision is called certain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,8 @@ class CheckPlan:
 
 
 def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Budget, public: PublicFacts) -> CheckPlan:
-    """Raises OptionError or Unsupported, located, where the price cannot be had or a decider cannot do a check."""
+    """Plan the checks. Raises a located OptionError or Unsupported where the price is not possible or a decider cannot do a
+    check."""
     price = priced(terms.options.price, budget, terms.options.span)
     suite = "independent" if terms.suite == "auto" else terms.suite
     together = Together(cases=tuple(check.case for check in checks), deciders=tuple(_decider(check, terms) for check in checks),
@@ -128,7 +129,7 @@ def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Bud
 
 
 def _decider(check: PreparedCheck, terms: ValidationTerms) -> Decider:
-    """The one that is named, or the first that can."""
+    """The named decider, or the first one that can decide the check."""
     reasons = {}
     for decider in DECIDERS:
         if terms.decider not in ("auto", decider.name):

@@ -1,4 +1,4 @@
-"""The findings of VALIDATE: for each check the decision and how sure it is. All of it is made from released and public values."""
+"""The findings of VALIDATE: for each check the decision and its certainty, all made from released and public values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Finding:
     mistakes   the greatest chance of a wrong yes or no by distance, for distances up to that one
     price      what this check took of the price
     unit       the most that an entity moves the answer, where that is known
-    held       what each entity's part of the private answer was held to, where that was done
+    held       the limit on each entity's contribution to the private answer, where there was one
     even       for either end of the interval, whether each entity of a slack stands for a whole unit inside of it: not where rows
                with small values have to leave
     """
@@ -102,7 +102,7 @@ class Validation:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many checks came out which way."""
+        """How many checks had each decision."""
         found = Counter(finding.decision for finding in self.findings)
         return {word: found[word] for word in (YES, NO, INCONCLUSIVE, UNTESTED) if found[word]}
 

@@ -1,4 +1,4 @@
-"""What has to be positive for an answer to lie within its interval, as sums over rows.
+"""The sums over rows that must be positive for an answer to lie within its interval.
 
 An aggregate lies strictly between l and r where two sums over the rows of its group are positive:
 
@@ -63,7 +63,7 @@ class CheckedAggregate:
 
     @property
     def held(self) -> bool:
-        """Whether what each entity adds has to be held to a level: its rows are not limited, and it is not entities that are
+        """Whether a Lipschitz extension is needed: the rows of an entity are not limited, and it is not entities that are
         counted."""
         counts = self.call.function == "count_distinct" and self.call.columns == self.owners and not self.keys
         return self.rows is None and not counts

@@ -44,7 +44,7 @@ class PreparedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What queries are bound against on the private side."""
+    """The catalog and options against which queries are bound on the private side."""
 
     catalog: Catalog
     public: PublicTables
@@ -57,7 +57,7 @@ def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequen
     """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
     to be right.
 
-    Raises a located Error for whatever is wrong with a query, its aggregate, or its tolerance; nothing was spent.
+    Raises a located Error if a query, its aggregate or its tolerance is wrong; nothing is spent then.
     """
     bound = []
     for check, given in zip(checks, parameters, strict=True):

@@ -12,7 +12,7 @@ from dpsql.sql.text.statement import Width
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The numbers strictly between `low` and `high`; it holds one at least."""
+    """The open interval from `low` to `high`; never empty."""
 
     low: Fraction
     high: Fraction

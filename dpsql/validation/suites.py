@@ -2,7 +2,7 @@
 
 independent  every check has an equal share; their noise is independent. Checks of disjoint rows share one price
 conjunction  one question: are all of them true? The least of all slacks, at the whole price
-sparse       only failures are paid for, up to a number of them that is fixed beforehand; what comes after is not tested
+sparse       only failures are paid for, up to a number fixed beforehand; later checks are not tested
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Together:
 
     @cached_property
     def certificates(self) -> list[Certificate]:
-        """What the kernel will find of the rows of each test."""
+        """The certificates that the kernel will derive for each test."""
         plans = {id(test.plan): test.plan for test in self.tests}
         known = {key: Certificate(below=stability(plan.input, self.public), summands=()) for key, plan in plans.items()}
         return [known[id(test.plan)] for test in self.tests]
@@ -207,7 +207,7 @@ def _alike(tests: Sequence[Test], public: PublicFacts) -> list[Alike]:
 
 
 class _Limits:
-    """How many rows of a source an entity moves under some conditions; each is worked out once."""
+    """How many rows of a source an entity moves under some conditions; each is computed once."""
 
     def __init__(self, public: PublicFacts) -> None:
         self._public, self._known = public, list[tuple[Node, Expr | None, int | None]]()

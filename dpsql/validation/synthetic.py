@@ -1,7 +1,7 @@
 """Synthetic tables in the place of private ones, so that a query can be asked of them as it stands.
 
-They are public: a table that the policy declares public, or a file or frame that is brought along and loaded into a database of
-its own, under the types of the private table and beside copies of the public tables that the queries name.
+They are public: a table that the policy declares public, or an uploaded file or frame that is loaded into a database of its
+own, under the types of the private table and beside copies of the public tables that the queries name.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ def _rows(table: Table, public: PublicTables) -> list[tuple[Any, ...]]:
 
 
 def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Substitution) -> None:
-    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them. They are
-    not shown, as a file may not hold what it should."""
+    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them. The
+    values are not shown, as a file may contain something it should not."""
     for name, table in tables.items():
         for column in table.columns.values():
             domain = catalog.tables[name].columns[column.name].domain

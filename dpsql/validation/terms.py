@@ -1,4 +1,4 @@
-"""On which terms a suite is decided: OPTIONS of VALIDATE."""
+"""The terms of a suite: OPTIONS of VALIDATE."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Blocks of integer queries: the one place that says which queries are measured, what they cost, and what their answers are.
+"""Blocks of integer queries: the one place that defines which queries are measured, their cost, and their answers.
 
-Everything that decides privacy is here and in `matrices`: neither how blocks were found nor what a file says of them matters. A
-block comes with factors, which planners also use for other things. What is charged for and what is applied to private sums is
-neither a factor nor one of its methods, but a matrix of integers that `checked` makes of the factor's parameters: only for the
-classes in `CLOSED`, by exact class, each time anew. The unit price is rho = 1/2 of zCDP for Gaussian noise and epsilon = 1 for
-Laplace noise.
+Everything that decides privacy is here and in `matrices`: neither how blocks were found nor what a file says about them
+matters. A block comes with factors, which planners also use for other things. What is charged and applied to private sums is
+neither a factor nor one of its methods, but an integer matrix that `checked` builds each time from the factor's parameters,
+only for exactly the classes in `CLOSED`. The unit price is rho = 1/2 of zCDP for Gaussian noise and epsilon = 1 for Laplace
+noise.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Noise: TypeAlias = Literal["gaussian", "laplace"]
 
 CLOSED = frozenset({Identity, Total, Prefix, AllRange, Ranges, Dense, PIdentity, Differences, Centered, SquareRoot})
 """The factors that may be measured. To add one: its class here, its matrix in `matrices`, and both in the test of this file."""
-COMBINATIONS = 2 * 10**6  # of a kind of cell and a block that are looked at one by one
-COMPARED = 2 * 10**6  # kinds of values of an attribute that are compared with each other
-BITS = 96  # of the sensitivity behind the point, at least; what is beyond is rounded up
+COMBINATIONS = 2 * 10**6  # combinations of cell kinds and blocks that are checked one by one
+COMPARED = 2 * 10**6  # kinds of values of an attribute that are compared pairwise
+BITS = 96  # least number of fractional bits of the sensitivity; the rest is rounded up
 WORDS = 2**62  # beyond this, Python's integers are used
 
 
@@ -80,14 +80,15 @@ class Part:
 
 
 def applied(matrices: Sequence[Matrix], marginal: Exact) -> Exact:
-    """The Kronecker product of matrices times a table, one axis after the other. What makes the table small is done first."""
+    """The Kronecker product of matrices times a table, one axis after the other; axes that shrink the table come first."""
     for i in sorted(range(len(matrices)), key=lambda i: matrices[i].rows / matrices[i].n):
         marginal = matrices[i].apply(marginal, i)
     return marginal
 
 
 def matrix_of(factor: Factor) -> Matrix:
-    """The matrix of a factor, made anew of its parameters. Raises ValueError where it is of no known class, or no integers."""
+    """The matrix of a factor, built from its parameters. Raises ValueError if its class is unknown or its entries are not
+    integers."""
     kind = type(factor)
     if kind not in CLOSED:
         raise ValueError("only matrices of known kinds are measured")
@@ -95,7 +96,7 @@ def matrix_of(factor: Factor) -> Matrix:
 
 
 def checked(blocks: object, sizes: Sequence[int] | None = None) -> tuple[Part, ...]:
-    """Blocks as what is measured. Raises ValueError for anything that is not a block of known matrices over these sizes."""
+    """The parts to measure. Raises ValueError for anything that is not a block of known matrices over these sizes."""
     if type(blocks) not in (tuple, list) or not all(type(block) is Block for block in blocks):  # type: ignore[attr-defined]
         raise ValueError("only blocks are measured")
     known: dict[int, tuple[Factor, Matrix]] = {}  # by identity; the factor is kept, so that no other gets its number
@@ -129,9 +130,9 @@ def _scale(scale: object) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSensitivity:
-    """How much one row adds to what is measured: its L1 norm (Laplace) or its squared L2 norm (Gaussian), in units of noise.
+    """The sensitivity to one row: the L1 norm (Laplace) or squared L2 norm (Gaussian) of what it adds, in units of noise.
 
-    `exact` says whether a row of some cell adds as much; else it is only known that none adds more.
+    `exact` says whether a row of some cell attains it; otherwise it is only an upper bound.
     """
 
     value: Fraction
@@ -139,7 +140,7 @@ class BlockSensitivity:
 
 
 def sensitivity(blocks: Iterable[Block], noise: Noise) -> BlockSensitivity:
-    """That of blocks, as `checked` reads them."""
+    """The sensitivity of blocks, as `checked` reads them."""
     return sensitivity_of(checked(tuple(blocks)), noise)
 
 
@@ -148,9 +149,9 @@ def sensitivity_of(parts: Sequence[Part], noise: Noise) -> BlockSensitivity:
 
     Proof. The column of kron(F1, F2, ...) at the cell (j1, j2, ...) is the Kronecker product of columns, so its L1 norm, and its
     squared L2 norm, is the product of those of the factors. A sum of products of numbers that are not negative can only grow
-    with each of them: values of an attribute whose norms are, in every factor, at most those of another value need not be looked
-    at. What is left is looked at in all combinations; if they are too many, the largest norm of each factor gives a bound. Norms
-    are sums of integers; only the division by the noise is rounded, upwards.
+    with each of them: values of an attribute whose norms are, in every factor, at most those of another value can be ignored.
+    The rest are tried in all combinations; if there are too many, the largest norm of each factor gives a bound. Norms are
+    sums of integers; only the division by the noise is rounded, upwards.
     """
     if noise not in ("gaussian", "laplace"):
         raise ValueError("noise is Gaussian or Laplace")
@@ -185,11 +186,11 @@ def _share(scale: float, power: int, bits: int) -> int:
 
 
 def _undominated(columns: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Of the values of an attribute, given their norms in each factor, those that no other value beats in all of them. Where that
-    would take long, some that are beaten may be left."""
+    """The values of an attribute that no other value dominates, given their norms in each factor. Where that would take long,
+    some dominated ones may remain."""
     kept: list[tuple[int, ...]] = []
     compared = 0
-    for norms in sorted(set(zip(*columns, strict=True)), reverse=True):  # who beats another comes before it
+    for norms in sorted(set(zip(*columns, strict=True)), reverse=True):  # a dominating value comes before the dominated one
         compared += len(kept)
         if compared > COMPARED or not any(all(a >= b for a, b in zip(other, norms, strict=True)) for other in reversed(kept)):
             kept.append(norms)

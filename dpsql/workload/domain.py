@@ -40,14 +40,14 @@ class CellDomain:
         return math.prod(self.shape)
 
     def small(self, what: str) -> int:
-        """The size, where matrices over pairs of cells fit; a refusal that says how large the domain is elsewhere."""
+        """The size, if matrices over pairs of cells fit; otherwise raises Unsupported, stating how large the domain is."""
         if self.size > DENSE:
             raise too_large(what, self.size, DENSE)
         return self.size
 
 
 def domain(*sizes: int) -> CellDomain:
-    """A domain whose attributes have no names of their own.
+    """A domain of unnamed attributes with these sizes.
 
     >>> domain(2, 3).size
     6
@@ -56,8 +56,8 @@ def domain(*sizes: int) -> CellDomain:
 
 
 def room(what: str, *shape: int) -> None:
-    """Raise Unsupported where an array of this shape is larger than arrays may be. Asked before it is made: sizes are public, and
-    nothing has been charged for."""
+    """Raise Unsupported where an array of this shape would be too large. Called before it is allocated: sizes are public, and
+    nothing has been charged."""
     if math.prod(shape) * WORD > ROOM:
         raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {ROOM // WORD}", code="too-large",
                           try_="fewer values, wider ranges, or keys whose groups are ranges of a column's values")

@@ -1,10 +1,10 @@
 """One attribute's part of a query matrix: m queries over the n values of the attribute, implicit where that saves time.
 
-Besides being applied to data, a factor W can do the two things that planners need, both in closed form or by cumulative sums:
-`gram(p)` = W' diag(p) W and `quadratic(K)` = diag(W K W'). Both work on batches, along the last axes, so that a Kronecker product
-of factors does them factor by factor.
+Besides being applied to data, a factor W supports the two operations that planners need, both in closed form or by cumulative
+sums: `gram(p)` = W' diag(p) W and `quadratic(K)` = diag(W K W'). Both work on batches, along the last axes, so that a
+Kronecker product of factors does them factor by factor.
 
-Planners use all of a factor. What is measured is a matrix of integers that `workload.blocks` has made of its parameters, by
+Planners use all of a factor. What is measured is an integer matrix that `workload.blocks` builds from its parameters, by
 `matrix_of`.
 """
 
@@ -68,7 +68,7 @@ class Factor(ABC):
         return np.asarray((self.dense().astype(float) ** 2).sum(axis=1))
 
     def matrix_of(self) -> Matrix:
-        """The matrix, if it is one of integers: made of nothing but the parameters. Raises ValueError."""
+        """The matrix, built from the parameters alone. Raises ValueError if it is not an integer matrix."""
         return Written.of(self.dense())
 
     def column_powers(self, power: int) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class Factor(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Sized(Factor):
-    """A matrix of one kind for each number of values: square, where it does not say otherwise."""
+    """A kind of matrix defined for any number of values; square unless stated otherwise."""
 
     kind: ClassVar[str]
     size: int
@@ -341,21 +341,21 @@ class Ranges(Intervals):
         return Stretches.of(self.size, self.lows, tuple(high + 1 for high in ends))
 
     def classes(self) -> NDArray[np.int64]:
-        """Columns change only where an interval begins or ends; numbered by their first value. No two stretches are merged
-        unless they touch or are empty, which is all that matters in practice."""
+        """Columns change only where an interval begins or ends; numbered by their first value. Stretches are merged only if
+        they are adjacent or empty, which is enough in practice."""
         covered = np.array(self.column_powers(1)) > 0
         borders = np.zeros(self.size + 1, dtype=bool)
         borders[np.concatenate(self.ends)] = True
         return np.where(covered, np.cumsum(borders[:-1]), -1)
 
     def pick(self, columns: NDArray[np.int64]) -> Factor:
-        """The intervals of the values that are kept; all of them where none of its values is kept is not asked for."""
+        """The intervals restricted to the values kept; at least one value of each interval must be kept."""
         first, after = (np.searchsorted(columns, end) for end in self.ends)
         return intervals(len(columns), first, after - 1)
 
 
 def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor:
-    """Sums over intervals of values, by the first and last of each; of a plainer kind where that says the same."""
+    """Sums over intervals of values, given the first and last of each; a simpler kind of factor where it is equivalent."""
     if len(low) == n > 1 and (low == 0).all() and (high == np.arange(n)).all():
         return Prefix(n)
     if len(low) == n > 1 and (low == high).all() and (low == np.arange(n)).all():
@@ -367,7 +367,7 @@ def intervals(n: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> Factor
 
 @dataclass(frozen=True, eq=False)
 class Dense(Factor):
-    """A matrix that is written out. Integers are kept as integers."""
+    """A dense matrix. Integers are kept as integers."""
 
     matrix: Exact
 

@@ -1,4 +1,4 @@
-"""Matrices of one attribute that searches for strategies end in, implicit where that saves time, with their least squares."""
+"""One-attribute matrices found by strategy searches, implicit where that saves time, with their least squares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized
 from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked, length
 
-ENTRIES = 2**33  # of rows of queries whose variance is computed
+ENTRIES = 2**33  # of rows of queries whose variance is computed at once
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,12 @@
 """Matrices of integers that noise is calibrated to: what is applied to private sums, and how long its columns are.
 
-Each is made of numbers that nobody can change afterwards: Python integers, and words in a `bytes`. `apply` and `powers` (of which
-the cost is computed) read the same numbers. No method of another class is called, and nothing is computed in floats. Sizes and
-entries were looked at when the matrix was made, and every `apply` is a sum of products of an entry and a number given, so that
+Each holds immutable numbers: Python integers, and words in a `bytes`. `apply` and `powers` (from which the cost is computed)
+read the same numbers. No method of another class is called, and nothing is computed in floats. Sizes and entries were checked
+at construction, and every `apply` is a sum of products of an entry and an input number, so that
 
     |A x|_1 <= max(powers(1)) |x|_1,   and no number on the way is larger than max(1, powers(1)) |x|_1:
 
-where that is below 2^62, words of 64 bits hold everything; elsewhere give Python integers (an array of objects).
+where that is below 2^62, 64-bit words hold everything; otherwise pass Python integers (an array of objects).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Matrix(Protocol):
 
 
 def length(size: object) -> int:
-    """A number of rows or columns. Raises ValueError for all else: truth values, floats, words that wrap around."""
+    """A number of rows or columns. Raises ValueError for anything else: booleans, floats, words that wrap around."""
     if type(size) is not int or not 1 <= size <= LONGEST:
         raise ValueError(f"a matrix has 1 to {LONGEST} values, as a whole number")
     return size
 
 
 def words(numbers: object) -> bytes:
-    """Whole numbers in 64 bits each. Raises ValueError where they are none."""
+    """Integers of 64 bits each. Raises ValueError for anything else."""
     own = numbers if type(numbers) is np.ndarray else np.array(numbers if len(_sized(numbers)) else np.zeros(0, dtype=np.int64))
     if own.dtype.kind not in WIDTHS or own.dtype.itemsize > 8 or (own.dtype.kind == "u" and own.max(initial=0) >= 2**63):
         raise ValueError("only whole numbers of 64 bits are measured")
@@ -67,7 +67,7 @@ def _sized(numbers: object) -> Sequence[int]:
 
 
 def _of(data: bytes) -> NDArray[np.int64]:
-    """The words; nobody can write to them."""
+    """The words, read-only."""
     return np.frombuffer(data, dtype=np.int64)
 
 
@@ -125,7 +125,7 @@ def stretched(array: Exact, axis: int, first: NDArray[np.int64], after: NDArray[
 
 
 def cumulated(array: Exact, axis: int) -> Exact:
-    """Sums of what lies before each value, and of everything."""
+    """The sum before each value, and the total."""
     head = np.zeros_like(np.take(array, [0], axis=axis))
     return np.concatenate([head, np.cumsum(array, axis=axis)], axis=axis)
 
@@ -149,7 +149,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A matrix that is written out: words, or Python integers where words do not hold them."""
+    """A dense matrix: words, or Python integers where words are too small."""
 
     rows: int
     n: int
@@ -281,8 +281,8 @@ class Centre:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and the scales e that make
-    columns about equally long. Products are those of large integers, so an array of Python integers comes out."""
+    """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and the scales e that
+    make columns about equally long. Products are computed on large integers, so the result is an array of Python integers."""
 
     n: int
 
@@ -319,7 +319,7 @@ ROOT_BITS = 20
 
 @lru_cache(maxsize=8)
 def root_series(n: int) -> tuple[int, ...]:
-    """2^ROOT_BITS s_k of the series (1 - x)^(-1/2), by s_k = s_(k-1) (2k - 1) / 2k with as many bits more as keep them right."""
+    """2^ROOT_BITS s_k of the series (1 - x)^(-1/2), by s_k = s_(k-1) (2k - 1) / 2k with enough extra bits to keep them exact."""
     exact, found = 1 << (ROOT_BITS + 64), []
     for k in range(1, n + 1):
         found.append((exact + (1 << 63)) >> 64)

@@ -1,7 +1,7 @@
 """Many linear queries over one domain, as a stack of Kronecker products.
 
-One GROUP BY is a product of identities and totals, a batch of statements is a stack. Nothing here grows with the number of cells
-except what is asked to: `apply`, `dense` and the matrices over pairs of cells.
+One GROUP BY is a product of identities and totals, a batch of statements is a stack. Only `apply`, `dense` and the matrices
+over pairs of cells grow with the number of cells.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Product:
         return tuple(i for i, factor in enumerate(self.factors) if not isinstance(factor, Total))
 
     def apply(self, table: Exact) -> Exact:
-        """The answers for a table of cells, as an array of `shape`. What makes the table small is done first."""
+        """The answers for a table of cells, as an array of `shape`. Factors that shrink the table come first."""
         for i in sorted(range(len(self.factors)), key=lambda i: self.factors[i].rows / self.factors[i].n):
             table = self.factors[i].apply(table, i)
         return table
@@ -142,7 +142,7 @@ class Workload:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal workloads, whatever their attributes are called."""
+        """Equal for equal workloads, regardless of attribute names."""
         told = hashlib.sha256(repr((self.domain.shape, len(self.parts))).encode())
         for factor in (factor for part in self.parts for factor in part.factors):
             for part in factor.key:  # that of a matrix ends in its bytes, which would be four times as long as text
@@ -225,10 +225,11 @@ class ReducedWorkload:
 
 
 def reduced(workload: Workload) -> ReducedWorkload:
-    """Values of an attribute that no query tells apart are merged, values that no query counts are dropped.
+    """Values of an attribute that no query distinguishes are merged; values that no query counts are dropped.
 
-    Neither changes what the best strategy costs: columns of the strategy may be repeated for merged values, and one cell of
-    each kind is as sensitive as all of them. (For Gaussian strategies the dual bound puts the joint weight on one copy.)
+    Neither changes the cost of the best strategy: columns of the strategy may be repeated for merged values, and one cell of
+    each kind has the same sensitivity as all of them. (For Gaussian strategies the dual bound puts the joint weight on one
+    copy.)
     """
     classes = [_classes([part.factors[i] for part in workload.parts]) for i in range(len(workload.domain.attributes))]
     picked = [np.unique(numbers, return_index=True)[1][int(numbers.min(initial=0) < 0):] for numbers in classes]

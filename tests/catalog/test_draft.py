@@ -160,7 +160,7 @@ def test_foreign_keys_that_cannot_be_followed_are_comments() -> None:
         "CREATE TABLE rates (rate DOUBLE PRIMARY KEY)",
         "CREATE TABLE pay (id INTEGER REFERENCES employees (id), rate DOUBLE REFERENCES rates (rate))")
     text = draft(schema)
-    assert "run in a circle" in line_of(text, '# { columns = "boss"')
+    assert "form a cycle" in line_of(text, '# { columns = "boss"')
     assert "cannot be compared exactly" in line_of(text, '# { columns = "rate"')
     policy = parse_policy(text)
     assert policy.tables["employees"].foreign_keys == ()

@@ -205,13 +205,13 @@ MISFITS = {
         "a PRIMARY KEY on people(household_id)", "parent-not-unique"),
     "circle": Misfit('[tables.households]\nkey = "household_id"\n', '[tables.households]\nkey = "household_id"\n'
                      'foreign_keys = [{ columns = "household_id", references = "visits(visit_id)" }]\n', "foreign_keys",
-                     "foreign keys run in a circle", "leaving one of them out"),
+                     "foreign keys form a cycle", "leaving one of them out"),
     "circle-through-the-entity": Misfit('[tables.people]\nkey = "person_id"\nforeign_keys = [',
                                         '[tables.people]\nkey = "person_id"\n'
                                         'foreign_keys = [{ columns = "age", references = "people(person_id)" }, ', "foreign_keys",
-                                        "foreign keys run in a circle: people -> people"),
+                                        "foreign keys form a cycle: people -> people"),
     "types-differ": Misfit(VISITS_FK, VISITS_FK.replace('columns = "person_id"', 'columns = "note"'), "foreign_keys",
-                           "visits.note and people.person_id differ in type", "columns of one type"),
+                           "visits.note and people.person_id differ in type", "columns of the same type"),
     "float-names-no-entity": Misfit('[entities.person]\ntable = "people"\nkey = "person_id"',
                                     '[entities.person]\ntable = "people"\nkey = "income"', "key = \"income\"",
                                     "a column of type DOUBLE cannot name an entity"),
@@ -264,7 +264,7 @@ def test_a_row_names_eight_entities_at_most(schema: Mapping[str, TableSchema]) -
     crowd = f"\n[tables.crowd]\nforeign_keys = [{keys}]\n[tables.crowd.columns]\n{columns}\n"
     wider = {**schema, "crowd": TableSchema(columns=tuple((name, "INTEGER") for name in names))}
     catalog = fit(parse_policy(POLICY + crowd), "person", wider, lambda table, column: [])
-    assert catalog.outside["crowd"] == "its rows name the protected person in more than 8 ways"
+    assert catalog.outside["crowd"] == "its rows reference the protected person along more than 8 paths"
 
 
 def test_an_entity_that_hangs_on_another_is_refused() -> None:
@@ -290,7 +290,7 @@ household_id = {}
 entity = "person"
 epsilon = 1
 """
-    with pytest.raises(PolicyError, match="run in a circle"):
+    with pytest.raises(PolicyError, match="form a cycle"):
         fit(parse_policy(text), "main", schema, lambda table, column: [])
     one_way = text.replace('foreign_keys = [{ columns = "household_id", references = "households(household_id)" }]\n', "")
     assert not fit(parse_policy(one_way), "main", schema, lambda table, column: []).outside

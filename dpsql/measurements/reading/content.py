@@ -1,21 +1,21 @@
-"""What the kernel knows of the rows, and uses to ask for the same in a faster way.
+"""Facts about the rows that the kernel uses to execute the same query faster.
 
-A limit on the rows of each entity is always enforced, and so is every clamp. What is certified is the plan; what is executed is
-a text that gives the same on this content of the database. So there are two steps: `Content.learned` looks up all that a text
-of the plan may rest on, and `printed` is a function of the plan, of what was learned and of the secret, and reads nothing.
+A limit on the rows of each entity is always enforced, and so is every clamp. The plan is certified; the text executed gives
+the same result on the present content of the database. There are two steps: `Content.learned` looks up everything that the
+text of the plan may depend on, and `printed` is a function of the plan, of what was learned and of the secret, and reads
+nothing.
 
-Proof that the text gives the same rows as the plan printed node by node, as multisets, on a content of which what was learned
-holds.
+Proof that, on a content for which the learned facts hold, the text gives the same multiset of rows as the plan printed node by
+node.
 
 (1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. Right above the
 scan of a private table, by that table's owner, no entity has more than `most` rows, which is at most `rows`: it keeps every
-row. What stands above it is printed from the plan, in which the truncation is: so which rows a truncation further up keeps is
-the same choice as with it. (It rests on what the plan knows of its input, so that with another plan it would be another choice,
-for everybody.)
+row. The nodes above it are printed from the plan, which contains the truncation: so a truncation further up chooses the same
+rows as with it. (That choice depends on what the plan knows of its input, so that another plan would mean another choice, for
+all entities.)
 (2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
-only takes rows away; the range of an expression over columns in ranges is that of `facts`. No range is handed to any other
-text.
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. No other text uses a range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
@@ -51,7 +51,7 @@ Owned: TypeAlias = tuple[str, OwnerPath | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What was seen of the tables that a plan reads: the most rows of one entity, and ranges of columns."""
+    """Facts read from the tables of a plan: the largest number of rows of one entity, and ranges of columns."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
@@ -62,7 +62,7 @@ class Learned:
         return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
 
     def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
-        """Ranges in which some columns lie on the rows that there are, where they come from one table."""
+        """Ranges of the given columns over the present rows, where they come from one table."""
         match node:
             case Scan():
                 return {column: self.ends[node.table.name, name] for column, name in node.columns
@@ -77,13 +77,13 @@ class Learned:
 
 
 class Content:
-    """What was seen of tables, each when it was first needed, and kept in memory as long as the reader is open.
+    """Facts about tables, read when first needed and kept in memory as long as the reader is open.
 
-    It is not kept in a file, though the first statement of each connection looks anew: limits that seem idle and clamps that seem
-    loose are left out of the text, so what is learned decides what is released. A note that says less than there is, be it forged
-    or of a file that was replaced under the same name, size and time, would lift a limit; and to check it takes the same look. So
-    only what this reader has read itself is gone by. Nothing is looked up that no text rests on: a count asks for no range, and a
-    table of which the entity is a key for no number of rows.
+    They are not kept in a file, although the first statement of each connection must read them again: limits that seem idle
+    and clamps that seem loose are left out of the text, so the facts influence what is released. A stored fact that
+    understates the data, whether forged or from a file that was replaced under the same name, size and time, would lift a
+    limit, and checking it takes the same reading. So only what this reader has read itself is used. Nothing is read that no
+    text depends on: a count needs no range, and a table whose key is the entity needs no number of rows.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -92,7 +92,7 @@ class Content:
         self._ends: dict[tuple[str, str], Interval] = {}
 
     def learned(self, plan: Node) -> Learned:
-        """All that the text of a plan may rest on."""
+        """Everything that the text of a plan may depend on."""
         scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
         ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
@@ -126,7 +126,7 @@ class Content:
 
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
-    """The text of a plan where what was learned holds; see above."""
+    """The text of a plan, valid where the learned facts hold; see above."""
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
         return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
@@ -149,7 +149,7 @@ def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printin
     return replace(printing, reach=learned.reach(node.input, _clamped(node)))
 
 
-# -- what a text rests on
+# -- what a text depends on
 
 
 def _limited(node: Truncate) -> Scan | None:
@@ -159,7 +159,7 @@ def _limited(node: Truncate) -> Scan | None:
 
 
 def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
-    """The range of an expression; None where what was seen of the rows shows none, which is no fault, whatever they are."""
+    """The range of an expression; None where the rows read give none, which is no error, whatever the rows are."""
     try:
         return facts(expr, below).physical
     except NotTotal:
@@ -167,18 +167,18 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 
 
 def _in_steps(node: GroupedSums | Contributions) -> bool:
-    """Whether a tally is printed in two steps, which rest on nothing that is learned."""
+    """Whether grouped sums are printed in two steps, which depend on no learned fact."""
     return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
             and in_two_steps(node, "") is not None)
 
 
 def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:
-    """The columns of which clamped values are summed."""
+    """The columns whose clamped values are summed."""
     return frozenset(part.column for part in node.summands if isinstance(part, GridSum | Moments))
 
 
 def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]:
-    """The columns of numbers of a private table that some columns are worked out from, where it is one table; see `reach`."""
+    """The numeric columns of a private table that the given columns are computed from, where it is one table; see `reach`."""
     match node:
         case Scan() if not node.table.public:
             yield from ((node.table, name) for column, name in node.columns

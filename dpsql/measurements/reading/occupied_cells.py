@@ -47,8 +47,8 @@ class Filled:
 
 def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
          rests: Sequence[int | None] | None = None) -> Filled:
-    """The cells of a tally of one total over its keys, whose listed values are `axes`. Rows with other values are taken for the
-    value at the place that `rests` tells; they are left out where there is none."""
+    """The cells of grouped sums of one total over its keys, whose listed values are `axes`. Rows with other values are counted
+    under the value at the place given in `rests`, or left out if there is none."""
     *keys, sums = context.reader.columns(context.sql(plan))
     if sums.dtype != np.int64 or np.ma.is_masked(sums):
         raise TypeError("only integers leave the engine")
@@ -69,7 +69,7 @@ def numbered(filled: Filled, numbers: Sequence[Sequence[int]]) -> Filled:
 
 
 def coded(column: np.ma.MaskedArray[Any, Any], axis: Sequence[Value], rest: int = NOWHERE) -> NDArray[np.int64]:
-    """For each value its place in the list, by the equality of `cell_of`; `rest` where it is not listed."""
+    """For each value its index in the list, by the equality of `cell_of`; `rest` if it is not listed."""
     places = _Places(((cell_of((value,))[0], i) for i, value in enumerate(axis)), rest)
     data = np.ma.getdata(column)
     codes = _small_range(data, places) if data.dtype.kind == "i" and len(data) else np.fromiter(

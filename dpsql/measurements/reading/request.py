@@ -1,4 +1,4 @@
-"""What every measurement has: the plans that it reads, its cost, its release, and what it has at hand for that."""
+"""The interface of a measurement: the plans that it reads, its cost, its release, and the context it is given for that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Release: TypeAlias = Any  # a frozen value of the measurement's own file
 
 
 class Request(Protocol):
-    """A measurement that is asked for. `cost` takes a certificate for each plan; `release` what is at hand and the same."""
+    """A measurement that is requested. `cost` takes a certificate for each plan; `release` takes the context and the
+    certificates."""
 
     @property
     def plans(self) -> tuple[Summary, ...]: ...
@@ -42,7 +43,8 @@ class OfOnePlan:
 
 @dataclass(slots=True)
 class Last:
-    """What was read last and for what, so that the next request of a statement for the same need not read it again."""
+    """The last thing read and the key it was read for, so that the next request of a statement for the same key need not read
+    again."""
 
     asked: Any = None
     found: Any = None
@@ -50,7 +52,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The reader of private rows, the source of noise, the secret of truncation, what is known of the rows, and solvers."""
+    """The reader of private rows, the source of noise, the secret of truncation, facts about the rows, and solvers."""
 
     reader: Reader
     noise: Source

@@ -1,4 +1,4 @@
-"""The values of each cell in order, shared by the looks at quantiles."""
+"""The sorted values of each cell, shared by the measurements of quantiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Distinct grid values in rising order, and how many rows have each; `upto` counts rows from some place on to before each."""
+    """Distinct grid values in increasing order, and how many rows have each; `upto` is the cumulative count of rows before
+    each."""
 
     values: Integers
     counts: Integers
@@ -59,7 +60,7 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
             raise ValueError("without keys there is one cell")
         return [ranked(*context.reader.arrays(sql))]
     if len({cell_of(key) for key in cells}) != len(cells):
-        raise ValueError("a cell is listed twice, and would be looked at twice at the price of once")
+        raise ValueError("a cell is listed twice, and would be read twice at the price of once")
     *keys, values, counts = context.reader.columns(sql)
     places = _places(keys, cells)
     order = np.argsort(places, kind="stable")

@@ -1,4 +1,4 @@
-"""Choosing the level that balances what is cut off and the noise, and telling the sum held to it."""
+"""Choosing the level that balances truncation bias and noise, and releasing the extension at that level."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance(OfOnePlan):
-    """The sums of all cells held to one of several levels, the level drawn so that what is cut off balances the noise.
+    """The extensions of the sums of all cells at one of several levels, drawn so that truncation bias and noise balance.
 
     With F_j as in `Race`, of all cells and of positive and negative weights together, and t_j the levels, level i is judged by
 
         s_i = max(0, max over j > i of floor((F_j - F_i) / t_j)):
 
     about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to exp(-(s_i + log_priors[i]) /
-    scale), an exponential mechanism whose public log-priors make high levels rarer, as these cost much when they are drawn in
-    vain. Then for each cell F of the positive weights less F of the negative ones, at that level, is told with fresh noise
+    scale), an exponential mechanism whose public log-priors make high levels rarer, as an unnecessarily high level is costly.
+    Then for each cell F of the positive weights less F of the negative ones, at that level, is released with fresh noise
     `noises[i]`.
 
     Cost of the level. When an entity leaves, F_j falls by at most K(t_j), the Lipschitz constant (`lipschitz_constant`), and
@@ -38,11 +38,12 @@ class Balance(OfOnePlan):
     leaves, and does not rise. Levels are drawn exactly so (`noise.choice.compared`).
 
     Cost of the sums. For one part it moves by K(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
-    their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The dearest level counts,
-    as the level is already told. An entity may move the sums of all cells, and their noise is independent: the costs add up.
+    their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The most expensive level
+    counts, as the level is already released. An entity may move the sums of all cells, and their noise is independent: the
+    costs add up.
 
-    Why one level for all cells: with a level for each, every choice would be bought with its part of the price, and be as
-    coarse as the noise of a cell. Chosen once, the scores of all cells add up, and so does what tells levels apart.
+    Why one level for all cells: with a level for each, every choice would get only a share of the budget, and be as coarse as
+    the noise of a cell. With one choice the scores of all cells add up, and so do the differences between levels.
 
     Source: choosing among Lipschitz extensions by how much is above them, Raskhodnikova and Smith, FOCS 2016, with a score of
     smaller range in place of theirs.
@@ -70,7 +71,7 @@ class Balance(OfOnePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancedLevel(OfOnePlan):
-    """The level that `Balance` would draw, and nothing else; its cost is the first part of that one's."""
+    """The level that `Balance` would draw, and nothing else; its cost is the first part of the cost of `Balance`."""
 
     plan: OwnerSets
     levels: tuple[int, ...]
@@ -91,7 +92,7 @@ class BalancedLevel(OfOnePlan):
 
 
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
-    """A + B of `Balance`, for so many parts of all cells together."""
+    """A + B of `Balance`, for `parts` parts of all cells together."""
     falls, rises = [0], [0]
     if owners == 1:
         return max([0, *(-(-parts * UNIT * (high - low) // high) for low, high in combinations(levels, 2))])
@@ -102,13 +103,13 @@ def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
 
 
 def level_of(request: Balance | BalancedLevel, cells: Sequence[tuple[Sums, ...]], context: Context) -> int:
-    """The place of the level that is drawn; see `Balance`."""
+    """The index of the level drawn; see `Balance`."""
     scores = Scores([part for parts in cells for part in parts], request.levels)
     return compared(scores, request.log_priors, request.scale, context.noise)
 
 
 class Scores:
-    """The scores of `Balance`, compared without being worked out."""
+    """The scores of `Balance`, compared without being computed exactly."""
 
     def __init__(self, parts: Sequence[Sums], levels: Sequence[int]) -> None:
         self._parts, self._levels = parts, levels

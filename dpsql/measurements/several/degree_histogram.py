@@ -1,4 +1,4 @@
-"""How many entities have how many rows that they share with one other each: the degrees of a graph."""
+"""The degree histogram of a graph: how many entities have how many rows, each shared with one other entity."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Way: TypeAlias = Literal["projection", "flow"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeHistogram(OfOnePlan):
-    """The number of entities of each degree 1 .. `most`, where degrees are brought down to `most` in one of two ways.
+    """The number of entities of each degree 1 .. `most`, with degrees reduced to `most` in one of two ways.
 
-    Told are c_i - c_(i-1) for 1 <= i <= most, with c_i = n - (number of entities with a degree > i) plus noise, each of c_0, ...,
-    c_most with its own. n stands in all of them and falls out, so the answer is the same whatever it is.
+    The differences c_i - c_(i-1) for 1 <= i <= most are released, with c_i = n - (number of entities with a degree > i) plus
+    independent noise for each of c_0, ..., c_most. n occurs in all of them and cancels, so its value does not matter.
 
     Cost. Let n be a number that grows by one with the entity (nobody need know it). Then the c_i move by at most
     `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in `extensions.bounded_degrees`.

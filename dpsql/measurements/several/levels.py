@@ -12,7 +12,7 @@ from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
 
 
 def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
-    """The cost of the sums of all cells held to one of the levels, with its noise; see `Balance`."""
+    """The cost of the extensions of all cells at one of the levels, with its noise; see `Balance`."""
     parts = 2 if plan.signed else 1
     moved = [UNIT * level + parts * slack(level, len(plan.owners)) for level in levels]
     costs = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, noises, strict=True)]
@@ -23,8 +23,8 @@ def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionSums:
-    """For each cell a noisy sum held to a level, in units of 1 / UNIT, and for each of its parts the place of the level; None
-    where 0 won.
+    """For each cell the noisy extension at a level, in units of 1 / UNIT, and for each of its parts the index of the level;
+    None where 0 won.
     """
 
     totals: tuple[int, ...]
@@ -35,14 +35,14 @@ COARSEST = 2.0**40  # of the scale of scores, so that floats hold those that mat
 
 
 def times(cost: Cost, number: int) -> Cost:
-    """What so many releases of this cost cost."""
+    """The cost of `number` releases of this cost."""
     return Cost(epsilon=None if cost.epsilon is None else cost.epsilon * number, rho=cost.rho * number, delta=cost.delta * number)
 
 
 def is_free(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
-    """True for public rows. Raises ValueError where the sums held to these levels are not bounded by the proofs above.
+    """True for public rows. Raises ValueError where the proofs above do not bound the extensions at these levels.
 
-    Noise must not be cut off at 64 bits before it is added, or the sum would show.
+    Noise must not be cut off at 64 bits before it is added, or the sum would be revealed.
     """
     if not are_bounded(plan, levels, cells, certificate):
         return True
@@ -52,10 +52,10 @@ def is_free(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...],
 
 
 def are_bounded(plan: OwnerSets, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
-    """False for public rows. Raises ValueError where private ones are not bounded by the proofs above.
+    """False for public rows. Raises ValueError where the proofs above do not bound private ones.
 
-    What they need is that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; further
-    columns there only lower the sums.
+    They assume that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; additional
+    owner columns only lower the sums.
     """
     if certificate.below.public:
         return False

@@ -1,4 +1,5 @@
-"""Who has to leave, among more sets of entities than memory holds: see `many_sets` for why, `extensions.removal_distance` for R.
+"""Which entities have to leave, among more sets of entities than memory holds: see `many_sets` for why,
+`extensions.removal_distance` for R.
 
 With y the part of each entity that leaves, R asks of every share s (an entity in a cell) that
 
@@ -80,7 +81,7 @@ class ManyRemovals(RemovalDistances):
         return int(-(-UNIT * gone // WHOLE) + NEAR) if above else 0
 
     def refine(self, j: int) -> None:
-        """Work Q of one level out. At lower levels R is not smaller, so Q not by more than NEAR."""
+        """Compute Q of one level. At lower levels R is not smaller, so Q not by more than NEAR."""
         found = Leavers(self._cells, sorted(name for name, load in self._weighed.items() if self._width * load > self.levels[j]),
                         self.levels[j]).fewest()
         self.low[j] = self.high[j] = min(found, self.high[j])

@@ -1,8 +1,8 @@
-"""More sets of entities than memory holds: what the engine lists is read again for every question, and never kept whole.
+"""More sets of entities than memory holds: the engine's listing is read again for every question, and never held in full.
 
-Whether a join has more sets than there is room for may hang on one entity, so it must not decide whether a statement is answered,
-nor what is answered. So the same V(level) is bounded here in another way (`extensions.lipschitz_extension` has its sensitivity,
-which rests on V alone): some number F with UNIT V <= F <= UNIT V + slack is told, wherever it comes from.
+Whether a join has more sets than memory holds may depend on one entity, so it must influence neither whether a statement is
+answered nor the answer. So the same V(level) is bounded here in another way (`extensions.lipschitz_extension` has its
+sensitivity, which rests on V alone): some number F with UNIT V <= F <= UNIT V + slack is used, however it was found.
 
 (1) The load of every entity, and the weight of all rows, are sums over the listed rows.
 (2) Entities whose load is within the level bind nobody (`extensions.merging`, first step). Struck from the rows, they leave far
@@ -11,11 +11,11 @@ which rests on V alone): some number F with UNIT V <= F <= UNIT V + slack is tol
 
         D - P <= slack, in units, for a lower bound P and an upper one D; and UNIT D is told.
 
-All sums are of integers, prices are multiples of 2^-BITS, and nothing that a solver says is believed. So every level is told,
-however many sets there are: what grows with the rows is time, and what the engine moves to disk where it groups them.
+All sums are of integers, prices are multiples of 2^-BITS, and no solver's result is trusted. So every level is answered,
+however many sets there are: only the time grows with the rows, and what the engine spills to disk for grouping.
 
-Where weights may be below zero, V is that of the sets whose sum is above it, and another one that of those whose sum is below. So
-there the engine adds up the rows of each set first, and one such sum is a row here.
+Where weights may be below zero, V is that of the sets whose sum is above it, and another one that of those whose sum is below.
+There the engine first adds up the rows of each set, and each such sum is a row here.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Streamed:
     """
 
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
-        """`room` is how many sets are held at once."""
+        """`room` is the number of sets held at once."""
         self._listed, self.levels, self._room = listed, tuple(levels), room
         self._owners = len(listed.plan.owners)
         loads = listed.loads.values()
@@ -238,7 +238,7 @@ class Streamed:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Work F of one level out. (Where D is above what the loads allow, the smaller one is an upper bound too.)"""
+        """Compute F at one level. (Where D exceeds what the loads allow, the smaller of the two is an upper bound too.)"""
         self.low[j] = self.high[j] = max(self.low[j], min(self.high[j], self._held(self.levels[j])))
 
     def _held(self, level: int) -> int:

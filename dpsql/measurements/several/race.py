@@ -1,4 +1,4 @@
-"""Race to the top: the highest of several noisy underestimates, without working out those that cannot win."""
+"""Race to the top: the highest of several noisy underestimates, without computing those that cannot win."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
 class Race(OfOnePlan):
     """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
 
-    With F_j the sum held to `levels[j]` for each entity (`extensions.lipschitz_extension`), in units, the answer is the largest
+    With F_j the extension of the sum at `levels[j]` (`extensions.lipschitz_extension`), in units, the answer is the largest
     of 0 and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
     weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
 
@@ -27,8 +27,8 @@ class Race(OfOnePlan):
     post-processing. So is leaving out levels that cannot win, as the answer is what all levels with the same noise would give
     (`highest`).
 
-    The penalties have no part in privacy: a noise stays below its own with the probability that the mechanism wants, so that
-    noisy underestimates are seldom above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
+    The penalties play no role in privacy: each noise stays below its penalty with the probability chosen by the mechanism, so
+    that noisy underestimates are rarely above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
     """
 
     plan: OwnerSets
@@ -47,7 +47,7 @@ class Race(OfOnePlan):
         return times(total, self.cells * (2 if self.plan.signed else 1))
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
-        """See `Race` for the value. The noise is drawn first, before anything is known of a level."""
+        """See `Race` for the value. The noise is drawn first, before anything is known about a level."""
         totals, levels = [], []
         for parts in read(self.plan, self.levels, self.cells, context):
             won = [highest(part, [drawn(noise, context.noise) - penalty for noise, penalty in zip(
@@ -60,12 +60,12 @@ class Race(OfOnePlan):
 def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
     """max(0, max over j of F_j + shifts[j]) and the first j that reaches it; (0, None) where none is above 0.
 
-    Proof that this is what working out every F_j would give. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
+    Proof that computing every F_j would give the same. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
     shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is known, then every
     other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later: j wins. Otherwise
-    j is refined, which ends. The shifts, noise among them, decide which levels are worked out and nothing else: `refine` is not
-    told of them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in whatever order
-    levels are worked out. A level that is not worked out has an F_j all the same, which cannot win.
+    j is refined, which ends. The shifts, which include noise, decide only which levels are computed: `refine` does not receive
+    them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in whatever order levels
+    are computed. A level that is not computed has an F_j all the same, which cannot win.
     """
     places = range(len(shifts))
     while True:

@@ -20,13 +20,14 @@ from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed(OfOnePlan):
-    """The sums of all cells held to one of several levels, the level drawn by how many entities have to leave until all keep it.
+    """The extensions of the sums of all cells at one of several levels, drawn by how many entities must leave until no one
+    exceeds it.
 
-    With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level told is the i with the
-    least Q_i + log_priors[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) = exp(-n / scale):
-    permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability proportional to
-    exp(-(Q_i + log_priors[i]) / scale), an exponential mechanism. Then for each cell the sum held to that level, as in `Balance`,
-    is released with fresh noise `noises[i]`.
+    With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level released is the i
+    with the least Q_i + log_priors[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) =
+    exp(-n / scale): permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability
+    proportional to exp(-(Q_i + log_priors[i]) / scale), an exponential mechanism. Then for each cell the sum held to that
+    level, as in `Balance`, is released with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
     move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves
@@ -64,17 +65,18 @@ class Removed(OfOnePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecursiveSums(OfOnePlan):
-    """The sums of all cells held to the first level that asks for no more removals than its place: the recursive mechanism.
+    """The recursive mechanism: the extensions of the sums of all cells at the first level that needs no more removals than its
+    index.
 
-    With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last there is. Told is
-    i* + `shift` + noise, discrete Laplace of this `scale`, cut to the places there are; then for each cell the sum held to that
-    level, as in `Balance`, with fresh noise.
+    With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last one. The
+    release is i* + `shift` + discrete Laplace noise of this `scale`, clamped to the valid indices; then for each cell the
+    extension at that level, as in `Balance`, with fresh noise.
 
-    Cost of the level. Let D have an entity more than D'. *From D' to D:* with i the i* of D', Q_(i+1) <= UNIT R_(i+1) + NEAR
+    Cost of the level. Let D have one more entity than D'. *From D' to D:* with i the i* of D', Q_(i+1) <= UNIT R_(i+1) + NEAR
     <= UNIT (R'_i + 1) + NEAR <= Q'_i + UNIT + NEAR <= c_(i+1), as R falls with the level, and by one at most when an entity
     leaves. *From D to D':* with i the i* of D, Q'_(i+1) <= UNIT R_i + NEAR <= Q_i + NEAR <= c_(i+1). So i* moves by at most
     one, and epsilon = 1 / scale. (The second line, for D alone, says that Q_i <= c_i holds from i* on, so that i* can be
-    searched for by halves.) Levels of geometric steps make the logarithm of the level what moves by a step.
+    searched for by halves.) With geometrically spaced levels, it is the logarithm of the level that moves by one step.
 
     Cost of the sums: `several.levels.cost_of_sums`.
 
@@ -103,7 +105,7 @@ class RecursiveSums(OfOnePlan):
 
 
 def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Columns | None, RemovalDistances]:
-    """The sets of a request's plan, where they can be held, and who has to leave."""
+    """The sets of a request's plan, where they fit into memory, and the entities that have to leave."""
     plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
         cells = range(request.cells) if plan.cell is not None else (None,)
@@ -112,7 +114,7 @@ def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Colum
 
 
 def sums_at(request: Removed | RecursiveSums, columns: Columns | None, place: int, context: Context) -> ExtensionSums:
-    """The sums held to the level in this place, with its noise."""
+    """The extensions at the level with this index, with its noise."""
     levels, plan = (request.levels[place],), request.plan
     cells = (read(plan, levels, request.cells, context) if columns is None
              else held(columns, plan, levels, request.cells, context.solvers))
@@ -120,7 +122,7 @@ def sums_at(request: Removed | RecursiveSums, columns: Columns | None, place: in
 
 
 def first(removals: RemovalDistances) -> int:
-    """The first i with Q_i <= (UNIT + NEAR) i, or the last there is; by halves, as it holds from there on."""
+    """The first i with Q_i <= (UNIT + NEAR) i, or the last i; by bisection, as the inequality holds from there on."""
     low, high = 0, len(removals.levels) - 1
     while low < high:
         middle = (low + high) // 2

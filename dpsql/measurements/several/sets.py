@@ -28,7 +28,7 @@ Sums: TypeAlias = LipschitzExtension | Streamed
 
 
 def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context) -> Sequence[tuple[Sums, ...]]:
-    """For each cell the sums held to the levels: of the positive weights and, where the plan is signed, of the negative ones."""
+    """For each cell the extensions at the levels: of the positive weights and, where the plan is signed, of the negative ones."""
     columns = columns_of(plan, context)
     if columns is not None:
         return held(columns, plan, levels, cells, context.solvers)
@@ -37,7 +37,7 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
 
 
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
-    """The printed sets; None where there are more than can be held, here or in the engine."""
+    """The printed sets; None if there are more than fit into memory, here or in the engine."""
     try:
         found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
     except ReaderFault:  # as where memory does not hold the groups; if that was not it, what follows fails too
@@ -58,7 +58,7 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
 
 
 def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> ExtensionSums:
-    """For each cell the sum of its positive weights less that of the negative ones, held to one level, with fresh noise.
+    """For each cell the extension at one level of its positive weights less that of the negative ones, with fresh noise.
 
     `at` is where the sums have the level, `place` where the request has it.
     """

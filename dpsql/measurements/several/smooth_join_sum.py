@@ -1,4 +1,4 @@
-"""Sums over joins with noise scaled to a smooth bound on what an entity changes there."""
+"""Sums over joins with noise scaled to a smooth upper bound on their local sensitivity."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class SmoothSum(OfOnePlan):
     """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
-    size of the noise is told as `noise.smooth` says. The certificate of the join itself needs no bound, as each relation in it
-    has one of its own, which is derived from the plan when it is taken apart.
+    size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound, as each relation in
+    it has its own, derived when the plan is decomposed.
     """
 
     plan: JoinSum
@@ -34,7 +34,7 @@ class SmoothSum(OfOnePlan):
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
-        """The join is taken apart as it was for its certificate; bounds are read from the parts."""
+        """The join is decomposed as for its certificate; bounds are read from the parts."""
         joined = decompose_join(self.plan.input, context.public)
         counts = Counts(joined, context)
         rows = smooth_bound(joined, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
@@ -45,17 +45,17 @@ class SmoothSum(OfOnePlan):
 
 
 class Counts:
-    """What the bounds need to know of the private rows: how often values occur, in one relation and in several."""
+    """The facts about private rows that the bounds need: how often values occur, in one relation and in several."""
 
     def __init__(self, joined: JoinParts, context: Context) -> None:
         self._apart, self._context = joined, context
 
     def frequency(self, relation: int, variables: Some) -> int:
-        """The most rows of a relation with one combination of values."""
+        """The largest number of rows of a relation with one combination of values."""
         return self._most(self._apart.relations[relation].frequencies(variables))
 
     def multiplicity(self, component: Some) -> int:
-        """The most combinations of rows of a component with one combination of values at its boundary."""
+        """The largest number of row combinations of a component with one combination of values at its boundary."""
         return self._most(self._apart.multiplicities(component))
 
     def _most(self, plan: GroupedSums) -> int:

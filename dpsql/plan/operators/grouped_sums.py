@@ -1,4 +1,5 @@
-"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, and the one that is noised."""
+"""The data vector: integer sums for each cell of a GROUP BY. The last operator of a private plan, to whose result noise is
+added."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
 
 
 def only_readable(input: Node, keys: tuple[str, ...], alias: str = "t0") -> str:
-    """The clause that leaves rows out whose keys no client could read."""
+    """The clause that excludes rows whose keys no client could read."""
     return all_readable((f"{alias}.{quote(key)}", input.env[key].type) for key in keys)
 
 

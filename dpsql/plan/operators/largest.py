@@ -1,4 +1,4 @@
-"""The largest values of a column: how few rows need leave until a sum has fallen by so much."""
+"""The largest values of a column: they determine how few rows must leave for a sum to fall by a given amount."""
 
 from __future__ import annotations
 

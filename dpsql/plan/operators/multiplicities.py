@@ -1,4 +1,4 @@
-"""How often values occur: what the number of different values could fall to, as rows leave."""
+"""How often values occur: this determines how the number of distinct values falls as rows leave."""
 
 from __future__ import annotations
 

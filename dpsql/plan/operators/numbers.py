@@ -1,4 +1,4 @@
-"""How many rows agree on a key, told row by row."""
+"""Numbering the rows that agree on a key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Numbers(Node):
 
     Proof. For a value that n rows have, the result has the rows (value, 1) ... (value, n), whichever row is given which number.
     So a row that comes below adds one row to the result, the one with the highest number, and one that leaves takes it: as many
-    rows change as below. A row of the result stands for nobody, so it has no owner.
+    rows change as below. A row of the result belongs to no entity, so it has no owner.
     """
 
     input: Node

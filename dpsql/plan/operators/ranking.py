@@ -1,4 +1,4 @@
-"""The first rows of each group in an order that a secret makes: what truncations print."""
+"""The first rows of each group in an order determined by a secret: the SQL of truncations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ INTEGER = Interval(-(2**31), 2**31 - 1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """At most `rows` rows of each group of rows that agree on `by` (of all, for no columns); NULL is a value of its own.
-    `order` are the columns that tell rows apart.
+    `order` are columns that distinguish rows.
 
     The order is by the terms of `first`, by a keyed hash of the row, of its number among rows equal to it, and of the row
     itself. So which rows are kept is a function of the group's rows as a multiset, and a row that comes in pushes out one
     other at most.
 
-    Why the group and the number are hashed too: by its other values alone every group would keep the same ones, of equal
-    rows all or none, and averages over what is kept would be off.
+    Why the group and the number are hashed too: by its other values alone every group would keep the same ones, and of equal
+    rows all or none, which would bias averages.
     """
 
     input: Node

@@ -26,10 +26,10 @@ class Scan(Node):
     row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
     together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped; and, where a foreign key of
     the row holds the name, those with a NULL beside it, as they reference no row and stay when the entity leaves. (That a key
-    without a NULL references a row that is there is the policy's word.) Where the owner alone is a key, an entity has one row;
-    otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is carried
-    with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i, and so
-    does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+    without a NULL references an existing row is declared by the policy.) Where the owner alone is a key, an entity has one
+    row; otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is
+    carried with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i,
+    and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
 
     Widening never raises: whole numbers and numbers fit into their wide types, and moments of another unit that do not are NULL.
     Frequencies are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly
@@ -63,7 +63,7 @@ class Scan(Node):
 
     @property
     def _followed(self) -> frozenset[str]:
-        """Columns that the way to an owner begins with. Rows where one is NULL have no parent and are dropped."""
+        """The columns in which the path to an owner starts. Rows where one is NULL have no parent and are dropped."""
         return frozenset(column for way in self.table.owners for step in way.steps[:1] for column in step.columns)
 
     @property

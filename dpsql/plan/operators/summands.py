@@ -1,4 +1,4 @@
-"""What is summed over the rows of a cell: each row becomes a small vector of integers whose norm is known.
+"""Summands: each row of a cell becomes a small vector of integers with a known norm.
 
 A summand's `l1` and `l2` bound the norms of the vector of one row, in every database. Sensitivities follow: if an entity
 moves at most k rows of the relation below, the sums over cells move by at most k * l1 and k * l2 in those norms (triangle
@@ -40,7 +40,7 @@ class Summand(abc.ABC):
         return self.l1
 
     def accepts(self, kinds: Mapping[str, Facts]) -> bool:
-        """Whether its columns have types of which it can be computed without raising."""
+        """Whether it can be computed from columns of these types without raising."""
         return True
 
     @abc.abstractmethod
@@ -66,7 +66,7 @@ class Summand(abc.ABC):
 
 
 def present(printed: str, kind: Type) -> str:
-    """Whether there is a value: neither NULL nor NaN."""
+    """The condition that a value is neither NULL nor NaN."""
     return f"(NOT isnan({printed}))" if kind is Type.DOUBLE else f"({printed} IS NOT NULL)"
 
 
@@ -83,7 +83,7 @@ def _on_grid(grid: Quantizer, printed: str, known: Facts) -> str:
 class Count(Summand):
     """1 for each row; with `column`, for each row where it is not NULL, nor NaN. Proof: the vector is 0 or 1.
 
-    Sums leave NaN out, as no clamp can place it; a count beside them has to be that of the same rows.
+    Sums leave NaN out, as no clamp can place it; a count next to them must cover the same rows.
     """
 
     column: str | None = None

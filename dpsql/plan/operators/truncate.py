@@ -1,4 +1,4 @@
-"""At most so many rows of each entity."""
+"""Limiting the rows of each entity."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Truncate(Node):
     (2) *otherwise*, a systematic sample: let the n rows stand in order at places 1, ..., n, and let k be `rows`. Those at places
         p with (pk + u) mod n < k stay, for a start u that a keyed hash of the name gives. They are k: pk + u grows by kn from
         p = 0 to n, in steps of k < n, and just after each of the k multiples of n that it passes its remainder is below k.
-        Each place stays for k of the n starts: no row is more likely to than another.
+        Each place stays for k of the n starts: all rows are equally likely to stay.
 
     Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020, with a fixed keyed order or a
-    systematic sample (Madow and Madow 1944) in place of a reservoir. The sample needs one sort, while to rank equal rows they
-    have to be numbered first, or of equal rows all would stay or none.
+    systematic sample (Madow and Madow 1944) in place of a reservoir. The sample needs one sort, whereas ranking would require
+    numbering equal rows first, or of equal rows all would stay or none.
     """
 
     input: Node
@@ -85,14 +85,15 @@ class Truncate(Node):
         return f"{self._of(below[0], '<=', printing)} UNION ALL {many}"
 
     def _copies(self, below: str) -> str:
-        """The only column is the owner, so an entity's rows are equal: as many of them as it may keep."""
+        """If the only column is the owner, an entity's rows are equal: as many copies as it may keep."""
         owner = quote(self.owner)
         kept = f"(CASE WHEN t1.\"#n\" <= {self.rows} THEN t1.\"#n\" ELSE {self.rows} END)"
         counted = f"SELECT t0.{owner} AS {owner}, COUNT(*) AS \"#n\" FROM ({below}) AS t0 GROUP BY t0.{owner}"
         return f"SELECT t2.{owner} FROM (SELECT t1.{owner}, unnest(range({kept})) AS \"#n\" FROM ({counted}) AS t1) AS t2"
 
     def _of(self, below: str, test: str, printing: Printing) -> str:
-        """The rows of entities that have so many. Those with few rows keep them all and need no places, which take longest.
+        """The rows of entities whose number of rows passes the test. Entities with few rows keep them all and need no places,
+        the slowest part.
 
         Entities with many rows are numbered, where their names are texts: numbers are sorted faster.
         """
@@ -104,7 +105,7 @@ class Truncate(Node):
         return f"SELECT {names} FROM ({below}) AS t2 JOIN ({owners}) AS t3 ON (t2.{quote(self.owner)} = t3.\"@\")"
 
     def _beside(self, printing: Printing) -> dict[str, str]:
-        """What is worked out once for each entity with many rows."""
+        """What is computed once for each entity with many rows."""
         number = {"#i": "ROW_NUMBER() OVER ()"} if self._numbers is not None else {}
         if self.ranking.distinct:
             return number

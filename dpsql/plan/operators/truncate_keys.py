@@ -1,4 +1,4 @@
-"""At most so many rows of each value of a key."""
+"""Limiting the rows of each value of a key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Clipped sums by keys, printed in two parts: entities whose rows are small in all are added up row by row.
 
 Clipping groups rows by entity and cell, and joins the groups with the norms of their entities. Most entities are far below the
-bound, and to see that it is enough to group their rows by entity alone, which takes a fraction of the time.
+bound, and grouping their rows by entity alone, which takes a fraction of the time, is enough to show that.
 """
 
 from __future__ import annotations

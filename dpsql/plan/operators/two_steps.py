@@ -1,7 +1,7 @@
-"""Many sums under conditions, printed in two steps: rows that no condition tells apart are added up first.
+"""Many conditional sums, printed in two steps: rows that no condition distinguishes are added up first.
 
-Sixty sums under conditions are sixty looks at every row. But the conditions read few columns, and these have few values: rows
-that agree on them are counted and summed once, and then every condition is worked out for each group in place of each row.
+Sixty conditional sums evaluate sixty conditions on every row. But the conditions read few columns with few values: rows that
+agree on them are counted and summed once, and then every condition is evaluated for each group instead of each row.
 """
 
 from __future__ import annotations

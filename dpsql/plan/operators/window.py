@@ -1,4 +1,4 @@
-"""Window functions: columns computed from the rows that stand around each row."""
+"""Window functions: columns computed from the rows around each row."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MOST_PLACES = 100  # as many can be shown as groups, those that nobody has too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Which rows of its partition a row looks at: from `start` to `end` rows after itself, None for all on that side.
+    """The rows of its partition that a row reads: from `start` to `end` rows after itself, None for all on that side.
 
-    Without `rows` the frame is made of peers, rows that the terms of the order do not tell apart, and an end of 0 means all of
-    them; so of RANGE only the ends UNBOUNDED and CURRENT ROW.
+    Without `rows` the frame consists of peers, rows that tie in the order, and an end of 0 means all of them; so of RANGE only
+    the ends UNBOUNDED and CURRENT ROW.
     """
 
     rows: bool = False
@@ -41,7 +41,7 @@ class Frame:
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """How many rows before and after itself a row looks at; None where that has no bound."""
+        """How many rows before and after itself a row reads; None if unbounded."""
         if not self.rows or self.start is None or self.end is None:
             return None
         return max(0, -self.start), max(0, self.end)
@@ -101,7 +101,7 @@ class WindowFunction(Fold):
 
     @property
     def by_peers(self) -> bool:
-        """Whether the value depends on the terms of the order alone, and not on how ties are broken."""
+        """Whether the value depends only on the terms of the order, not on how ties are broken."""
         return self.function in ("rank", "dense_rank") or (self.function in FOLDS and (self.frame.whole or not self.frame.rows))
 
     def check(self) -> None:

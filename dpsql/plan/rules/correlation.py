@@ -8,9 +8,9 @@ import numpy as np
 
 from dpsql.estimates import Ends, Estimate, Numbers, laplaces
 
-DIRECTIONS = 97  # of the two spreads to each other that are looked at
+DIRECTIONS = 97  # directions of the two spreads that are tried
 RIDGE = 1e-6  # of covariances, as two columns may be one
-CHUNK = 2**14  # cells that are worked out at a time
+CHUNK = 2**14  # cells that are computed at a time
 MOST_RATIO = 1e6  # of the roots of the spreads, in their deviations: beyond it one is nothing beside the other
 
 

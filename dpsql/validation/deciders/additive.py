@@ -1,7 +1,7 @@
 """The answer plus noise, and whether that lies within: the paper's LM_count and LM_sum, and an average of two noisy sums.
 
 The paper (DP-PQD, section 4) scales the noise of a sum to the width of its domain. For neighbours that add or remove an entity
-it must be the greatest absolute value, and values must be held to the domain: both is done here. Noise is discrete.
+it must be the greatest absolute value, and values must be clamped to the domain: both are done here. Noise is discrete.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The improved score is 1 - |q - q_s| / (2 tau) for "yes", of sensitivity 1 / (2 tau), which makes the log-odds of "yes"
 epsilon (tau - |q - q_s|), held within ±epsilon tau: however wrong the synthetic answer is, the answer is "yes" with
-probability 1 / (1 + exp(epsilon tau)). The paper's code works out exponentials that overflow; here it is a difference of
+probability 1 / (1 + exp(epsilon tau)). The paper's code computes exponentials that overflow; here it is a difference of
 scores. The naive score is 1 for the true answer and 0 for the other one.
 """
 
@@ -20,7 +20,7 @@ from dpsql.validation.deciders.decider import Check, Decision, Outcome
 
 
 class Coin:
-    """Log-odds that fall with the distance (improved), or that only tell the sides (naive)."""
+    """Log-odds that fall with the distance (improved), or depend only on the side (naive)."""
 
     def __init__(self, name: str, *, blunt: bool) -> None:
         self.name, self._blunt = name, blunt

@@ -1,4 +1,4 @@
-"""What a decider is: it asks the kernel for little, and says whether the private answers lie within their intervals."""
+"""The interface of deciders, which decide from few measurements whether the private answers lie within their intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome:
     slack      the noisy number of entities until the truth changes (1 or more: within), where the method tells one
     spread     the standard deviation of that noise
     margin     half the width of its 95 % interval
-    held       what each entity's part was held to, in the unit of the aggregate, where it was
+    held       the limit on each entity's contribution, in the unit of the aggregate, where there was one
     """
 
     within: bool

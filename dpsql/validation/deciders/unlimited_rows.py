@@ -1,8 +1,8 @@
-"""Counts and sums over rows that are not limited for each entity, as those of joins: what each entity adds is held to a level.
+"""Counts and sums over rows that are not limited for each entity, as in joins: decided on a Lipschitz extension.
 
-The level is drawn as it is for an answer (`mechanisms.truncation.balance`), for a part of the price; the flip distance of the
-held sum has the rest. So what is decided is whether the *held* sum lies within, which is the sum itself where no entity adds
-more than the level; that is told.
+The level is drawn as for an answer (`mechanisms.truncation.balance`), for a part of the price; the flip distance of the
+extension has the rest. So what is decided is whether the *extension* lies within, which equals the sum where no entity adds
+more than the level; the level is shown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_ROWS = 2**20  # of one entity: the end of the ladder of levels
 
 
 class ExtensionDistance:
-    """Within where the noisy slack of the held sum is 1 or more, at a level that is drawn."""
+    """Within where the noisy slack of the extension is 1 or more, at a level that is drawn."""
 
     name = "held_distance"
 
@@ -55,6 +55,6 @@ class ExtensionDistance:
 
     @staticmethod
     def _left(allotted: Cost) -> Cost:
-        """What is left for the decision when the level has been drawn."""
+        """What is left for the decision after the level has been drawn."""
         told = Balanced.told
         return allotted.part(1 - (told.of_epsilon if allotted.epsilon is not None else told.of_rho))
