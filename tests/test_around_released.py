@@ -51,6 +51,12 @@ def test_one_released_part_costs_and_errs_as_it_does_by_itself(tmp_path: Path) -
     assert [row[1] for row in around.intervals] == [row[1] for row in alone.intervals]
 
 
+def test_where_no_group_is_found_there_are_no_rows(tmp_path: Path) -> None:
+    found = asked("SELECT n, LAG(n) OVER (ORDER BY note) AS before FROM (SELECT note, COUNT(*) AS n FROM visits WHERE cost < -5 GROUP BY note) AS t",
+                  exact(tmp_path))
+    assert found.rows == () and not any("could not be computed" in note for note in found.notes)
+
+
 def test_parts_share_the_price_and_one_that_is_named_twice_is_paid_once(tmp_path: Path) -> None:
     session = exact(tmp_path)
     one = asked("SELECT COUNT(*) FROM people", session).errors[0][0]

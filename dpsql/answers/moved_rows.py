@@ -112,6 +112,8 @@ def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int
     towards = np.clip(centre - base, down, up)
     apart = np.where(base < centre, down, up)
     found = np.zeros((versions, len(base)))
+    if not versions:
+        return found
     found[:DIRECTIONS] = [up, down, towards, apart]
     if versions > DIRECTIONS:
         own = np.flatnonzero(np.isfinite(base))

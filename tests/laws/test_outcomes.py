@@ -309,6 +309,8 @@ SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 1, delta = 1e-5, max
 SELECT OPTIONS (epsilon = 1e-9) COUNT(*), MEDIAN(x), SUM(y) FROM things
 SELECT DISTINCT kind FROM things
 SELECT DISTINCT tiny, b FROM things
+SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
+SELECT COUNT(*) AS n FROM things UNION ALL SELECT COUNT(DISTINCT s) FROM notes
 """
 
 # Answered with groups that are chosen, or rows that depend on noisy numbers: only columns and charges can be compared.
@@ -329,6 +331,10 @@ SELECT kind, COUNT(*) AS c FROM things GROUP BY kind HAVING COUNT(*) > 2 ORDER B
 SELECT kind, AVG(x) FROM things GROUP BY kind HAVING AVG(x) > 0 OR AVG(x) IS NULL
 SELECT COUNT(*) FROM things WHERE x = (SELECT MAX(x) FROM things)
 SELECT tiny, SUM(x) AS t FROM things GROUP BY tiny ORDER BY t NULLS FIRST LIMIT 3
+SELECT AVG(m) FROM (SELECT kind, SUM(x) AS m FROM things GROUP BY kind) t
+SELECT tiny, n, n / SUM(n) OVER () AS share, RANK() OVER (ORDER BY n) AS r FROM (SELECT tiny, COUNT(*) AS n FROM things GROUP BY tiny) t
+SELECT s, n, LAG(n) OVER (ORDER BY s) AS before FROM (SELECT s, COUNT(*) AS n FROM things GROUP BY s) t
+SELECT MAX(n), STDDEV(n) FROM (SELECT tiny, COUNT(*) AS n FROM things GROUP BY tiny) t
 """
 
 REFUSED = """
@@ -351,12 +357,10 @@ SELECT COUNT(*) FROM things WHERE regexp_extract(s, 'a|(\\C)', 1) = 'a'
 SELECT COUNT(*) FROM things WHERE regexp_replace(s, '\\B', 'x') = 'a'
 SELECT COUNT(*) FROM things WHERE regexp_replace(s, '\\C', '', 'g') = ''
 SELECT COUNT(*) FROM things WHERE x IN (SELECT x FROM things)
-SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
 SELECT COUNT(*) FROM things WHERE x NOT IN (SELECT x FROM things)
 SELECT COUNT(*) FROM things a LEFT JOIN things b ON a.x = b.x
 SELECT COUNT(*) FROM things a ANTI JOIN things b ON a.day < b.day
 SELECT COUNT(*) FROM (SELECT s FROM things EXCEPT SELECT s FROM notes) t
-SELECT AVG(m) FROM (SELECT kind, SUM(x) AS m FROM things GROUP BY kind) t
 SELECT OPTIONS (bound = 'frequency', max_frequency = 2) COUNT(*) FROM things a JOIN things b ON a.x < b.x
 SELECT id, COUNT(*) FROM things GROUP BY id
 SELECT SUM(x) OVER () FROM things

@@ -22,7 +22,8 @@ REACHED = ("NoisySums Count l1", "NoisySums Count l2", "NoisySums rows", "NoisyS
 
 @pytest.fixture(scope="module")
 def totals(effort: float) -> Iterator[Totals]:
-    found, older = Totals(), [kind for kind in KINDS if kind not in NEWER]
+    """At least as many statements as it takes to meet every fault that is planted below."""
+    found, older, effort = Totals(), [kind for kind in KINDS if kind not in NEWER], max(1, effort)
     for seed in range(int(WORLDS * effort)):
         run_on(seed, found, statements=STATEMENTS, keep=True, kinds=older)
     for seed in range(WORLDS, WORLDS + int(LATER * effort)):

@@ -182,7 +182,7 @@ def test_equalities_of_where_become_conditions_of_the_join_they_link(families: l
 
 @pytest.mark.parametrize("rule", [push_filters, keep_marks], ids=lambda rule: rule.__name__)
 def test_moved_conditions_keep_the_same_rows(rule: Callable[[Node], Node], families: list[Family], effort: float) -> None:
-    moved = 0
+    moved, effort = 0, max(1, effort)
     for seed in range(int(2 * CASES * effort)):
         family = families[seed % len(families)]
         found = drawn(seed, family)
