@@ -172,8 +172,8 @@ def test_limits_of_a_kind_hold_for_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "told"), [
-    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "supplyer"]', "supplyer is no entity"),
-    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "party"]', "party is no entity"),
+    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "supplyer"]', "supplyer is not an entity"),
+    ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "party"]', "party is not an entity"),
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer"]', "different kinds"),
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "customer"]', "different kinds"),
     ('any_of = ["customer", "supplier"]', 'any_of = ["customer", "supplier"]\ntable = "customers"', "tables and keys of their own"),

@@ -48,7 +48,7 @@ def test_accepted_statements_are_answered(text: str, session: Session) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_sentences_are_answered_or_refused(kind: str, session: Session, effort: float) -> None:
     sentences, dice, outcomes = Sentences(kind), random.Random(f"{kind} engine"), Counter[str]()
-    for _ in range(int(12 * effort)):
+    for _ in range(int(12 * max(1, effort))):
         for start, form in FORMS.items():
             text = form.format(sentences.draw(dice, start, dice.randint(4, 14)), table=KINDS[kind]["TABLE"][0])
             outcomes[outcome(text, session)] += 1
