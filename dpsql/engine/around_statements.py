@@ -25,6 +25,7 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Field, bottom_up
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Output, Question
 from dpsql.plan.released_rows import GroupsOfReleased
 from dpsql.planning.bounded_view import limited_view
@@ -44,11 +45,11 @@ ROWS = "those of the SQL around what is released, of which all but the released 
 def around_released(query: Query, session: Session, parameters: Parameters) -> AroundStatement | AroundPublic | None:
     """The plan of a statement as SQL over released rows; None where it is none. Raises what is wrong with it, located."""
     with located(query.text):
-        options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
         values = {} if not query.parameters and not parameters else named(parameters, query)
         around = bind_around(query, session.catalog, session.kernel, session.scratch, values)
         if around is None or not meant(around):
             return None
+        options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
         if query.goals:
             raise OptionError("an accuracy is asked of released numbers, and this is SQL over them", code="accuracy",
                               span=query.goals[0].span, try_="the query inside by itself, or a price: OPTIONS (epsilon = 0.5)")
@@ -62,7 +63,8 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
 
 
 def meant(around: AroundReleased) -> bool:
-    """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers."""
+    """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers; and
+    whether none merely counts them, which would count the declared groups, with rows or without."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
     noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
                              if columns(output.expr) - {key.column for key in table.question.keys})
@@ -72,6 +74,8 @@ def meant(around: AroundReleased) -> bool:
             below = moved(node.input, noisy).columns
             read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
             if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
+                return False
+            if any(call.function == "count" and call.id not in moved(node, noisy).columns for call in node.calls):
                 return False
     return True
 
@@ -98,8 +102,11 @@ class AroundStatement(Charged[Answer]):
                        stored=self.is_stored, notes=self._left_out())
 
     def _left_out(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(note for _, below in self.program.first for note in left_out(
-            below, self.session.catalog, self.session.kernel)))
+        notes = [note for _, below in self.program.first for note in left_out(below, self.session.catalog, self.session.kernel)]
+        if any(isinstance(node, GroupsOfReleased | Window) for node in bottom_up(self.around.rows.node)) and any(
+                key.domain is not None for table in self.around.tables.values() for key in table.question.keys):
+            notes.append("declared groups without rows are among the released rows, with numbers about 0")
+        return tuple(dict.fromkeys(notes))
 
     def answer(self) -> Answer:
         with located(self.text):
