@@ -64,7 +64,7 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
 
 def meant(around: AroundReleased) -> bool:
     """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers; and
-    whether none merely counts them, which would count the declared groups, with rows or without."""
+    whether they do more than count them, which would count the declared groups, with rows or without."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
     noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
                              if columns(output.expr) - {key.column for key in table.question.keys})
@@ -75,7 +75,7 @@ def meant(around: AroundReleased) -> bool:
             read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
             if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
                 return False
-            if any(call.function == "count" and call.id not in moved(node, noisy).columns for call in node.calls):
+            if node.calls and all(call.function == "count" and call.id not in moved(node, noisy).columns for call in node.calls):
                 return False
     return True
 
