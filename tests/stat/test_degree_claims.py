@@ -105,7 +105,7 @@ CHAINS = Pair(people=[person(i) for i in range(24)], visits=meetings(
 @pytest.mark.slow
 @pytest.mark.parametrize("plant, text, pair, times", [
     (counts_with_the_noise_of_the_limit, asked(BOTH), RISE, 3500),
-    (an_order_that_others_decide, asked(BOTH, options="max_rows = 1"), CHAINS, 2000),
+    (an_order_that_others_decide, asked(BOTH, options="max_rows = 1"), CHAINS, 4000),
     (a_sensitivity_of_one, asked(BOTH), RISE, 2600)], ids=lambda value: getattr(value, "__name__", None))
 def test_the_audit_finds_what_spoils_the_promise(plant: Callable[[pytest.MonkeyPatch], None], text: str, pair: Pair, times: int,
                                                  tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
