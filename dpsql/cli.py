@@ -265,17 +265,18 @@ def _check(options: argparse.Namespace) -> int:
     _tell_slips(policy, options, [budget.name for budget in chosen])
     catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
     found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
-    for budget, catalog, listing in found if options.json else ():
-        names = [name for name, _ in listing.columns]
-        print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
-                          "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
-                          "unusable": dict(catalog.outside)}))
-    for entity in () if options.json else dict.fromkeys(budget.entity for budget in chosen):
-        _print_tables([one for one in found if one[0].entity == entity], options)
-    reader.close()
-    if not options.json:
+    if options.json:
+        for budget, catalog, listing in found:
+            names = [name for name, _ in listing.columns]
+            print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
+                              "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
+                              "unusable": dict(catalog.outside)}))
+    else:
+        for entity in dict.fromkeys(budget.entity for budget in chosen):
+            _print_tables([one for one in found if one[0].entity == entity], options)
         print("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, exactly; "
               "that shows private facts on this screen, and keeps none.")
+    reader.close()
     return 0
 
 

@@ -71,11 +71,11 @@ def meant(around: AroundReleased) -> bool:
              for name, table in around.tables.items()}
     for node in bottom_up(around.rows.node):
         if isinstance(node, GroupsOfReleased):
-            below = moved(node.input, noisy).columns
+            below, above = moved(node.input, noisy).columns, moved(node, noisy).columns
             read = {scan.table.name for scan in bottom_up(node) if isinstance(scan, Scan)}
             if read & selected or any(key in below and node.env[key].type.numeric for key in node.keys):
                 return False
-            if node.calls and all(call.function == "count" and call.id not in moved(node, noisy).columns for call in node.calls):
+            if node.calls and all(call.function == "count" and call.id not in above for call in node.calls):
                 return False
     return True
 

@@ -217,12 +217,10 @@ def _all_in(known: Facts, domain: Domain) -> bool:
 
 def unlisted(views: Sequence[Node]) -> Iterator[str]:
     """The constants that a column with a list of declared values is compared with, and that are not in the list."""
-    for view in views:
-        for node in bottom_up(view):
-            for expr in _expressions(node):
-                for part in walk(expr):
-                    if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):
-                        yield from _not_in_list(part, node.inputs[0])
+    written = ((node, part) for view in views for node in bottom_up(view) for expr in _expressions(node) for part in walk(expr))
+    for node, part in written:
+        if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):
+            yield from _not_in_list(part, node.inputs[0])
 
 
 def _expressions(node: Node) -> Sequence[Expr]:
@@ -238,8 +236,10 @@ def _not_in_list(comparison: Call, below: Node) -> Iterator[str]:
     constants = [arg for arg in comparison.args if isinstance(arg, Literal) and arg.value is not None]
     for column in (arg.column for arg in comparison.args if isinstance(arg, Ref)):
         listed = below.env[column].domain
-        for constant in constants if listed is not None else ():
-            if listed is not None and constant.value not in listed.values:
+        if listed is None:
+            continue
+        for constant in constants:
+            if constant.value not in listed.values:
                 near = difflib.get_close_matches(str(constant.value), map(str, listed.values), n=1)
                 yield (f"{show(constant, {})} is not a declared value of {below.names[column]}"
                        f"{f'; {near[0]} is' if near and constant.type is Type.VARCHAR else ''}")

@@ -56,7 +56,7 @@ def searched_centres(question: Question, parts: Decomposition, view: Node, owner
 
 def weights_of(question: Question, parts: Decomposition) -> list[float]:
     """How much each part matters, where averages are measured from centres."""
-    counts = {average.count for average in to_centre(question, parts)}
-    centred = {average.call.id for average in to_centre(question, parts)}
+    averages = to_centre(question, parts)
+    counts, centred = {average.count for average in averages}, {average.call.id for average in averages}
     return [sum(OF_COUNTS if i in counts and name in centred else 1.0 for name, used in parts.uses.items() if i in used)
             for i in range(len(parts.parts))]
