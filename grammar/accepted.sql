@@ -177,6 +177,8 @@ SELECT people.sex, COUNT(*) FROM people GROUP BY people.sex;
 SELECT age // 10 AS decade, COUNT(*) FROM people GROUP BY decade;
 SELECT age // 10 * 10, COUNT(*) FROM people GROUP BY age // 10;
 SELECT floor(income / 10000) * 10000 AS bracket, COUNT(*) FROM people GROUP BY bracket;
+SELECT floor(income / 10000) * 10000 AS bracket, sex, COUNT(*) FROM people WHERE income > 5000 GROUP BY CUBE (bracket, sex);
+SELECT round(income, -4) AS bracket, COUNT(*) FROM people GROUP BY bracket;
 SELECT bin_floor(age) AS band, AVG(income) FROM people GROUP BY band;
 SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS band, COUNT(*) FROM people GROUP BY band;
 SELECT age > 40 AS older, COUNT(*) FROM people GROUP BY older;

@@ -2,7 +2,9 @@
 
 Every row has one of these values, so totals count all rows. A column with declared values has these, NULL, and cells for values
 that are not declared (`batch.undeclared`). Any other number is cut where a condition compares it with a constant: the numbers
-between two cuts are treated alike by every query, so one of them represents all, and each cut represents itself.
+between two cuts are treated alike by every query, so one of them represents all, and each cut represents itself. Where a query
+does more with it, as GROUP BY floor(income / 1000) does, none of its values counts as declared: rows are distinguished by the
+results of the expressions.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from dpsql.batch.undeclared import Cell, UndeclaredCells, undeclared_cells
 from dpsql.catalog.model import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, predicate, walk, whole
+from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, children, predicate, walk, whole
 from dpsql.plan.node import Node
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import INT64, Type
 
 MOST_VALUES = 100_000
+NO_VALUES = Domain(())
 AT_ONCE = 100  # expressions that are evaluated by one statement
 COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinct from", "in", "is null", "is not null")
 
@@ -85,6 +88,8 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
         other = undeclared_cells(ref, known, known.domain, exprs, scratch)
         nulls_within = any(expr in running and None in values for expr, values in exprs.items())
         return _declared(name, ref, known.domain, other, nulls_within=nulls_within)
+    if known.type.numeric and not all(map(_is_compared, exprs)) and not any(expr in running for expr in exprs):
+        return _declared(name, ref, NO_VALUES, undeclared_cells(ref, known, NO_VALUES, exprs, scratch), nulls_within=False)
     if known.type.numeric:
         cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
         if cuts and len(cuts) < MOST_VALUES // 2:
@@ -109,11 +114,17 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
                            stands=tuple(cell.stand for cell in cells))
 
 
+def _is_compared(expr: Expr, by: bool = False) -> bool:
+    """Whether an expression compares its column with constants, and does nothing else with it. `by`: it is what is compared."""
+    if isinstance(expr, Ref):
+        return by
+    by = isinstance(expr, Call) and expr.function in COMPARED
+    return all(_is_compared(part, by) for part in children(expr))
+
+
 def _cuts(expr: Expr) -> Iterable[float]:
     """The constants that an expression compares its column with. Raises Unsupported where it does anything else with it."""
-    compared = {id(arg) for part in walk(expr) if isinstance(part, Call) and part.function in COMPARED
-                for arg in part.args if isinstance(arg, Ref)}
-    if any(isinstance(part, Ref) and id(part) not in compared for part in walk(expr)):
+    if not _is_compared(expr):
         raise Unsupported("a column without declared values is only compared with constants in a workload", code="workload",
                           span=expr.span, try_="range = [...] for the column in the policy")
     for part in walk(expr):

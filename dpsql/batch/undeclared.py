@@ -65,10 +65,10 @@ class LineSegment:
 def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr, Sequence[Value]],
                      scratch: Scratch) -> UndeclaredCells:
     """The cells of what a column holds beside its declared values and NULL, so that each expression has one value in each of
-    them. Conditions are given with the value True, keys with the values that are told apart."""
+    them. Conditions are given with the value True, keys with the values that are told apart. A column of numbers may have no
+    declared value."""
     line = _LINES.get(ref.type)
-    ends = _ends(line, domain) if line is not None else None
-    if line is None or ends is None:
+    if line is None or (domain.values and not _is_within(line, domain)):
         return _Unordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
     return _Ordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch, line=line, known=known).cells()
 
@@ -126,7 +126,8 @@ class _Maker:
         """Expressions that are settled, those that are open, and the constants of the first."""
         settled, open_, cuts = [], [], list[Value]()
         for expr in self.exprs:
-            own: list[Value] | None = [] if expr == self.ref else cuts_of(expr, self.ref, functions)
+            told = expr == self.ref and bool(self.domain.values)  # by its declared values
+            own: list[Value] | None = [] if told else cuts_of(expr, self.ref, functions)
             if own is None:
                 open_.append(expr)
             else:
@@ -217,8 +218,9 @@ class _Ordered(_Maker):
     def cells(self) -> UndeclaredCells:
         settled, open_, cuts = self.split(COMPARISONS)
         points = sorted(self.line.place(value) for value in self.domain.values)
-        least, most = points[0], points[-1]
-        segments = self.segments(set(points), {least, most, *(end for cut in cuts for end in self.line.around(cut))})
+        least, most = (points[0], points[-1]) if points else (-math.inf, math.inf)
+        ends = {end for cut in cuts for end in self.line.around(cut)}
+        segments = self.segments(set(points), {*points[:1], *points[-1:], *ends})
         signs = self.signatures(settled, [self.line.value(segment.stand) for segment in segments])
         fresh = _fresh(self.ref.type, {*self.domain.values, *(self.line.value(segment.stand) for segment in segments)})
         places = list(zip(segments, signs, strict=True))
@@ -229,9 +231,9 @@ class _Ordered(_Maker):
         branches: list[tuple[Expr, Expr]] = [(predicate(word, self.ref, self.literal(self.line.value(end))), tree)
                     for word, end, tree in (("<", least, low), (">", most, high)) if tree is not None]
         rest = None
-        if gaps is not None and len(between) == 1:  # all that is none of the declared values
+        if gaps is not None and points and len(between) == 1:  # all that is none of the declared values
             rest, gaps = between[0].value, None
-        if gaps is not None:
+        if gaps is not None and points:
             branches.append((self.declared(), self.ref))
         return UndeclaredCells(code=self.code(*branches, otherwise=self.ref if gaps is None else gaps), below=tuple(below),
                                others=(*above, *between), rest=rest)
@@ -298,6 +300,8 @@ class Line:
 
     def between(self, low: float, high: float, declared: set[float]) -> float | None:
         """An undeclared place between two others, the same for the same two where it can be; None where there is none."""
+        if low == -math.inf and high == math.inf:
+            return 0.0
         if not self.whole:
             return _number_between(low, high, declared)
         step = -1 if low == -math.inf else 1
@@ -347,14 +351,11 @@ _LINES: dict[Type, Line] = {
 }
 
 
-def _ends(line: Line, domain: Domain) -> tuple[float, float] | None:
-    """The places of the least and greatest declared value; None where these are none, or nothing can stand for days beyond."""
+def _is_within(line: Line, domain: Domain) -> bool:
+    """Whether the declared values lie on a line: not where one is infinite, or nothing can stand for days beyond."""
     places = [line.place(value) for value in domain.values]
-    if not places or any(not math.isfinite(place) for place in places):
-        return None
-    least, most = min(places), max(places)
     days = line.low > INT64.low
-    return None if days and line.whole and not line.low < least <= most < line.high else (least, most)
+    return all(map(math.isfinite, places)) and not (days and line.whole and not line.low < min(places) <= max(places) < line.high)
 
 
 def _fresh(kind: Type, used: set[Value]) -> Iterator[Value]:

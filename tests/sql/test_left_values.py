@@ -40,7 +40,12 @@ SHOWN: dict[str, list[Any]] = {
     "level|level > 0.5": [1.0, 2.5], "born|born < DATE '2000-01-03'": None, "month(born)|born = DATE '2000-01-09'": [1],
     "flag|flag": [True], "flag|NOT flag": [False], "flag|flag IS NULL": [None], "flag|flag IS NOT NULL": [False, True],
     "flag|flag IS NOT TRUE": [False, None], "id % 2|id IS NOT NULL": [-1, 0, 1], "id % 2|id >= 0": [0, 1], "id % 2|id BETWEEN 3 AND 3": [1],
-    "cost > 5|flag": [False, True, None], "CASE WHEN age < 8 THEN 'young' ELSE 'old' END|age < 8": ["old", "young"],
+    "cost > 5|flag": [False, True, None], "floor(cost / 10) * 10|cost BETWEEN 20 AND 39": [20.0, 30.0], "floor(cost / 25)|cost < 50": [0.0, 1.0],
+    "round(cost, -1)|30 > cost": [0.0, 10.0, 20.0, 30.0], "round(cost / 100, 1)|cost > 55": [0.6, 0.7, 0.8, 0.9, 1.0, None],
+    "floor(cost / 50) * 50|cost IS NOT NULL": [0.0, 50.0, 100.0], "CAST(floor(cost / 50) AS INTEGER) * 50|flag": [0, 50, 100, None],
+    "CASE WHEN cost < 30 THEN 'less' ELSE CAST(floor(cost / 50) AS VARCHAR) END|flag": ["0.0", "1.0", "2.0", "less", None],
+    "floor(cost / 50) + floor(cost / 100)|cost >= 0": [0.0, 1.0, 2.0, 3.0],
+    "floor(level) * 2|level < 2": [0.0, 2.0, 4.0], "CASE WHEN age < 8 THEN 'young' ELSE 'old' END|age < 8": ["old", "young"],
 }
 
 

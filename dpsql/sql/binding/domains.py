@@ -14,19 +14,20 @@ import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, columns, predicate, rewrite
-from dpsql.plan.expr.upper_limits import limit_of
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, conjuncts, predicate, rewrite
+from dpsql.plan.expr.upper_limits import MIRRORED, limit_of
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.rules.flatten import lowered
 from dpsql.plan.rules.substitute import has_placeholders
-from dpsql.types import Type
+from dpsql.types import Interval, Type
 
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
 KEY = "key"  # the column that stands for a key in conditions that read it alone
@@ -52,8 +53,9 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     """All values an expression can take, None where the policy does not tell; and whether NULL is one of them.
 
     Known are declared columns, truth values, CASE over constants, expressions over columns with declared domains (evaluated
-    over all their combinations), whole numbers in a declared range, such as floor(income / 1000), and columns of whole numbers
-    that a condition holds in a range: WHERE n BETWEEN 1 AND 20.
+    over all their combinations), whole numbers in a declared range, such as floor(income / 1000), multiples of a power of ten in
+    one, such as round(income, -3), functions of these, such as floor(income / 1000) * 1000, and columns of whole numbers that a
+    condition holds in a range: WHERE n BETWEEN 1 AND 20.
     """
     known = facts(expr, env)
     if isinstance(expr, Ref):
@@ -71,7 +73,11 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
         if all(isinstance(outcome, Literal) for outcome in outcomes):
             values = {outcome.value for outcome in outcomes if isinstance(outcome, Literal) and outcome.value is not None}
             return Domain(tuple(sorted(values))), known.nullable
-    return _whole_numbers(known), known.nullable
+    in_range = _rounded(expr, env) if isinstance(expr, Call) and expr.function == "round" else _whole_numbers(known)
+    of_parts = _of_parts(expr, env, scratch)
+    if of_parts is None or (in_range is not None and len(in_range) <= len(of_parts[0])):
+        return in_range, known.nullable
+    return of_parts
 
 
 def _whole_numbers(known: Facts) -> Domain | None:
@@ -81,6 +87,38 @@ def _whole_numbers(known: Facts) -> Domain | None:
         return None
     numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
     return Domain(tuple(numbers) if known.type is Type.BIGINT else tuple(float(n) for n in numbers))
+
+
+def _rounded(expr: Call, env: Mapping[str, Facts]) -> Domain | None:
+    """The results of rounding the numbers of a declared range to some digits, if these are not too many."""
+    number, *digits = expr.args
+    power = next((digit.value for digit in digits if isinstance(digit, Literal)), 0)
+    below = facts(number, env)
+    ends = below.declared.within(below.returned)
+    if not isinstance(power, int) or not ends.finite:
+        return None
+    ten = Fraction(10) ** power
+    least, most = math.ceil(Fraction(ends.low) * ten - Fraction(1, 2)), math.floor(Fraction(ends.high) * ten + Fraction(1, 2))
+    if most - least > MOST_NUMBERS:
+        return None
+    kind = int if expr.type is Type.BIGINT else float
+    return Domain(tuple(kind(n / ten) for n in range(least, most + 1)))
+
+
+def _of_parts(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
+    """The values of a function of parts whose values are known, over all their combinations."""
+    known: dict[Expr, str] = {}
+    stand_ins: dict[str, Facts] = {}
+    for part in children(expr):
+        if isinstance(part, Literal) or part in known:
+            continue
+        domain, nullable = domain_of(part, env, scratch)
+        if domain is None:
+            return None
+        known[part] = f"part {len(known)}"
+        stand_ins[known[part]] = Facts(type=part.type, domain=domain, nullable=nullable)
+    whole = rewrite(expr, lambda part: Ref(column=known[part], type=part.type) if part in known else None)
+    return _over_combinations(whole, stand_ins, scratch)
 
 
 def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
@@ -116,11 +154,39 @@ def _readable(expr: Expr) -> Expr:
 # -- values that conditions leave
 
 
+def compared(node: Node) -> dict[str, Facts]:
+    """What is known of the columns of a relation, where numbers of double precision lie between the constants that WHERE compares
+    them with: of the rows that are left, for which alone there are groups."""
+    env = dict(node.env)
+    while isinstance(node, Filter):
+        for column, ends in filter(None, map(_range_of, conjuncts(node.condition))):
+            known = env[column]
+            env[column] = replace(known, physical=known.physical.within(ends), declared=known.declared.within(ends))
+        node = node.input
+    return env
+
+
+def _range_of(test: Expr) -> tuple[str, Interval] | None:
+    """The column that a condition compares with a constant, and the numbers for which it is true."""
+    match test:
+        case Call(function=name, args=(Ref(column=column, type=Type.DOUBLE), Literal(value=int() | float() as value))):
+            function = name
+        case Call(function=name, args=(Literal(value=int() | float() as value), Ref(column=column, type=Type.DOUBLE))):
+            function = MIRRORED.get(name, name)
+        case _:
+            return None
+    if value != value:
+        return None
+    ends = {"<": (-math.inf, math.nextafter(value, -math.inf)), "<=": (-math.inf, value), "=": (value, value),
+            ">=": (value, math.inf), ">": (math.nextafter(value, math.inf), math.inf)}.get(function)
+    return (column, Interval(*ends)) if ends is not None else None
+
+
 def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool) -> tuple[Domain | None, bool]:
     """The declared values of a key over the rows of `node` that can be there, and whether NULL can."""
     if domain is None or not columns(expr):
         return domain, nullable
-    low, high = _ends(expr, node.env)
+    low, high = _ends(expr, compared(node))
     values: list[Value] = [value for value in domain.values if not (
         isinstance(value, int | float) and not isinstance(value, bool) and not low <= value <= high)]
     if nullable and not never_null(expr, node.env):
@@ -160,7 +226,7 @@ def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
 
 def _ends(expr: Expr, env: Mapping[str, Facts]) -> tuple[float, float]:
     """A range of all numbers that an expression can be on the rows that there are."""
-    if expr.type is not Type.BIGINT:
+    if not expr.type.numeric:
         return -math.inf, math.inf
     try:
         held = facts(expr, {column: replace(env[column], physical=env[column].returned) for column in columns(expr)})
