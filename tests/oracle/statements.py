@@ -35,9 +35,9 @@ FOR_DELTA = ("gaussian", "smooth_sensitivity")
 PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
-         "released": 4, "firsts": 4, "words": 7, "least": 3}
+         "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6}
 """Kinds of statements, and how often they are drawn."""
-NEWER = ("statistics", "parts", "released", "firsts", "words", "least")
+NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered")
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,39 @@ class Writer:
         if self.chance(0.3):
             return self.asked("released", f"WITH r AS ({inner}) {self.opened([self.price()])}{outer} FROM r{rest}")
         return self.asked("released", f"{self.opened([self.price()])}{outer} FROM ({inner}) AS r{rest}")
+
+    def around(self) -> Asked:
+        """SQL over several releases: windows, unions, joins, aggregates and subqueries of noisy rows."""
+        one, other = self.told_by_key(), self.told_by_key()
+        text = self.draw.choice([
+            "k, n, RANK() OVER (ORDER BY n DESC), SUM(n) OVER () FROM ({one}) AS r",
+            "k, n FROM ({one}) AS r UNION ALL SELECT k, n FROM ({other}) AS s",
+            "a.k, a.n - b.n, a.n / b.n FROM ({one}) AS a {how} JOIN ({other}) AS b ON a.k {same} b.k",
+            "MAX(n), AVG(n), COUNT(*) FILTER (WHERE n > 1) FROM ({one}) AS r",
+            "k, n FROM ({one}) AS r WHERE n > (SELECT AVG(n) FROM ({other}) AS s)",
+            "k, n / (SELECT SUM(n) FROM ({one}) AS s) FROM ({one}) AS r ORDER BY n DESC LIMIT 2",
+            "n > 1 AS large, MEDIAN(n) FROM ({one}) AS r GROUP BY large", "DISTINCT k FROM ({one}) AS r QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1",
+        ]).format(one=one, other=other, how=self.draw.choice(["", "LEFT", "FULL"]), same=self.draw.choice(["=", "IS NOT DISTINCT FROM"]))
+        return self.asked("around", self.opened([self.price()]) + text)
+
+    def told_by_key(self) -> str:
+        """A released query of a key k and a number n."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        part = self.draw.choice([self.aggregate(source), *self.sums(source)])
+        key = (self.keys(source) or ["1"])[0]
+        return f"SELECT {key} AS k, {part} AS n FROM {source.text}{self.where(source, share=0.4)} GROUP BY {key}"
+
+    def ordered(self) -> Asked:
+        """Quantiles, ends, means and numbers of different values of rows of several entities."""
+        source = self.many()
+        number, column = self.bounded(source), self.pick(source.columns).name
+        what = self.draw.choice([f"COUNT(DISTINCT {column})", *([
+            f"MEDIAN({number})", f"MIN({number})", f"MAX({number})", f"AVG({number})",
+            f"QUANTILE_DISC({number}, {self.draw.choice(['0.1', '0.5', '0.9'])})"] if number else [])])
+        keys = [column.name for column in source.columns if column.domain and self.chance(0.3)][:1]
+        group = f" GROUP BY {keys[0]}" if keys else ""
+        options = [self.price(), *([f"max_rows = {self.draw.choice([1, 2, 5])}"] if self.chance(0.2) else [])]
+        return self.asked("ordered", f"{self.opened(options)}{', '.join([*keys, what])} FROM {source.text}{self.where(source, share=0.4)}{group}")
 
     def firsts(self) -> Asked:
         """The first row of each value by an order that may not tell rows apart, met by itself at times."""
