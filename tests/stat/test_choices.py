@@ -20,7 +20,7 @@ from support.many_cells import Alike
 from support.sessions import open_ledger, reader_of, session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
-from dpsql.audit.looked import Looked, requests_of
+from dpsql.audit.looked import Looked
 from dpsql.audit.prepared import Batched, Remembering
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
@@ -49,6 +49,7 @@ from dpsql.measurements import (
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
+from dpsql.planning.script import script
 from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Identity, Total
 
@@ -181,11 +182,12 @@ def leaves(found: Any) -> list[float]:
 
 def groups(kind: type, text: str, amounts: tuple[float, ...], cells: int, change: Callable[[Any], Request] = lambda request: request
            ) -> Callable[[Path, Any, int], Looked]:
-    """The first request of a kind that the statement makes, over groups of these amounts, of which one side lacks the last."""
+    """What the statement asks first, of this kind, over groups of these amounts, of which one side lacks the last."""
 
     def looked(folder: Path, noise: Any, side: int) -> Looked:
         statement = Alike(amounts[: len(amounts) - side], cells=cells).prepared(text, folder / str(side), noise)
-        request = next(found for found in requests_of(statement) if isinstance(found, kind))
+        request = next(script(statement.program, statement.session.kernel, statement.session.scratch))
+        assert isinstance(request, kind)
         return Looked(change(request), statement.session.kernel)
 
     return looked
