@@ -248,7 +248,7 @@ CASES = [
     Case(name="keys by truncated geometric, 2 and 1", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 2), halved=None),
     Case(name="keys by truncated geometric, 6 and 5", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 6), halved=None),
     Case(name="counts of keys by truncated geometric, 4 and 3", times=200_000, tight=0.7, seen=counts, make=keyed(GEOMETRIC, 4),
-         halved=200_000),
+         halved=60_000),
     Case(name="counts of keys by Gaussian threshold, 5 and 4", times=60_000, tight=0.3, seen=counts, make=keyed(GAUSSIAN, 5),
          halved=60_000),
     Case(name="keys by Gaussian threshold, 5 and 4", times=60_000, tight=0.3, seen=shown, make=keyed(GAUSSIAN, 5), halved=60_000),
