@@ -1,4 +1,4 @@
-"""Aggregates as they are written: from sqlglot's tree to function, arguments and condition."""
+"""Reads aggregates from sqlglot's tree: their function, arguments and condition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES: dict[type[exp.Expr], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregated:
-    """An aggregate as it is written: function, arguments and FILTER over the rows below. See `question.AggregateCall`."""
+    """An aggregate as written: its function, arguments and FILTER, over the rows below. See `question.AggregateCall`."""
 
     id: str
     function: str
@@ -48,7 +48,7 @@ class Aggregated:
 
 
 class AggregateReader:
-    """Reads one aggregate of the text; `rows` binds what stands inside it. `exact` aggregates are computed for each entity."""
+    """Reads one aggregate; `rows` binds the expressions inside it. `exact` aggregates are computed for each entity."""
 
     def __init__(self, rows: Binder, identifier: str, *, exact: bool) -> None:
         self._rows, self._id, self._exact = rows, identifier, exact
@@ -123,7 +123,7 @@ class AggregateReader:
         return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
 
     def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
-        """Of a number that is no less than its range says, where there is one."""
+        """The logarithm of a number; smaller ones count as the lower end of its range. NULL stays NULL."""
         env, ends = self._rows.env, facts(expr, self._rows.env).declared
         if not (ends.finite and ends.low > 0):
             raise Unsupported("the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds",
@@ -212,7 +212,7 @@ def _one_where(condition: Expr) -> Expr:
 
 
 def _one_by_one(places: exp.Array) -> str:
-    """The calls that a list of quantiles stands for, as far as they are short."""
+    """The single quantiles that a list of them stands for, if the list is short."""
     call = places.parent
     name, column = (_written(call), call.this) if isinstance(call, exp.Func) else ("", None)
     numbers = [str(part.this) for part in places.expressions if isinstance(part, exp.Literal)]
@@ -222,7 +222,7 @@ def _one_by_one(places: exp.Array) -> str:
 
 
 def _written(node: exp.Expr) -> str:
-    """The usual name of a function of quantiles, or of two columns."""
+    """The usual name of a quantile function, or of one of two columns."""
     names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc",
                                         exp.Quantile: "quantile", exp.ApproxQuantile: "approx_quantile"}
     return names.get(type(node)) or type(node).sql_name() if isinstance(node, exp.Func) else ""

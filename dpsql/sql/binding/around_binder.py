@@ -1,6 +1,6 @@
-"""Queries over released rows as relations: what `relations` does for rows of entities, without what guards those.
+"""Binds queries over released rows, as `relations` binds those over rows of entities, but without its safeguards.
 
-Numbers are added up as they are, and LIMIT keeps the first rows of an order anywhere, as nothing of it depends on private rows.
+Numbers are added up as they are, and LIMIT is allowed in every query, since nothing here depends on private rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MANY = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AroundRows:
-    """What the SQL around asks: a relation over released and public tables, the columns that are shown, and their order."""
+    """What the SQL around asks for: a relation over released and public tables, the columns that are shown, and their order."""
 
     node: Node
     shown: tuple[tuple[str, Field], ...]
@@ -51,7 +51,7 @@ class AroundRows:
 
 
 class AroundBinder(QueryBinder):
-    """Binds queries over released rows, which may be limited, aggregated and put in order as in plain SQL."""
+    """Binds queries over released rows, which allow LIMIT, aggregates and ORDER BY as in plain SQL."""
 
     def _select(self, tree: exp.Select, context: BindingContext, names: Names) -> BoundRelation:
         return _limited(tree, context, names)
@@ -62,7 +62,7 @@ class AroundBinder(QueryBinder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bare:
-    """A query without its ORDER BY: its rows, and the terms of that as columns of them."""
+    """A query without its ORDER BY: its rows, and the columns by which they are to be sorted."""
 
     relation: BoundRelation
     terms: tuple[Term, ...] = ()
@@ -84,7 +84,7 @@ def ordered(tree: exp.Expr, context: BindingContext, names: Names) -> AroundRows
 
 
 def _limited(tree: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
-    """A query inside the outermost one: the rows that its LIMIT keeps, in the order of its ORDER BY."""
+    """A query inside the outermost one: the rows that its LIMIT keeps when they are sorted by its ORDER BY."""
     found, (limit, offset) = _bare(tree, context, names), _counts(tree, context)
     if limit is None and not offset:
         return found.relation
@@ -163,7 +163,7 @@ def _bare_select(select: exp.Select, terms: Sequence[exp.Expr], context: Binding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSelect:
-    """The rows of a SELECT, its list, what each term of its ORDER BY is, and those of them that are not in the list."""
+    """The rows of a SELECT, its list, and what each term of its ORDER BY means; `hidden` terms are not in the list."""
 
     node: Node
     items: list[tuple[str, Expr]]

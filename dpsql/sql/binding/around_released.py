@@ -1,9 +1,9 @@
 """SQL over the rows that other questions of the statement release: windows, unions, joins, aggregates of noisy numbers.
 
-Its released parts become tables (`released_parts`), whose columns have names and types before they have rows. So all that is
-wrong with the SQL around them is told before anything is released; and all of its expressions are total, as everywhere, so
-nothing of it fails afterwards. What is asked of the rows while names are bound (the value of a subquery) is asked again when they
-are there.
+The released parts become tables (`released_parts`). The names and types of their columns are known before their rows are, so
+every mistake in the SQL around them is reported before anything is released; and as all expressions are total, here as
+everywhere, none fails afterwards. Where binding needs a value from these rows (that of a subquery), the SQL is bound again once
+they are released.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ReleasedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class AroundReleased:
-    """A statement over released rows.
+    """A statement that is SQL over released rows.
 
     scalars   its released parts, and the subqueries that these wait for, in the order in which they are released
     tables    the parts, by the identifier of their scalar
-    rows      what is asked of them, as far as it is known before they are released
+    rows      what is asked of them, as far as this is known before they are released
     awaits    whether more of it is known then
     """
 
@@ -66,19 +66,19 @@ class AroundReleased:
     _binding: Binding
 
     def over(self, tables: PublicTables) -> AroundRows:
-        """What is asked of rows that are there."""
+        """The same, bound anew now that the rows are released."""
         return self._binding.bound(tables) if self.awaits else self.rows
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells it from other SQL over the same parts."""
+        """A value that differs for different SQL over the same parts."""
         text = repr(self._binding.tree) if self.awaits else ""
         shown = tuple(column.id for _, column in self.rows.shown)
         return (rebuild(self.rows.node, self._without_names), shown, self.rows.ordering, self.rows.limit, self.rows.offset, text,
                 tuple(sorted(self._binding.parameters.items())) if self.awaits else ())
 
     def _without_names(self, node: Node) -> Node:
-        """A reading of released rows, whatever their columns are called: what they are, the questions tell."""
+        """The scan of a released table, without the names of its columns: the questions say what these are."""
         known = self.tables.get(node.table.name) if isinstance(node, Scan) else None
         if known is None or not isinstance(node, Scan):
             return node
@@ -88,7 +88,7 @@ class AroundReleased:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """The SQL around released parts, and what is needed to bind it."""
+    """The SQL around the released parts, with all that is needed to bind it."""
 
     tree: exp.Expr
     catalog: Catalog
@@ -183,7 +183,7 @@ def _named(tree: exp.Expr, context: BindingContext) -> exp.Expr:
 
 
 class Unreleased:
-    """Public tables, and released ones of which no row is known yet. What was asked of these is noted."""
+    """Public tables, and released tables whose rows are not known yet; it remembers whether anyone asked for these."""
 
     def __init__(self, public: PublicTables, single: Mapping[str, bool]) -> None:
         """`single` tells for each released table whether it has one row."""

@@ -1,4 +1,4 @@
-"""What binding looks at beside the text, what it makes of a query, and how files that bind parts of a query call each other."""
+"""What binding needs besides the text, what it makes of a query, and how the files that bind parts of a query call each other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PublicTables(PublicFacts, Protocol):
 
 
 class GuardedPublicTables:
-    """Public tables; refuses to look up what depends on a value that is still to be released."""
+    """Public tables; refuses to look up anything that depends on a value not yet released."""
 
     def __init__(self, public: PublicTables) -> None:
         self._public = public
@@ -67,7 +67,7 @@ class BoundRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The CTEs that are visible, each with those that it can see itself. A CTE is bound anew wherever it is named."""
+    """The visible CTEs, each with those visible to it. A CTE is bound anew wherever it is named."""
 
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
@@ -85,14 +85,14 @@ class Names:
 
 
 class Queries(Protocol):
-    """How queries inside a query are bound: by `relations.QueryBinder`, which the files that it imports reach in this way."""
+    """Binds queries inside a query. `relations.QueryBinder` does; it imports the files that call it through this class."""
 
     def relation(self, tree: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
         """A subquery or CTE."""
         ...
 
     def question(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> tuple[Question, Facts]:
-        """A SELECT of aggregates that are released, with its FROM; and what is known of its first column."""
+        """A SELECT of aggregates to be released, as a question; and what is known of its first column."""
         ...
 
     def sources(self, select: exp.Expr, context: BindingContext, names: Names) -> Scope:
@@ -101,7 +101,7 @@ class Queries(Protocol):
 
 
 class Scalars:
-    """The scalar subqueries of a statement, in the order in which they are released. One written twice is released once."""
+    """The scalar subqueries of a statement, in the order of their release. One that is written twice is released once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[exp.Expr, Names, Scalar]] = []
@@ -119,7 +119,7 @@ class Scalars:
         return bool(self._found)
 
     def needed(self, question: Question) -> tuple[Scalar, ...]:
-        """The subqueries whose values the question needs, and those that these need themselves."""
+        """The subqueries whose values a question needs, directly or through other subqueries."""
         if not self._found:
             return ()
         wanted, kept = _awaited_by(question), list[Scalar]()
@@ -131,7 +131,7 @@ class Scalars:
 
 
 def _without_case(tree: exp.Expr) -> exp.Expr:
-    """A tree with all names in small letters, as names do not depend on case. (Those of parameters do.)"""
+    """A tree with all names in lower case, as names ignore case (except those of parameters)."""
     def lowered(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Identifier) or str(node.this).startswith(PARAMETER):
             return node
@@ -146,7 +146,7 @@ def _awaited_by(question: Question) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingContext:
-    """All that binding uses beside the text, the same for every query of a statement."""
+    """What binding needs besides the text; it is the same for every query of a statement."""
 
     catalog: Catalog
     public: PublicTables
@@ -158,7 +158,7 @@ class BindingContext:
     scalars: Scalars = field(default_factory=Scalars)
 
     def written(self, span: Span | None) -> str:
-        """A stretch of the text with its blanks made single, to name a column."""
+        """A part of the text, with single blanks, to name a column."""
         return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
     def relation(self, tree: exp.Expr, names: Names) -> BoundRelation:
@@ -178,7 +178,7 @@ class BindingContext:
         return self.stability(node).owners
 
     def names_owner(self, origin: Origin | None) -> bool:
-        """Whether a column is, in its table, the column that names the row's entity."""
+        """Whether a column is the one that names the row's entity in its table."""
         table = self.catalog.table(origin.table) if origin is not None else None
         return (table is not None and origin is not None and table.owner is not None and not table.owner.steps
                 and table.owner.column == origin.column)
@@ -186,7 +186,7 @@ class BindingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedColumns:
-    """An expression, and the rows of a SELECT with the columns that it reads; `joined` are those that a subquery brought."""
+    """An expression, and the rows of a SELECT extended by the columns that it reads; a subquery has added those in `joined`."""
 
     expr: Expr
     node: Node
@@ -194,7 +194,7 @@ class AddedColumns:
 
 
 class WindowFunctions(Protocol):
-    """Where the window functions of a SELECT are answered."""
+    """Binds the window functions of a SELECT."""
 
     @property
     def env(self) -> Mapping[str, Facts]:
@@ -207,12 +207,12 @@ class WindowFunctions(Protocol):
 
 
 class SelectHost(Binder):
-    """One SELECT as the parts of it see it that are bound in files of their own; `SelectBinder` is the one there is.
+    """The SELECT, as seen by the files that bind parts of it; implemented by `SelectBinder`.
 
-    They return what they add to its rows (`AddedColumns`), and do not write it.
+    These files return what they add to its rows (`AddedColumns`), and change nothing.
 
     node    the rows of FROM and WHERE, as far as they are bound
-    joined  the columns that subqueries brought
+    joined  the columns that subqueries have added
     """
 
     context: BindingContext

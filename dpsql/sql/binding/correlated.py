@@ -2,9 +2,9 @@
 
     (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id)
 
-is, for each row p, the row of `SELECT person_id, COUNT(*) FROM visits GROUP BY person_id` that agrees with it. Where there is
-none, counts are 0 and everything else is NULL, so what is computed from them is computed after the join. How far one entity can
-move the result follows from the join and the groups as for any other; where it has no bound, the refusal points at the subquery.
+is, for each row p, the row of `SELECT person_id, COUNT(*) FROM visits GROUP BY person_id` with the same person_id. Where there
+is none, counts are 0 and everything else is NULL, so expressions over them are computed after the join. How far one entity can
+move the result follows from the join and the groups, as elsewhere; where it has no bound, the refusal points at the subquery.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
 
 
 def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns | None:
-    """The value in the one row that agrees with the row around; None where the subquery does not look outside."""
+    """The value in the one matching row; None where the subquery is not correlated."""
     inner, context = host.inside(select, names), host.context
     links = _links(host, inner, select, span)
     value = inner.bind(inner_of(select.expressions[0]))
@@ -116,7 +116,7 @@ def _check_limit(select: exp.Select) -> None:
 
 def _joined(host: SelectHost, inner: SelectHost, node: Node, pairs: Sequence[tuple[Expr, str]], links: Sequence[Link],
             span: Span | None) -> Node:
-    """The rows around, with the columns of the one row that agrees; NULL where there is none."""
+    """The outer rows with the columns of the one matching row, NULL where there is none."""
     equal = [Call(function="=", args=(ours, node.field(key).ref), type=Type.BOOLEAN) for ours, key in pairs]
     known = inner.scope.origins
     origins = {key: known[theirs.column] for (_, key), (_, theirs) in zip(pairs, links, strict=True)

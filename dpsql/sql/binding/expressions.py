@@ -1,4 +1,4 @@
-"""Scalar expressions: from sqlglot's tree to ours, one clause for each piece of syntax."""
+"""Binds scalar expressions: from sqlglot's tree to ours, one method for each piece of syntax."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing pro
 
 
 class Binder(abc.ABC):
-    """Binds expressions. What they may refer to where they stand is for the classes below to say."""
+    """Binds expressions. Subclasses say what may be referred to where an expression stands."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -118,7 +118,7 @@ class Binder(abc.ABC):
         return typing.call(name, args, self.env, span)
 
     def all_of(self, name: str, parts: Sequence[Expr]) -> Expr:
-        """Conditions joined by AND or OR, as a tree that is not deep."""
+        """Conditions joined by AND or OR, as a balanced tree."""
         if len(parts) == 1:
             return parts[0]
         middle = len(parts) // 2
@@ -238,13 +238,13 @@ class Binder(abc.ABC):
         return self._apply(name, [self.bind(node.this), self._compiled(pattern, span)], span)
 
     def _compiled(self, pattern: Expr, span: Span | None) -> Expr:
-        """A regular expression. Raises SqlError, located, where it is none."""
+        """A regular expression. Raises SqlError, located, where it is not valid."""
         if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self.compiles(pattern.value):
             raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
         return pattern
 
     def _extracted(self, node: exp.Expr, span: Span | None) -> Expr:
-        """What a regular expression finds: all of it, which is sqlglot's group 0, or one of its groups."""
+        """What a regular expression finds: the whole match (sqlglot's group 0), or one of its groups."""
         given = [self.bind(node.this), self._compiled(self.bind(node.expression), span)]
         group = self.bind(node.args["group"]) if node.args.get("group") is not None else None
         whole = group is None or (isinstance(group, Literal) and group.value == 0)
@@ -295,7 +295,7 @@ class Binder(abc.ABC):
         return self._apply(f"add_{unit}s", [moment, number], span_of(interval))
 
     def _steps(self, interval: exp.Expr) -> tuple[str, int]:
-        """The unit of an interval, and how many of them it has."""
+        """The unit of an interval, and its number of units."""
         unit = str(interval.args["unit"].this).lower().rstrip("s") if interval.args.get("unit") is not None else ""
         steps = self.bind(interval.this)
         if isinstance(steps, Literal) and isinstance(steps.value, str):
@@ -361,12 +361,12 @@ class Binder(abc.ABC):
         return self._call("lpad" if node.args.get("is_left") else "rpad", given, span)
 
     def _strftime(self, node: exp.Expr, span: Span | None) -> Expr:
-        """strftime(moment, format); the other order is taken too, as by DuckDB."""
+        """strftime(moment, format); as in DuckDB, in either order."""
         moment, form = self.bind(node.this), self.bind(node.args["format"])
         return self._apply("strftime", [form, moment] if form.type.temporal else [moment, form], span)
 
     def _joined(self, node: exp.Expr, span: Span | None) -> Expr:
-        """concat_ws(s, a, b, ...) joins what is not NULL with a constant between them: s stands before each, and is cut off."""
+        """concat_ws(s, a, b, ...) joins what is not NULL, with a constant s between: s is put before each, then cut off once."""
         first, *rest = node.expressions
         between = self.bind(first)
         if not isinstance(between, Literal) or not isinstance(between.value, str) or not rest:

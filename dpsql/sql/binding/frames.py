@@ -1,4 +1,4 @@
-"""The frame of a window as it is written: ROWS or RANGE, from one end to the other."""
+"""Reads the frame of a window: ROWS or RANGE, and its two ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Distance = TypeVar("Distance", int, float)
 
 
 def read_frame(spec: exp.Expr, distance: Callable[[exp.Expr, bool], Distance]) -> tuple[bool, Distance | None, Distance | None]:
-    """Whether a frame counts rows, and how far after the row itself it begins and ends; None for no end.
+    """Whether a frame counts rows, and where it begins and ends, counted from the row itself; None for an open end.
 
     `distance` reads a number, and is told whether rows are counted. Raises SqlError or Unsupported, located.
     """

@@ -1,4 +1,4 @@
-"""GROUP BY and aggregates, as the outermost SELECT and grouped queries inside it share them."""
+"""Binds GROUP BY and aggregates, for the outermost SELECT and for grouped queries inside it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class GroupKey:
 
 
 class Grouping(Binder):
-    """Binds expressions over groups: it knows keys, collects aggregates, and passes everything else on to the rows below.
+    """Binds expressions over groups: resolves keys, collects aggregates, and leaves the rest to the binder of the rows below.
 
-    Aliases of the SELECT list are names too, where no column has the name (in the list itself), where no key has it (in
-    HAVING), or before all columns (in ORDER BY).
+    Aliases of the SELECT list may be used too: in the list itself if no column has that name, in HAVING if no key has it, and
+    in ORDER BY even before columns.
     """
 
     def __init__(self, host: SelectHost, fresh: FreshIdentifiers, *, exact: bool = False, around: Collection[str] = ()) -> None:
@@ -89,7 +89,7 @@ class Grouping(Binder):
         return self._host.scalar(query, span)
 
     def window(self, node: exp.Expr) -> Expr:
-        """An aggregate over groups; its inner aggregate is one of rows."""
+        """A window over groups; the aggregate inside it is one over rows."""
         if self._exact:
             raise not_here(node)
         if self.sets is not None:
@@ -115,7 +115,7 @@ class Grouping(Binder):
         return Ref(column=found.id, type=Type.BIGINT, span=span_of(node))
 
     def _key_of(self, node: exp.Expr) -> tuple[str, Type]:
-        """The column and type of the key that an expression is. Raises SqlError where it is none."""
+        """The column and type of the key that an expression equals. Raises SqlError where there is no such key."""
         expr = self._host.bind(node)
         found = next((key for key in self.keys if key.expr == expr), None)
         if found is None:
@@ -134,7 +134,7 @@ class Grouping(Binder):
         return self._known_as(AggregateReader(self._host, self._fresh.column(), exact=self._exact).read(node))
 
     def _known_as(self, read: Aggregated) -> Expr:
-        """The column of an aggregate; an equal one that was read before is used again."""
+        """The column of an aggregate; equal aggregates share one."""
         known = next((found for found in self.aggregates if found.same(read)), None)
         if known is None:
             self.aggregates.append(read)
@@ -201,7 +201,7 @@ class Grouping(Binder):
         return self.output(self.bind(node), span_of(node))
 
     def _item(self, part: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
-        """What a term of GROUP BY means: a position in the SELECT list, or itself."""
+        """What a term of GROUP BY stands for: an item of the SELECT list given by position, or itself."""
         item = items[position_of(part, items)] if isinstance(part, exp.Literal) and not part.args.get("is_string") else part
         if has_aggregate(item):
             raise SqlError("an aggregate cannot be a key", code="group-by", span=span_of(part),
@@ -209,7 +209,7 @@ class Grouping(Binder):
         return item
 
     def add_key(self, name: str, expr: Expr) -> GroupKey:
-        """The key of an expression; an equal one that is already there is used again."""
+        """The key for an expression; equal expressions share one."""
         known = next((key for key in self.keys if key.expr == expr), None)
         if known is None:
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
@@ -245,12 +245,12 @@ class Grouping(Binder):
 
 
 def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """What is known of an exact aggregate where expressions use it; no more than `GroupBy` says of it."""
+    """What expressions may rely on about an exact aggregate: no more than `GroupBy` says of it."""
     return facts(found.args[0], env) if found.function in ("min", "max") else released_facts(found, env)
 
 
 def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """What is known of a noisy aggregate where expressions use it."""
+    """What expressions may rely on about a noisy aggregate."""
     if found.function in ("count", "count_distinct"):
         return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
     among = found.function in ("min", "max", "avg", "quantile")  # it lies among the values

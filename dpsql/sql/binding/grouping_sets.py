@@ -54,7 +54,7 @@ def _keys(item: exp.Expr) -> list[exp.Expr]:
 
 
 def _subsets(items: Sets) -> Sets:
-    """None of them; and for each, it with all subsets of what comes after it."""
+    """All unions of some of the items, in DuckDB's order."""
     return [[], *([*item, *rest] for at, item in enumerate(items) for rest in _subsets(items[at + 1:]))]
 
 

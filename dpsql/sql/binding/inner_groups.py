@@ -42,7 +42,7 @@ def bind_groups(select: exp.Expr, host: SelectHost) -> tuple[list[tuple[str, Exp
 
 
 def grouped(grouping: Grouping, host: SelectHost) -> GroupBy:
-    """The groups, by the keys and, where these name the entity, by the owner too."""
+    """Groups by the keys and, where these determine the entity, by the owner too."""
     context, carried = host.context, [(key.id, key.name or "key", key.expr) for key in grouping.keys]
     folds = [_fold(found, carried, host) for found in grouping.aggregates]
     owners, keys = context.owners(host.node), [key.id for key in grouping.keys]
@@ -86,7 +86,7 @@ def names_entity(refs: Collection[str], host: SelectHost, owner: str, owners: tu
 
 
 def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], host: SelectHost) -> Fold:
-    """One aggregate of a subquery; its argument is added to what the relation below carries."""
+    """One aggregate of a subquery; its argument becomes a column of the relation below."""
     argument, grid = exact_argument(found, host.env)
     if argument is None:
         return Fold(id=found.id, name=found.function, function="count")

@@ -1,7 +1,7 @@
 """IN (SELECT ...), EXISTS (SELECT ...), SEMI JOIN and ANTI JOIN: tests of each row against the rows of a list.
 
 How far one entity can move the result follows from the operator; where there is no bound, the statement is refused once it is
-known as a whole (`planning/bounded_view`). Refused here are tests whose outcome one row of the list decides for all rows.
+known as a whole (`planning/bounded_view`). What is refused here are tests where one row of the list decides for all rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ Origins = Mapping[str, Origin]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRows:
-    """What rows are compared with: a relation, pairs of an expression over the rows and a column of it, a condition on both."""
+    """The list that rows are compared with: a relation, pairs of an expression over the rows and a column of the list that
+    must be equal, and a further condition on both."""
 
     node: Node
     keys: tuple[tuple[Expr, str], ...]
@@ -79,7 +80,7 @@ def _everything(name: str, span: Span | None) -> Unsupported:
 
 def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundRelation, span: Span | None, *,
                     kept: bool) -> AddedColumns:
-    """(x, y) IN (SELECT ...), where it cannot be NULL, or where NULL is as good as false."""
+    """(x, y) IN (SELECT ...), if it cannot be NULL, or if NULL means the same as false here."""
     if not kept and any(part.nullable for part in (*(column.facts for _, column in relation.columns), *(
             facts(subject, host.env) for subject in subjects))):
         raise Unsupported("this test of several values may be NULL, and is answered under AND and OR of WHERE only",
@@ -90,7 +91,7 @@ def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundR
 
 def _same_types(subjects: Sequence[Expr], relation: BoundRelation, context: BindingContext,
                 span: Span | None) -> tuple[Sequence[Expr], BoundRelation]:
-    """What is compared, in one type on both sides."""
+    """The pairs that are compared, converted to one type on both sides."""
     if all(column.facts.type is subject.type for subject, (_, column) in zip(subjects, relation.columns, strict=True)):
         return subjects, relation
     pairs = [typing.common([subject, column.ref], span) for subject, (_, column) in zip(subjects, relation.columns, strict=True)]
@@ -121,7 +122,7 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
 
 
 def _linked(context: BindingContext, node: Node, links: Sequence[Expr], origins: Origins) -> ListedRows:
-    """The list of rows that conditions link to others: equalities are keys, with the owner carried along."""
+    """The list, with the conditions that link it to the outer rows: equalities become keys, and owners are carried along."""
     keys, rest = list[tuple[Expr, Expr]](), list[Expr]()
     for part in links:
         sides = _sides(part, node)
@@ -154,7 +155,7 @@ def _sides(part: Expr, inner: Node) -> tuple[Expr, Expr] | None:
 
 def half_join(left: Node, right: Node, condition: Expr, origins: Origins, context: BindingContext, *, keep: bool,
               span: Span | None) -> Node:
-    """The left rows that meet some right row on a condition, or those that meet none."""
+    """The left rows that match some right row, or those that match none."""
     links = []
     for part in conjuncts(condition):
         if columns(part) <= set(right.env):
@@ -170,7 +171,7 @@ def half_join(left: Node, right: Node, condition: Expr, origins: Origins, contex
 
 
 def _look_up(host: SelectHost, found: ListedRows, span: Span | None) -> AddedColumns:
-    """The rows with a column that says of each whether it is in the list."""
+    """The rows, with a column that tells whether each is in the list."""
     node = _lookup(host.node, found, host.scope.origins, host.context, keep=None, span=span)
     return AddedColumns(expr=Ref(column=node.mark, type=Type.BOOLEAN, span=span), node=node)
 
@@ -182,7 +183,7 @@ def _lookup(node: Node, found: ListedRows, origins: Origins, context: BindingCon
 
 
 def _with_owner(node: Node, found: ListedRows, origins: Origins, context: BindingContext) -> tuple[tuple[Expr, str], ...]:
-    """The keys, with the equality of the owners added where they imply it."""
+    """The keys, with the equality of the owners added if the keys imply it."""
     owners = context.owners(node), context.owners(found.node)
     if len(owners[0]) != 1 or len(owners[1]) != 1:
         return found.keys

@@ -17,7 +17,7 @@ ReadTerm = Callable[[exp.Expr], Expr]
 
 
 def ordering_of(select: exp.Expr, outputs: Sequence[Expr], read: ReadTerm) -> tuple[Ordering, ...]:
-    """The terms of ORDER BY: positions in the SELECT list, ALL of it, or expressions, which are for `read`."""
+    """The terms of ORDER BY: positions in the SELECT list, ALL, or expressions, which `read` binds."""
     clause = select.args.get("order")
     found: list[Ordering] = []
     for term in clause.expressions if clause is not None else ():
@@ -34,7 +34,7 @@ def ordering_of(select: exp.Expr, outputs: Sequence[Expr], read: ReadTerm) -> tu
 
 
 def row_count(select: exp.Expr, key: str, read: ReadTerm) -> int | None:
-    """The number after LIMIT or OFFSET, None for ALL. Raises SqlError where it is none."""
+    """The number after LIMIT or OFFSET, None for ALL. Raises SqlError for anything else."""
     clause = select.args.get(key)
     if clause is None:
         return None

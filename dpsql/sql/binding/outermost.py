@@ -1,4 +1,4 @@
-"""The SELECT whose aggregates are released with noise, as a question: that of the statement, or a scalar subquery."""
+"""Binds the SELECT whose aggregates are released with noise, as a question: the statement's own, or a scalar subquery."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Outermost:
     """Binds one SELECT whose aggregates are released with noise."""
 
     def __init__(self, select: exp.Select, context: BindingContext, names: Names, scope: Scope) -> None:
-        """`scope` is its FROM. `LooksOutside` is raised for a name that only the query around it knows."""
+        """`scope` is its FROM. Raises LooksOutside for a name that only the query around it knows."""
         self._select, self._context = select, context
         self._host = SelectBinder(context, scope, names, aliases_of(select), alone=True)
         self._grouping = Grouping(self._host, context.fresh)
@@ -78,7 +78,7 @@ class Outermost:
 
     @property
     def _one_row(self) -> bool:
-        """Whether it only shows the values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
+        """Whether it shows nothing but values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
         select = self._select
         return select.args.get("from_") is None and select.args.get("where") is None and any(
             item.find(exp.Query) is not None for item in select.expressions)
@@ -90,7 +90,7 @@ class Outermost:
 
     @property
     def _public_rows(self) -> bool:
-        """Whether it asks for rows of public tables, which are shown as they are."""
+        """Whether it asks for rows of public tables, which are shown unchanged."""
         select = self._select
         return select.args.get("from_") is not None and all(select.args.get(key) is None for key in (
             "group", "distinct", "having")) and not any(has_aggregate(item) for item in select.expressions) and (
@@ -117,7 +117,7 @@ class Outermost:
             raise self._rows_asked(select.expressions[0])
 
     def _number_rows(self) -> None:
-        """Rows of public tables are groups of one row: by their number, and by what they are ordered by."""
+        """Treat each row of a public table as a group: by its number, and by the terms of ORDER BY."""
         shown = aliases_of(self._select)
         clause = self._select.args.get("order")
         for column in clause.find_all(exp.Column) if clause is not None else ():
@@ -168,11 +168,11 @@ class Outermost:
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
     def _values(self, found: Aggregated) -> Domain | None:
-        """What COUNT(DISTINCT x) may find."""
+        """The values that COUNT(DISTINCT x) may count, if they are declared."""
         return self._declared(found.args[0])[0] if found.function == "count_distinct" else None
 
     def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
-        """The declared values of an expression that conditions leave, and whether NULL is one of them."""
+        """The declared values of an expression that the conditions leave possible, and whether NULL is among them."""
         scratch = self._context.scratch
         domain, nullable = domain_of(expr, compared(self._host.node), scratch)
         return values_left(expr, self._host.node, domain, scratch, nullable=nullable)

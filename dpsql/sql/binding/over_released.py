@@ -1,7 +1,7 @@
 """A released query used as a table: SELECT 100 * n / total FROM (SELECT COUNT(*) AS n, SUM(x) AS total FROM t GROUP BY k) AS r.
 
-What stands around it is computed from the noisy rows, so it is one question with the query inside: that one's view, keys and
-aggregates; the outer SELECT list in terms of the inner one; and the outer WHERE beside the inner HAVING, as both keep noisy rows.
+The outer query is computed from noisy rows, so the two together are one question: the view, keys and aggregates of the inner
+query, the outer SELECT list in terms of the inner one, and the outer WHERE beside the inner HAVING, as both select noisy rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 
 def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
-    """The released query that a SELECT reads, the CTEs that it sees, and its aliases from the innermost one, as a CTE and its use
-    both name columns; None where a SELECT is not of this form."""
+    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out, as a CTE and its use
+    may both name columns; None where a SELECT does not have this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None
@@ -104,7 +104,7 @@ class ReleasedRows(Binder):
         return found
 
     def term(self, node: exp.Expr) -> Expr:
-        """A term of ORDER BY, where an alias of the SELECT list stands before a column."""
+        """A term of ORDER BY, where an alias of the SELECT list has precedence over a column."""
         named = isinstance(node, exp.Column) and node.args.get("table") is None and self._items.get(str(node.name).lower())
         return named or self.bind(node)
 

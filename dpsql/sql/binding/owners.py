@@ -1,7 +1,8 @@
 """Which equalities say that two rows belong to one entity.
 
-The stability of a join or a lookup rests on an equality of owners that is printed. Where the text implies it, by a key that
-names the entity or by a foreign key, it is added here; a mistake could change the meaning of a query, not its privacy.
+The stability of a join or lookup rests on an equality of owners that is part of the executed condition. Where the text implies
+it, through a key that names the entity or a foreign key, it is added here. A mistake here could change what a query means, but
+not its privacy.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _equal_to(column: str, node: Node) -> set[str]:
 
 
 def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[Hashable]]:
-    """For each owner of a table, under the name of its column, what names it among columns that are in pairs, by their numbers:
-    the name itself, a key of the row, or a foreign key to the row that it is found by."""
+    """For each owner of a table, by the name of its column: which of the paired columns determine it, by their numbers. That is
+    the owner itself, a key of the row, or a foreign key to the row through which the owner is found."""
     found: dict[str, set[Hashable]] = {}
     for i, way in enumerate(table.owners if table is not None else ()):
         assert table is not None
@@ -104,8 +105,8 @@ def _named_by(table: Table | None, linked: Mapping[str, int]) -> dict[str, set[H
 def same_owner(pairs: Sequence[tuple[Origin, Origin]], context: BindingContext) -> bool:
     """Whether rows that agree on these pairs of columns belong to one entity.
 
-    Both columns name the entity of their row; or they make up a foreign key, and child and parent hang on the same entity; or
-    they make up foreign keys to one parent.
+    They do if both columns name the entity of their row, if the pairs are a foreign key from child to parent and the parent
+    determines the entity, or if they are foreign keys of both rows to the same parent.
     """
     if any(context.names_owner(a) and context.names_owner(b) and _kind(a, context) == _kind(b, context) for a, b in pairs):
         return True

@@ -24,8 +24,8 @@ OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), ex
 def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, Expr, Expr]:
     """Each of two numbers, NULL where the other is missing; and the product of their distances from the middles of their ranges.
 
-    The product is the smallest so: over ranges of the widths v and w it lies between -vw / 4 and vw / 4. Values are held in their
-    ranges before they are multiplied, as they are where each is summed by itself.
+    Measured from the middles, the product is as small as possible: between -vw / 4 and vw / 4 for ranges of widths v and w.
+    Values are clamped to their ranges before they are multiplied, as in sums of one column.
     """
     tests = {part: present(part, env, span) for part in (y, x)}
     both = y.span.join(x.span) if y.span is not None else span
@@ -35,6 +35,6 @@ def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, 
 
 
 def _centred(expr: Expr, env: typing.Env, span: Span | None) -> Expr:
-    """A number held in its declared range, less the middle of it; itself where it has none."""
+    """A number clamped to its declared range, minus the middle of that range; the number itself where it has no range."""
     ends, held = facts(expr, env).declared, in_range(expr, env, span)
     return typing.call("-", [held, Literal(value=middle(ends), type=Type.DOUBLE)], env, span) if ends.finite else held

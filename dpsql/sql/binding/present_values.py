@@ -1,4 +1,4 @@
-"""Expressions over the values that are there, held in the ranges that are declared for them."""
+"""Expressions over values that are not missing, clamped to their declared ranges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def present(expr: Expr, env: typing.Env, span: Span | None) -> Expr | None:
 
 
 def where(tests: Sequence[Expr | None], expr: Expr) -> Expr:
-    """An expression, by its own name, where tests hold, and NULL elsewhere."""
+    """An expression where some tests hold, NULL elsewhere, under the expression's own name."""
     for test in dict.fromkeys(tests):
         if test is not None:
             expr = typing.case([(test, expr)], None, expr.span)
@@ -28,7 +28,7 @@ def where(tests: Sequence[Expr | None], expr: Expr) -> Expr:
 
 
 def in_range(expr: Expr, env: typing.Env, span: Span | None) -> Expr:
-    """A number held in its declared range, as it is where it is summed by itself; NULL becomes an end of it."""
+    """A number clamped to its declared range, as in sums of one column; NULL becomes an end of the range."""
     ends, number = facts(expr, env).declared, typing.to(expr, Type.DOUBLE, span)
     if not ends.finite:
         return number

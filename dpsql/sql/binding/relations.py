@@ -1,4 +1,4 @@
-"""Queries inside a query: from sqlglot's tree to relations."""
+"""Binds queries inside a query: from sqlglot's tree to relations."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def rows_of(select: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]]:
 
 
 def _star(node: exp.Expr, host: SelectBinder) -> list[tuple[str, Expr]] | None:
-    """The columns that * or t.* stands for, but for its EXCLUDE, with its REPLACE and RENAME; None for anything else."""
+    """The columns that * or t.* stands for, after its EXCLUDE, REPLACE and RENAME; None for anything else."""
     shown = _all_columns(node, host)
     star = node if isinstance(node, exp.Star) else node.this
     if shown is None or not isinstance(star, exp.Star):
@@ -158,7 +158,7 @@ def project(items: Sequence[tuple[str, Expr]], node: Node, origins: Mapping[str,
 
 
 def distinct(relation: BoundRelation, context: BindingContext) -> BoundRelation:
-    """Each row once. The hidden owner is left out: with it, rows of different entities would never be equal."""
+    """Distinct rows. The hidden owner is left out, or rows of different entities would never be equal."""
     kept = Project(input=relation.node, columns=tuple(
         (context.fresh.column(), name, found.ref) for name, found in relation.columns))
     node = Distinct(input=kept)
@@ -194,7 +194,7 @@ def bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: N
 
 def _by_name(left: BoundRelation, right: BoundRelation, context: BindingContext,
              span: Span | None) -> tuple[BoundRelation, BoundRelation]:
-    """Both sides with all columns of either, in the order of the left one; NULL stands where a side lacks a column."""
+    """Both sides, each with the columns of both in the order of the left one; NULL where a side lacks a column."""
     found = [{name.lower(): column for name, column in relation.columns} for relation in (left, right)]
     for relation, known in zip((left, right), found, strict=True):
         if len(known) < len(relation.columns):
@@ -230,7 +230,7 @@ def _by_position(left: BoundRelation, right: BoundRelation, word: str, context: 
 
 
 def _null_or(column: Field, node: Node) -> Expr:
-    """A column, or NULL where it is nothing else: that is of any type."""
+    """A column, or a NULL without a type if that is all it holds."""
     made = next((expr for new, _, expr in node.columns if new == column.id), None) if isinstance(node, Project) else None
     domain = column.facts.domain
     null = (isinstance(made, Literal) and made.value is None) or (domain is not None and not len(domain))
@@ -279,7 +279,7 @@ def _bind_values(tree: exp.Expr, context: BindingContext) -> BoundRelation:
 
 
 def _constants(column: Sequence[Literal]) -> Facts:
-    """What is known of a column of constants: everything."""
+    """The facts of a column of constants, which are known completely."""
     known = [facts(part, {}) for part in column if part.value is not None]
     kind = known[0].type if known else column[0].type
     ends = ANY_NUMBER

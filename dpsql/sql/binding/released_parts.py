@@ -1,7 +1,7 @@
-"""The parts of a statement that are released by themselves, and the SQL around them.
+"""Cuts a statement into parts that are released by themselves, and the SQL around them.
 
-A statement is cut where aggregates put people together: below the cut are the SELECTs that read private rows, each of them a
-question of its own; what stands around is SQL over the rows that they release, and reads nothing else but public tables.
+The cut is where aggregates combine the rows of different people. Each SELECT below it reads private rows and is a question of
+its own; the SQL around them reads only the rows that they release, and public tables.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MOST_PARTS = 50
 
 
 class NotAround(Exception):
-    """A statement is no SQL over released rows."""
+    """The statement cannot be answered as SQL over released rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedPart:
-    """A SELECT that is released, the CTEs that it sees, and the name of its rows in the SQL around it."""
+    """A SELECT that is released, the CTEs visible to it, and the name that stands for its rows in the SQL around it."""
 
     select: exp.Select
     names: Names
@@ -41,8 +41,8 @@ class ReleasedPart:
 
 
 def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[ReleasedPart, ...]]:
-    """A statement with its released parts as tables. Raises NotAround where it is one such part, or reads private rows beside
-    them."""
+    """The statement with tables in place of its released parts. Raises NotAround where it is one such part as a whole, or
+    reads private rows beside them."""
     cutting = _Cutting(context)
     around, kind = cutting.query(tree.copy(), Names(), shown=True)
     if kind == PRIVATE or _is_part(around):
@@ -51,7 +51,7 @@ def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[Releas
 
 
 def _is_part(tree: exp.Expr) -> bool:
-    """Whether all of a statement is one released part."""
+    """Whether the whole statement is one released part."""
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     return tree.meta.get(_PART) is not None
@@ -61,7 +61,7 @@ _PART = "released part"
 
 
 class _Cutting:
-    """Cuts one statement. Trees of private rows stay as they are; others are changed in place."""
+    """Cuts one statement. Trees over private rows stay unchanged; others are changed in place."""
 
     def __init__(self, context: BindingContext) -> None:
         self._context = context
@@ -69,8 +69,8 @@ class _Cutting:
         self.parts: list[ReleasedPart] = []
 
     def query(self, tree: exp.Expr, names: Names, *, shown: bool) -> tuple[exp.Expr, str]:
-        """The query with its released parts as tables, and whether it is of private, public or released rows. Rows that are
-        `shown` are not those of a query around it, so they cannot be private ones that this query puts together."""
+        """The query with tables in place of its released parts, and whether its rows are private, public or released. Rows
+        that are `shown` go to no query around, so they cannot be private rows that such a query would aggregate."""
         names = names.with_(tree.args.get("with_"))
         if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
             inner, kind = self.query(tree.this, names, shown=shown)
@@ -113,8 +113,8 @@ class _Cutting:
         return self._part(whole, names), RELEASED
 
     def _is_one_question(self, select: exp.Select, names: Names) -> bool:
-        """Whether a SELECT of aggregates is answered by itself, though it reads what could be released too: as by a count of the
-        different values of private rows."""
+        """Whether a SELECT of aggregates is answered as one question although a query that it reads could be released: for
+        instance, a count of the distinct values of private rows."""
         if select.args.get("from_") is None or not any(map(has_aggregate, select.expressions)):
             return False
         try:
@@ -128,7 +128,7 @@ class _Cutting:
         return not question.together
 
     def _part(self, select: exp.Select, names: Names) -> exp.Expr:
-        """What stands in the place of a released part. One that is written twice is released once."""
+        """The table that replaces a released part. A part that is written twice is released once."""
         known = next((part for part in self.parts if part.select == select and part.names == names), None)
         if known is None:
             if len(self.parts) >= MOST_PARTS:
@@ -142,7 +142,7 @@ class _Cutting:
         return placed(made, span_of(select))
 
     def _keeps_entities(self, select: exp.Select, names: Names) -> bool:
-        """Whether a grouped query is one of rows of entities, which the query around it may put together."""
+        """Whether each row of a grouped query belongs to one entity, so that the query around it may aggregate them."""
         try:
             return bool(self._context.owners(self._context.relation(select.copy(), names).node))
         except Error:
@@ -152,7 +152,7 @@ class _Cutting:
         return [self._source(join, "this", names) for join in tree.args.get("joins") or ()]
 
     def _source(self, holder: exp.Expr, key: str, names: Names) -> str:
-        """What is read in one place of FROM."""
+        """Cut what stands in one place of FROM; returns what kind of rows it has."""
         tree = holder.args[key]
         if isinstance(tree, exp.Table):
             return _together([self._table(tree, names), *self._joined(tree, names)])
@@ -205,7 +205,7 @@ def _parts(value: object) -> list[exp.Expr]:
 
 
 def _together(kinds: list[str]) -> str:
-    """What rows are that are made of these. Raises NotAround where private ones stand beside released ones."""
+    """The kind of rows that are made from rows of these kinds. Raises NotAround where private rows meet released ones."""
     if PRIVATE in kinds and RELEASED in kinds:
         raise NotAround
     return next((kind for kind in (PRIVATE, RELEASED) if kind in kinds), PUBLIC)

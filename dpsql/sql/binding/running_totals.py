@@ -1,6 +1,6 @@
 """Aggregates over groups, SUM(COUNT(*)) OVER (...): totals of parts of the table, running totals and moving sums.
 
-They are linear in the rows, as the counts and sums are that they add up, so they are measured as such.
+Like the counts and sums that they add up, they are linear in the rows, and are measured as such.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A subquery as a value: (SELECT AVG(income) FROM people).
 
-One that reads private rows is a question of its own, released before the question that it stands in: until then an `Placeholder`
-stands for its value. One that reads public tables only is a constant. One that names columns of the query around it is a value
-for each of its rows, see `correlated`.
+One that reads private rows is a question of its own, released before the question around it; until then a `Placeholder` stands
+for its value. One that reads only public tables is a constant. One that names columns of the query around it has a value for
+each of that query's rows; see `correlated`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsql.types import Span, Type
 
 
 def scalar(host: SelectHost, query: exp.Expr, span: Span | None) -> AddedColumns:
-    """The value of a subquery where it stands, and the rows around with the columns that it needs there."""
+    """The value of a subquery, and the outer rows extended by the columns that it needs."""
     select, names = query, host.names.with_(query.args.get("with_"))
     while isinstance(select, exp.Subquery):
         select = select.this
@@ -93,7 +93,7 @@ def _evaluated(question: Question, context: BindingContext) -> Value:
 
 
 def _only_row(query: exp.Expr, host: SelectHost, span: Span | None) -> AddedColumns:
-    """The one row of public tables that a subquery has."""
+    """The single row of a subquery over public tables."""
     context, relation = host.context, host.context.relation(query, host.names)
     if len(relation.columns) != 1:
         raise _columns(len(relation.columns), span)

@@ -1,4 +1,4 @@
-"""Names: which column a name in the text stands for."""
+"""Resolves names: which column a name in the text stands for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_QUERIES, MOST_NESTING = 200, 25
 
 
 class LooksOutside(Exception):
-    """A subquery that is bound by itself names a column of the query around it."""
+    """A subquery that was to be bound by itself names a column of the query around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Origin:
 
 
 def owner_column(table: Table, place: int) -> str:
-    """The name of an owner's column in origins: a column of the table, or a name that none has."""
+    """The name of an owner's column in origins: that of a column of the table, or a name that no column has."""
     way = table.owners[place]
     return way.column if way.in_row and way.column in table.columns else f"owner {place}"
 
@@ -49,8 +49,8 @@ class NamedSource:
 class Scope:
     """All sources of one FROM.
 
-    merged  columns that USING made one with another: the identifier of the column that stands in its place, None where that
-            one is already shown. Named with their table, they are still themselves.
+    merged  columns that USING merged with another: the identifier of the column shown instead, None where that one is already
+            shown. With the name of their table before it, their name still means themselves.
     outer   the scope around a subquery of an expression
     """
 
@@ -108,7 +108,7 @@ class Scope:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names of columns as a query around them sees them: a repeated one gets a number, as in DuckDB."""
+    """The names of columns as the query around sees them: repeated ones get a number, as in DuckDB."""
     found: list[str] = []
     taken: set[str] = set()
     for name in names:
@@ -136,8 +136,8 @@ class FreshIdentifiers:
 
     @contextlib.contextmanager
     def query(self, span: Span | None) -> Iterator[None]:
-        """Around each query inside the statement. Raises SqlError for too many, as CTEs that name each other twice double with
-        each step, and for too deep a nest."""
+        """A context around each query inside the statement. Raises SqlError for too many of them (CTEs that name each other twice
+        double at each step), and for too deep a nest."""
         self._queries += 1
         if self._queries > MOST_QUERIES:
             raise SqlError(f"the statement holds more than {MOST_QUERIES} queries, counting a CTE wherever it is named",

@@ -31,14 +31,14 @@ from dpsql.types import Span, Type
 class SelectBinder(SelectHost):
     """Binds the expressions of one SELECT.
 
-    Looking something up in a list, or a value of a subquery, adds a column to the relation, so `node` grows while expressions
-    are bound.
+    A lookup in a list, or the value of a subquery, adds a column to the relation, so `node` grows while expressions are
+    bound.
     """
 
     def __init__(self, context: BindingContext, scope: Scope, names: Names, aliases: Mapping[str, exp.Expr] | None = None, *,
                  alone: bool = False) -> None:
-        """`aliases` are the named items of the SELECT list: names too, where no column has the name. With `alone`,
-        `scope.LooksOutside` is raised for the columns of the query around."""
+        """`aliases` are the named items of the SELECT list, which may be used where no column has the name. With `alone`,
+        columns of the query around raise `scope.LooksOutside`."""
         super().__init__()
         self.context, self.scope, self.names, self._aliases, self._alone = context, scope, names, dict(aliases or {}), alone
         self.node = scope.node
@@ -60,7 +60,7 @@ class SelectBinder(SelectHost):
         return self.context.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:
-        """The column a name stands for, here or else in the query around. Raises SqlError or Unsupported."""
+        """The column that a name stands for: one of this query, or else of the query around. Raises SqlError or Unsupported."""
         if table is None and self.scope.is_source(name) and not self.scope.find(name, None):
             raise Unsupported(f"{name} is a table, and rows are never shown", code="table-as-column", span=span, subject=name,
                               try_=f"a column of {name}")
@@ -121,8 +121,8 @@ class SelectBinder(SelectHost):
     def where(self, clause: exp.Expr | None) -> list[Expr]:
         """Keep the rows of a condition; returns the parts of it that name columns of the query around.
 
-        Equalities that link tables become conditions of their joins at once, before subqueries in the condition are bound:
-        whether a subquery may be asked rests on whose rows are joined.
+        Equalities that link tables become conditions of their joins first, before subqueries in the condition are bound: whether
+        a subquery is allowed depends on whose rows are joined.
         """
         links: list[Expr] = []
         parts = operands(clause.this, exp.And) if clause is not None else []
@@ -184,7 +184,7 @@ class SelectBinder(SelectHost):
         return found.expr
 
     def answer_windows(self, windows: WindowFunctions) -> None:
-        """From here on, window functions may stand in expressions, over the rows that WHERE has kept."""
+        """From now on expressions may contain window functions, over the rows that WHERE has kept."""
         self._windows = windows
 
     def window(self, node: exp.Expr) -> Expr:
@@ -193,7 +193,7 @@ class SelectBinder(SelectHost):
         return self._windows.read(node)
 
     def numbered(self) -> Expr:
-        """A column that numbers the rows, so that equal ones are told apart."""
+        """A column that numbers the rows, so that equal rows can be told apart."""
         new = WindowFunction(id=self.context.fresh.column(), name="row", function="row_number")
         self.node = Window(input=self.node, partition=(), order=(), ties=tie_breaks(self.node, ()), functions=(new,),
                            most_rows=None)

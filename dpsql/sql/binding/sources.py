@@ -67,7 +67,7 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
 
 
 def _named(relation: BoundRelation, alias: exp.Expr | None, default: str) -> Scope:
-    """A relation under a name, with its columns renamed by `name(a, b)`; columns of one name are told apart."""
+    """A relation under a name, its columns renamed by `name(a, b)`; columns with the same name get different ones."""
     name = str(alias.this.this) if alias is not None and alias.this is not None else default
     renamed = [str(part.this) for part in alias.args.get("columns") or ()] if alias is not None else []
     if len(renamed) > len(relation.columns):
@@ -183,7 +183,7 @@ def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequen
 
 
 def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
-    """What stands beside other sources. Raises Unsupported where it names one of them, as LATERAL would let it."""
+    """A source beside others. Raises Unsupported where it names one of these, which only LATERAL would allow."""
     try:
         return _bind_source(tree, context, names)
     except SqlError as fault:
@@ -214,7 +214,7 @@ def _on(left: Scope, right: Scope, clause: exp.Expr, context: BindingContext, na
 
 
 def _shared_names(left: Scope, right: Scope, join: exp.Expr) -> list[tuple[Field, Field]]:
-    """The pairs of columns that USING or NATURAL makes one; none for other joins."""
+    """The pairs of columns that USING or NATURAL merges; none for other joins."""
     if str(join.args.get("method") or "").upper() != "NATURAL":
         return [(_shared(left, part), _shared(right, part)) for part in join.args.get("using") or ()]
     theirs = {name.lower() for _, name, _ in right.columns()}
@@ -237,7 +237,7 @@ def _shared(side: Scope, part: exp.Expr) -> Field:
 
 def _using(left: Scope, right: Scope, pairs: Sequence[tuple[Field, Field]], merged: dict[str, str | None],
            side: str, span: Span | None) -> tuple[Expr, dict[str, str | None]]:
-    """The condition of USING, and which columns stand for the pairs: those of the side whose rows are all kept."""
+    """The condition of USING, and the columns shown for its pairs: those of the side whose rows are all kept."""
     parts = []
     for a, b in pairs:
         if side == "FULL" and a.facts.type is not b.facts.type:

@@ -1,4 +1,4 @@
-"""Choosing overloads and converting types, the way DuckDB does where that is safe."""
+"""Chooses overloads and converts types, as DuckDB does where that is safe."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _attempts(agreed: list[Expr], env: Env) -> Iterator[list[Expr]]:
 
 
 def _held(parts: Sequence[Expr], env: Env) -> list[Expr]:
-    """Expressions with guards around columns of whole numbers that conditions on rows restrict to a smaller range.
+    """Expressions with guards around integer columns that conditions on the rows restrict to a smaller range.
 
-    On the rows that these conditions leave, a guard changes nothing. On others it gives NULL, so that arithmetic is in range
-    wherever an engine does it.
+    On the rows that these conditions keep, a guard changes nothing. On others it gives NULL, so that arithmetic stays in range
+    wherever the engine evaluates it.
     """
     def change(part: Expr) -> Expr | None:
         if isinstance(part, Call) and part.function == HELD:
@@ -78,7 +78,7 @@ def _held(parts: Sequence[Expr], env: Env) -> list[Expr]:
 
 
 def _of_one_precision(parts: Sequence[Expr], env: Env) -> list[Expr]:
-    """Constants beside numbers of single precision, as such: a FLOAT of 0.1 is equal to 0.1, and to no DOUBLE of that name."""
+    """Constants beside single-precision numbers, rounded to single precision: a FLOAT 0.1 equals 0.1, but not the DOUBLE 0.1."""
     if not any(part.type is Type.DOUBLE and not isinstance(part, Literal) and facts(part, env).single for part in parts):
         return list(parts)
     return [replace(part, value=single(part.value)) if isinstance(part, Literal) and isinstance(part.value, float) else part
@@ -120,7 +120,7 @@ def written(name: str) -> str:
 
 
 def weight(expr: Expr) -> int:
-    """How many parts an expression has once it is printed: guards repeat their arguments."""
+    """The number of parts an expression has when printed, where guards repeat their arguments."""
     match expr:
         case Call(function=name, args=args):
             row = overload(name, [arg.type for arg in args])
@@ -135,7 +135,7 @@ def weight(expr: Expr) -> int:
 
 
 def _light(expr: Expr) -> Expr:
-    """The expression. Raises SqlError where it is too large, before anything else is done with it."""
+    """The same expression. Raises SqlError if it is too large, before anything else is done with it."""
     if weight(expr) > MOST_WEIGHT:
         raise SqlError("this expression is too large", code="too-large", span=expr.span,
                        try_="a subquery that computes a part of it")
@@ -227,7 +227,7 @@ def as_double(expr: Expr) -> Expr:
 
 
 def as_text(expr: Expr) -> Expr:
-    """The text of a value, where it does not depend on how a number with a fraction is carried."""
+    """The text of a value, unless it depends on how a fractional number is represented."""
     if expr.type in (Type.VARCHAR, Type.DOUBLE):
         return expr
     return Cast(input=expr, target="VARCHAR", type=Type.VARCHAR, span=expr.span)

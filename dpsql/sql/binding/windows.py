@@ -33,7 +33,7 @@ VALUES: dict[type[exp.Expr], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clauses:
-    """What stands between the brackets of OVER, completed from the named window that it is based on."""
+    """The clauses inside OVER (...), completed from the named window that they are based on."""
 
     partition: tuple[exp.Expr, ...] = ()
     order: tuple[exp.Expr, ...] = ()
@@ -170,7 +170,7 @@ class Windows:
         return replace(own, partition=base.partition, order=own.order or base.order)
 
     def _group(self, clauses: Clauses, span: Span | None) -> WindowGroup:
-        """The functions over this partition and order. Where the partition names the entity, its owner is a part of it."""
+        """The functions over this partition and order. A partition that determines the entity includes its owner."""
         host = self._host
         split = [self._column(host.bind(part)) for part in clauses.partition]
         order = tuple(self._term(part) for part in clauses.order)
@@ -200,8 +200,8 @@ class Windows:
     def rows(self, condition: Expr | None) -> Node:
         """The rows of the SELECT with the columns of its window functions, where the condition of QUALIFY holds.
 
-        Row numbers that QUALIFY limits stand above all others and by themselves, so that no other function sees fewer rows where
-        the limit is kept by a truncation (`rules.keep_first`).
+        Row numbers that QUALIFY limits are computed last and by themselves, so that no other function sees fewer rows where a
+        truncation keeps the limit (`rules.keep_first`).
         """
         node = self._with_arguments(self._host.node)
         limited = {limit.column for limit in filter(None, map(limit_of, conjuncts(condition))) if limit.high is not None}
@@ -238,7 +238,7 @@ def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
 
 
 def _frame(clauses: Clauses, host: SelectHost) -> Frame:
-    """The frame that is written; without one, all rows up to the last of equal rank, or all rows where there is no order."""
+    """The written frame; without one, all rows up to the last peer, or all rows where there is no order."""
     spec = clauses.frame
     if spec is None:
         return RUNNING if clauses.order else WHOLE

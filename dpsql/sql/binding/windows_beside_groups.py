@@ -1,6 +1,6 @@
 """Window functions beside aggregates: SELECT k, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM t GROUP BY k.
 
-They are over groups, and so over what is released of these: the same as a SELECT of rows around one of groups.
+They run over groups, and so over what is released of these. This is the same as a SELECT of rows around a SELECT of groups.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dpsql.sql.text.trees import has_aggregate, has_window, inner_of, is_aggrega
 
 
 def apart(select: exp.Select) -> tuple[exp.Select, exp.Select]:
-    """A grouped SELECT with window functions as one of rows over one of groups, which is the second: it shows the keys and the
-    aggregates that the first is made of."""
+    """Split a grouped SELECT with window functions into a SELECT of rows and, inside it, a SELECT of groups (returned second),
+    which shows the keys and aggregates that the first needs."""
     keys = _keys(select)
     inner = exp.Select(**{key: select.args.get(key) for key in ("from_", "joins", "where", "having") if select.args.get(key)})
     named: dict[exp.Expr, exp.Expr] = {}
@@ -36,7 +36,7 @@ def apart(select: exp.Select) -> tuple[exp.Select, exp.Select]:
 
 
 def _keys(select: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
-    """The keys of GROUP BY, as items of a list and without their names."""
+    """The keys of GROUP BY as unnamed items of a SELECT list."""
     group, items = select.args.get("group"), select.expressions
     if group is None:
         return []
@@ -53,7 +53,7 @@ def _keys(select: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
 
 
 def _over(node: exp.Expr, named: dict[exp.Expr, exp.Expr]) -> exp.Expr:
-    """An expression over groups as one over the rows that show them; aggregates that it needs are named."""
+    """Turn an expression over groups into one over the rows that show them; aggregates that it needs get names."""
     node = node.copy()
     holder, stack = exp.Paren(this=node), [node]  # so that the whole can be put in another's place, too
     while stack:

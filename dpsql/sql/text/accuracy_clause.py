@@ -3,7 +3,7 @@
     SELECT sex, COUNT(*) ERROR WITHIN 50 CONFIDENCE 0.9, SUM(cost) STANDARD ERROR 200 FROM visits ... GROUP BY sex
     SELECT sex, COUNT(*) FROM people GROUP BY sex ERROR WITHIN 2 PERCENT OF 5000
 
-A clause after a column of the SELECT list is for that column; one at the end of the statement is for all others.
+A clause after a column of the SELECT list applies to that column; one at the end of the statement applies to all others.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _outermost(tokens: Sequence[Token], depths: Sequence[int]) -> int | None:
 
 
 def _column(tokens: Sequence[Token], depths: Sequence[int], select: int, start: int) -> int | None:
-    """The place in the SELECT list that a clause stands behind; None at the end of the statement."""
+    """The item of the SELECT list that a clause follows, by its place; None at the end of the statement."""
     before = [i for i in range(select + 1, start) if depths[i] == depths[select]]
     inside = start < select or depths[start] > depths[select] or any(
         token.token_type is TokenType.SELECT for token in tokens[start:])

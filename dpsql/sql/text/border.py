@@ -98,7 +98,7 @@ def check(tree: exp.Expr, text: str) -> None:
 
 
 def _check_whole(node: exp.Expr) -> None:
-    """What sqlglot's parser lets pass: parts that are missing, and comparisons in a chain."""
+    """Refuse what sqlglot's parser lets pass: missing parts, and chained comparisons."""
     if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
         raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
                           span=span_of(node), try_="a < b AND b < c")
@@ -194,7 +194,7 @@ def _refused_argument(node: exp.Expr, name: str, value: object) -> Unsupported:
 
 
 def _subject(node: exp.Expr) -> str:
-    """The table that is read or joined there; elsewhere the kind of syntax."""
+    """The table that is read or joined there; for other nodes, the kind of syntax."""
     table = node.this if isinstance(node, exp.Join) else node
     return str(table.alias_or_name) if isinstance(table, exp.Table) and table.alias_or_name else type(node).__name__
 

@@ -1,4 +1,4 @@
-"""Syntax that means the same as other syntax, which is put in its place once a text is parsed, so that nothing else knows of it.
+"""Replaces syntax by other syntax of the same meaning as soon as a text is parsed, so that nothing else needs to know it.
 
     (a, b) IN ((1, 2), (3, 4))   the parts are compared one by one; as in DuckDB, NULL is equal to NULL there
     x = ANY ([1, 2])             x IN (1, 2); with <> ALL, x NOT IN (1, 2). NULL in the list is like nothing, as in DuckDB
@@ -9,7 +9,7 @@
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
     AS MATERIALIZED              nothing: how an engine works is not a part of the question
 
-What has none of these forms stays as it is, and the border or the binder refuses it.
+Anything that has none of these forms stays unchanged, and is refused by the border or the binder.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _of_truth(node: exp.Expr) -> exp.Expr | None:
 
 
 def _first_of_each(node: exp.Expr) -> exp.Expr | None:
-    """Changes a SELECT; one inside a query that groups, limits or qualifies its rows as well stays as it is."""
+    """Changes a SELECT in place, unless it also groups, limits or qualifies its rows."""
     distinct = node.args.get("distinct")
     on = distinct.args.get("on") if distinct is not None else None
     outermost = node.parent is None
@@ -164,8 +164,7 @@ def _item_meant(term: exp.Expr, select: exp.Expr) -> exp.Expr | None:
 
 
 def _one_by_one(node: exp.Expr) -> None:
-    """Changes an item of a SELECT list that is quantiles at a list of places: into an item for each place, named as DuckDB's list
-    is read."""
+    """Replaces a list of quantiles in a SELECT list by one item for each, named as an element of DuckDB's list is written."""
     call = node.parent
     if not isinstance(call, exp.Quantile | exp.ApproxQuantile | exp.PercentileCont | exp.PercentileDisc) or not node.expressions:
         return
@@ -189,7 +188,7 @@ def _one_by_one(node: exp.Expr) -> None:
 
 
 def _moved_up(select: exp.Select, after: int, by: int) -> None:
-    """Numbers in GROUP BY and ORDER BY go on to mean the items that they meant."""
+    """Adjust positions in GROUP BY and ORDER BY so that they still mean the same items."""
     group, order = select.args.get("group"), select.args.get("order")
     terms = [*(group.expressions if group is not None else []), *(part.this for part in (order.expressions if order else []))]
     for term in terms:

@@ -1,4 +1,4 @@
-"""Constants: Python values and texts as typed literals."""
+"""Turns Python values and texts into typed constants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOMENT = re.compile(_DATE.pattern + r"[ T]([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})
 def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> Literal:
     """A Python value as a typed constant. Raises DataError for what cannot be one.
 
-    A subclass may say of itself what it likes, so what is kept, and printed, is a value of the plain type.
+    A subclass may override anything, so what is kept, and later printed, is a value of the plain type.
     """
     match value:
         case None:

@@ -81,7 +81,7 @@ def _parse(text: str) -> Statement:
 
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate:
-    """A query or VALIDATE: what can be explained."""
+    """A query or VALIDATE: the statements that can be explained."""
     if tokens and tokens[0].text.upper() == "VALIDATE":
         return read_validation(text, tokens, lambda part, last: _query(text, part, last))
     return _query(text, tokens, before)
@@ -138,7 +138,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
 
 
 def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
-    """What the parser stumbled over: the word it was at, and a clause that a word before it may have been meant for."""
+    """The error for a syntax mistake: the word at which the parser stopped, and the clause that an earlier word may have meant."""
     details = fault.errors[0] if fault.errors else {}
     found = [i for i, token in enumerate(tokens) if (token.line, token.col) == (details.get("line"), details.get("col"))]
     at = found[0] if found else len(tokens) - 1
@@ -162,7 +162,7 @@ def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
 
 
 def _clause_like(token: Token) -> str:
-    """A clause that a word looks like without being it."""
+    """The clause whose name a word resembles."""
     word = token.text.upper()
     if token.token_type is not TokenType.VAR or word in _CLAUSES:
         return ""

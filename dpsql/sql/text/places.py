@@ -1,7 +1,7 @@
-"""Places: which stretch of the text each node of sqlglot's tree came from.
+"""Places: which part of the text each node of sqlglot's tree came from.
 
-sqlglot remembers where names and constants stand. A node's place is the hull of those below it, from the word that opens it
-(CASE, CAST, NOT ...), with the brackets that it opened or closed.
+sqlglot remembers where names and constants stand. The place of a node spans those below it, from the word that opens the node
+(CASE, CAST, NOT ...), with the brackets that it opens or closes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
 
 
 def placed(node: exp.Expr, span: Span | None) -> exp.Expr:
-    """A node that was not written as it is, at the place of what was written; so are those below it that have no place."""
+    """Give a node that was not written this way the place of what was written; so too nodes below it that have no place."""
     for part in node.walk():
         if part.meta.get(_PLACE) is None:
             part.meta[_PLACE] = span

@@ -14,7 +14,7 @@ def closest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
 
 
 def mistyped(name: str, words: Sequence[str]) -> str:
-    """The function that a name is a slip of the pen of, or nothing. A word much like another may be one of its own (MAD, mod)."""
+    """The function whose name was mistyped, or nothing: similar names may be different functions (MAD, mod)."""
     swapped = next((word for word in words if word != name.lower() and sorted(word) == sorted(name.lower())), "")
     return swapped or closest(name, words, cutoff=0.8)
 

@@ -1,4 +1,4 @@
-"""A script as its statements."""
+"""Splits a script into statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.sql.text.tokens import Words
 
 
 def split(text: str) -> list[str]:
-    """The statements of a text, which semicolons part; comments and quoted semicolons do not. Empty ones are left out."""
+    """The statements of a text, separated by semicolons outside comments and quotes. Empty ones are left out."""
     try:
         tokens = Words(dialect=DuckDB()).tokenize(text)
     except TokenError:

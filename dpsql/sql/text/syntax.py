@@ -1,4 +1,4 @@
-"""Which of sqlglot's nodes is which function of ours: the words of the dialect, as tables."""
+"""Tables that map sqlglot's nodes to our functions: the words of the dialect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _called() -> tuple[dict[type[exp.Expr], tuple[str, tuple[str, ...]]], dict[s
     """What sqlglot makes of the calls word(a, b) of the table: nodes, with the function and the keys of the arguments in their
     order; and the functions that it knows by name only.
 
-    Left out are nodes that hold anything else, such as the side of TRIM: they need a clause of their own to be bound.
+    Nodes that hold anything else, such as the side of TRIM, are left out: the binder needs a method of its own for them.
     """
     calls = [(name, word, count) for name, row in TABLE.items() for word, count in calls_of(row)]
     (tree,) = DuckDB().parse("SELECT " + ", ".join(f"{word}({', '.join(_letters(count))})" for _, word, count in calls))

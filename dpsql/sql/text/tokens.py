@@ -110,7 +110,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
 
 
 def _check_beside(token: Token, following: Token) -> None:
-    """Refuse signs before texts that DuckDB reads in a way of its own."""
+    """Refuse prefixes of string constants to which DuckDB gives a meaning of its own."""
     if token.text == "$" and following.text == "$":
         raise Unsupported("texts between dollar signs are not accepted", code="literal", span=place_of(token),
                           try_="'text', with '' for a quote")
@@ -231,7 +231,7 @@ def shown(token: Token) -> str:
 
 
 def _unclosed(text: str) -> Span:
-    """Where what is never closed begins: the last quote of an odd number of them, or the last sign of a comment."""
+    """Where something that is never closed begins: the last of an odd number of quotes, or the last opening of a comment."""
     for quote in ("'", '"'):
         if text.count(quote) % 2:
             at = text.rfind(quote)

@@ -1,4 +1,4 @@
-"""Questions about sqlglot's trees: what an item of a SELECT list is, and what stands inside it."""
+"""Answers questions about sqlglot's trees: what an item of a SELECT list is, and what it contains."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate that is none of a window stands in an expression, outside of subqueries."""
+    """Whether an expression contains an aggregate (without OVER) outside of subqueries."""
     return any(is_aggregate(part) and not _is_windowed(part) and _outside(part, node) for part in node.walk())
 
 
 def has_window(node: exp.Expr) -> bool:
-    """Whether a window function stands in an expression, outside of subqueries."""
+    """Whether an expression contains a window function outside of subqueries."""
     return any(isinstance(part, exp.Window) and _outside(part, node) for part in node.walk())
 
 
@@ -40,13 +40,13 @@ def refuse_windows(select: exp.Expr) -> None:
 
 
 def not_here(node: exp.Expr) -> Unsupported:
-    """The refusal of a window function where rows are not at hand one by one."""
+    """The refusal of a window function where there are no single rows."""
     return Unsupported("a window function is answered in the SELECT list of a subquery of rows only", code="window-here",
                        span=span_of(node), try_="SELECT ... FROM (SELECT *, LAG(x) OVER (...) AS y FROM t) AS u")
 
 
 def _is_windowed(part: exp.Expr) -> bool:
-    """Whether an aggregate stands before OVER."""
+    """Whether an aggregate has an OVER clause."""
     above = part.parent
     if isinstance(above, exp.Filter) and above.this is part:
         part, above = above, above.parent
@@ -94,7 +94,7 @@ def inner_of(item: exp.Expr) -> exp.Expr:
 
 
 def aliases_of(select: exp.Expr) -> dict[str, exp.Expr]:
-    """What the aliases of a SELECT list stand for; the first one of a name."""
+    """What each alias of a SELECT list stands for; of equal aliases, the first."""
     found: dict[str, exp.Expr] = {}
     for item in select.expressions:
         if isinstance(item, exp.Alias):
