@@ -138,7 +138,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
 
 
 def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
-    """The error for a syntax mistake: the word at which the parser stopped, and the clause that an earlier word may have meant."""
+    """The error for a syntax mistake: the word where the parser stopped, and the clause that an earlier word may have meant."""
     details = fault.errors[0] if fault.errors else {}
     found = [i for i, token in enumerate(tokens) if (token.line, token.col) == (details.get("line"), details.get("col"))]
     at = found[0] if found else len(tokens) - 1
