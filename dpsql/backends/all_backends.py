@@ -1,7 +1,7 @@
-"""Every back end that a database can be read with, by how its place begins.
+"""The back ends, each under the prefix of the places that it opens.
 
-To add one: a file with a class that is a `reader.Reader` and a function that opens it, and one line here. What it is handed is
-the text of printed plans in DuckDB's dialect; it answers as DuckDB would, or raises `reader.ReaderFault`.
+To add one: a file with a class that is a `reader.Reader` and a function that opens it, and one line here. It is given
+printed plans as text in DuckDB's dialect, and returns what DuckDB would, or raises `reader.ReaderFault`.
 """
 
 from __future__ import annotations

@@ -117,15 +117,15 @@ class DuckReader:
 
 
 def _read_by(view: str, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """The tables below a view, through other views and macros too; none of one that cannot be read."""
+    """The tables that a view reads, also through other views and macros; none for a view that cannot be read."""
     with contextlib.suppress(duckdb.Error):
         return frozenset(name.lower() for name in cursor.get_table_names(f"SELECT * FROM {quote(view)}"))
     return frozenset()
 
 
 def open_database(path: str | Path) -> DuckReader:
-    """Open a DuckDB file, read-only. Raises OperationalError where that is impossible, and for one with functions of its own
-    under names of the engine's."""
+    """Open a DuckDB file, read-only. Raises OperationalError if that is impossible, or if the file redefines functions of the
+    engine."""
     check_version()
     path = Path(path)
     if not path.is_file():
@@ -148,8 +148,8 @@ def open_database(path: str | Path) -> DuckReader:
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Names under which the file has macros and the engine has functions or operators: the engine would call those of the file,
-    for `a + b` and COUNT(*) too. None is called here.
+    """Macros of the file with the name of one of the engine's functions or operators: the engine would call those instead, even
+    for `a + b` and COUNT(*). None is called here.
     """
     listed = "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.schema_name = 'main' AND f.internal = "
     own = {name.lower() for name, in connection.execute(f"{listed} FALSE").fetchall()}
@@ -213,11 +213,11 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
 
 
 def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
-    """What stands after FROM to read a CSV file of which the names and types of columns are known before its rows are.
+    """The FROM item that reads a CSV file whose column names and types are known before its rows are read.
 
-    The separator is that of the line of names. A cell that is not of its type is NULL, and a line with more or fewer cells, of
-    other letters than UTF-8 or without its key is left out: each row is read as if it were alone, so that no row of the file
-    decides how another is read, or whether. (A quote that is never closed is not the end of a row, so it hides the lines after
+    The separator is that of the header. A cell that cannot be read as its type is NULL. A line with more or fewer cells, with
+    bytes that are not UTF-8, or without its key is left out. Each row is read as if it were alone, so that no row decides how,
+    or whether, another is read. (A quote that is never closed is not the end of a row, so it hides the lines after
     it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
 
     So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
@@ -244,7 +244,7 @@ def _text(value: object) -> str:
 
 def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that draws no bar of its progress, as DuckDB does over the output of interactive sessions and notebooks."""
+    """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks."""
     connection = duckdb.connect(path, read_only=read_only, config=dict(config or {}))
     with contextlib.suppress(duckdb.InvalidInputException):  # locked by another connection to the file; its cursors draw none
         connection.execute("SET enable_progress_bar = false")
@@ -259,10 +259,11 @@ def scratch() -> duckdb.DuckDBPyConnection:
 
 
 def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let groups of whole numbers in a small range be summed in arrays in place of hash tables: three times as fast.
+    """Let DuckDB group by whole numbers in a small range with arrays instead of hash tables, which is three times as fast.
 
-    Keys of entities are often such numbers. An array costs its whole range even where few rows are read, and cannot be moved
-    to disk; so the range may be a quarter of the rows of the largest table, and the arrays of all threads an eighth of memory.
+    Keys of entities are often such numbers. An array takes space for its whole range even where few rows are read, and cannot
+    be moved to disk; so a range may be at most a quarter of the rows of the largest table, and the arrays of all threads
+    together an eighth of memory.
     """
     rows, memory, threads = connection.execute(
         "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
@@ -272,14 +273,14 @@ def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
-    """Set and lock what holds for the connection and for each of its cursors, which a SET without GLOBAL would not reach."""
+    """Set and lock the settings of the connection and of all its cursors, which a SET without GLOBAL would not reach."""
     for name, value in SETTINGS.items():
         connection.execute(f"SET GLOBAL {name} = {value}")
     connection.execute("SET lock_configuration = true")
 
 
 def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """Lock a database file down. Connections of one process to one file share an engine, so another one may have done it.
+    """Lock a database file down, unless another connection of this process to it, which shares its engine, has done so.
 
     Raises InvalidInputException where the engine is locked otherwise.
     """
@@ -293,7 +294,7 @@ def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def check_version() -> None:
-    """Refuse an engine that the guarded expressions were not tested on: its functions may raise where these do not."""
+    """Refuse a version of the engine on which the guarded expressions were not tested: its functions may raise."""
     version = tuple(int(part) for part in duckdb.__version__.split(".")[:2])
     if version not in TESTED:
         raise OperationalError(f"DuckDB {duckdb.__version__} is not one of the tested versions", code="engine-version",

@@ -20,11 +20,11 @@ class ReaderFault(Exception):
 
 
 class Reader(Protocol):
-    """A connection to the private database that is not visible to analysts."""
+    """A connection to the private database; analysts never see it."""
 
     @property
     def version(self) -> str:
-        """Identifies the content of the database by its files; it changes when they do."""
+        """Identifies the content of the database; it changes when its files do."""
         ...
 
     def schema(self) -> Mapping[str, TableSchema]:

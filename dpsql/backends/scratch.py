@@ -1,4 +1,4 @@
-"""An empty engine for public values: domains of keys, and the analyst's expressions over released numbers."""
+"""An engine without private data: for values of keys, and for the analyst's expressions over released numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DuckScratch:
         return rows
 
     def compiles(self, pattern: str) -> bool:
-        """Whether a regular expression is one, so that it cannot fail on a row."""
+        """Whether a regular expression is valid, so that it cannot fail on a row."""
         try:
             self._connection.execute("SELECT regexp_matches('', CAST($1 AS VARCHAR))", [pattern]).fetchall()
         except duckdb.Error:
@@ -54,14 +54,14 @@ class DuckScratch:
 
 
 def stored(name: str) -> str:
-    """The name of the table that holds all versions of one."""
+    """The name of the table that holds all versions of a table."""
     return f"all {name}"
 
 
 class ScratchTables:
     """Public tables and released rows in a locked DuckDB in memory, which never holds a private row.
 
-    A table may have many versions, of which a query sees one.
+    A table may have many versions; a query sees one of them.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class ScratchTables:
         self._versioned: dict[str, str] = {}
 
     def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
-        """A new table, column by column; `versions` tells for each row which version of the table it is of, if it has several."""
+        """Create a table from its columns; `versions` gives the version of the table that each row belongs to, if there are several."""
         place = name if versions is None else stored(name)
         given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
         lists = [f"unnest(CAST(${i + 1} AS {kind.value}[])) AS {quote(column)}"

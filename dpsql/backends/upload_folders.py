@@ -1,4 +1,4 @@
-"""Files that somebody may bring along: those below the folders that the owner allows, and none that holds private rows."""
+"""Which files users may upload: those below folders that the owner allows, except files with private rows."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ CHUNK = 2**20  # bytes that are copied at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploads:
-    """The folders of uploads, and the files that are none wherever they lie: sources, the database, the ledger, the policy."""
+    """The folders of uploads, and the files that are never uploads, wherever they lie: sources, database, ledger and policy."""
 
     folders: tuple[Path, ...] = ()
     closed: tuple[Path, ...] = ()
 
     def also(self, folder: Path) -> Uploads:
-        """The same with one folder more."""
+        """The same with one more folder."""
         return replace(self, folders=(*self.folders, folder))
 
     @contextlib.contextmanager
     def opened(self, path: Path) -> Iterator[Path]:
         """A private copy of an upload under a plain name, so that an engine reads this file alone, whatever its name means there.
 
-        What is copied is the file that was checked, by its open descriptor: neither a link, nor a second name of a closed file,
-        nor a name that stands for another file by now leads out. Raises OperationalError where it is no upload; the error is the
-        same whether there is such a file or not, as long as the name does not lie in a folder of uploads.
+        The copy is made from the open descriptor of the file that was checked. So a link, a second name of a file that is closed
+        to users, or a name that now stands for another file does not lead out of the folders. Raises OperationalError if it is no
+        upload; the error is the same whether there is such a file or not, unless the name lies in a folder of uploads.
         """
         found = self._place(path)
         if found is None:
@@ -46,7 +46,7 @@ class Uploads:
             yield copy
 
     def _place(self, path: Path) -> Path | None:
-        """Where a file lies, with all links followed; None where that is outside of every folder, or closed."""
+        """Where a file lies, with all links followed; None if that is outside of every folder, or the file is closed to users."""
         try:
             found = path.resolve()
             below = any(folder in found.parents for folder in (folder.resolve() for folder in self.folders))
@@ -84,8 +84,8 @@ class Uploads:
 
 
 def _lies_at(descriptor: int, here: os.stat_result, found: Path) -> bool:
-    """Whether an open file is the one of this place: a folder on the way may have been a link just while it was opened. Where the
-    system says what was opened, that decides."""
+    """Whether an open file is the one at this place: a folder on the path may have been a link just while the file was opened.
+    Where the system tells what was opened, that decides."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}") == str(found)
     there = os.lstat(found)

@@ -1,4 +1,4 @@
-"""A database of public tables that somebody brings along: files, pandas frames and copies of rows, under given types."""
+"""A database of public tables that a user uploads: files, pandas frames and copies of rows, read as given types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAME = "brought"  # the name under which a frame is read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A table to be: a path or a frame as `source`, or `rows`; `kinds` are the SQL types of the columns wanted, by name."""
+    """A table to be loaded: a path or a frame as `source`, or `rows`; `kinds` maps the wanted columns to their SQL types."""
 
     kinds: Mapping[str, str]
     source: Path | Any = None
@@ -95,7 +95,7 @@ def _is_frame(source: Any) -> bool:
 
 @contextlib.contextmanager
 def _told(reason: str, subject: str) -> Any:
-    """Whatever the engine says of public data, in our words."""
+    """The error for a fault of the engine on public data, in our words."""
     failed = False
     try:
         yield

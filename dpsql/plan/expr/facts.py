@@ -1,4 +1,4 @@
-"""What is known of every value an expression can take, in every database."""
+"""What is known of all values that an expression can take, in any database."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Facts:
 
 
 def either(*parts: Facts) -> Facts:
-    """What is known of a value that is one of several, all of one type."""
+    """What is known of a value that is one of several values of one type."""
     domains, steps = {part.domain for part in parts}, {part.step for part in parts}
     return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
                  physical=iv.hull(*(part.physical for part in parts)), declared=iv.hull(*(part.declared for part in parts)),
@@ -61,7 +61,7 @@ def either(*parts: Facts) -> Facts:
 
 
 class NotTotal(Exception):
-    """An expression that could raise: integer arithmetic without a proof, or a function with no such overload."""
+    """An expression that might raise: integer arithmetic without a proof, or a function without a fitting overload."""
 
 
 def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
@@ -184,7 +184,7 @@ def _nullable(name: str, row: Overload, known: tuple[Facts, ...]) -> bool:
 
 
 def _certain(expr: Expr) -> bool:
-    """Whether a value is not NULL, whatever the rows hold: a proof that rests on the policy's word would be none."""
+    """Whether a value is not NULL whatever the rows hold; what the policy says would be no proof."""
     match expr:
         case Literal(value=value):
             return value is not None

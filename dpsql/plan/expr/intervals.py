@@ -1,8 +1,8 @@
-"""Interval arithmetic on the declared and the physical range of numbers.
+"""Interval arithmetic for the declared and the physical ranges of numbers.
 
-Two uses with different weight. Ranges of *integers* prove that an operation cannot leave 64 bits, so that printed SQL never
-raises: these are exact, in Python integers. Declared ranges of *values* suggest the clamp of a sum: a range that is off costs
-accuracy, never privacy, as the clamp that is printed and the sensitivity that is charged use the same two numbers.
+It serves two purposes. Ranges of *integers* prove that an operation cannot leave 64 bits, so that printed SQL never raises:
+these are exact, in Python integers. Declared ranges of *values* suggest the clamp of a sum: a wrong range costs accuracy, but
+never privacy, as the printed clamp and the charged sensitivity use the same two numbers.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ def modulo(a: Interval, b: Interval) -> Interval:
 
 
 def whole_modulo(a: Interval, b: Interval) -> Interval:
-    """The same of whole numbers: smaller by one at least."""
+    """The same for whole numbers: smaller by at least one."""
     return modulo(a, Interval(0, max(b.largest - 1, 0)))
 
 
 def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
     """The rule of a non-decreasing function that is printed with the guard low <= x <= high.
 
-    Of what lies beyond the guard there is no value, and any range will do: the nearest, so that no narrower range has a wider
-    one.
+    Beyond the guard there is no value, so any range would do. The nearest one is taken, so that a narrower argument never
+    gives a wider range.
     """
 
     def rule(a: Interval) -> Interval:
@@ -119,7 +119,7 @@ def round_to(a: Interval, decimals: Interval) -> Interval:
 
 
 def power(a: Interval, exponent: Interval) -> Interval:
-    """x to a constant power. Negative x is defined for whole exponents only."""
+    """x to a constant power; for negative x only with whole exponents."""
     p = exponent.low
     try:
         if p >= 0 and (a.low >= 0 or (p == int(p) and int(p) % 2 == 1)):
@@ -136,8 +136,8 @@ def power(a: Interval, exponent: Interval) -> Interval:
 
 
 def held(a: Interval, low: Interval, high: Interval) -> Interval:
-    """What is left of a range between two constants. If nothing is, there is no value; it is told as one between them, so that
-    what was proved of a range is proved of every part of it."""
+    """The part of a range between two constants. If there is none, there is no value; some range between them is given all the
+    same, so that whatever is proved for a range is proved for every part of it."""
     ends = Interval(min(low.low, high.high), max(low.low, high.high))
     return a.within(ends) if a.low <= ends.high and ends.low <= a.high else ends
 

@@ -19,7 +19,7 @@ NAN = math.nan
 
 
 def merged(number: float) -> float:
-    """The one number that stands for all that an engine finds equal to it."""
+    """The number that represents all numbers that an engine finds equal to it."""
     return NAN if math.isnan(number) else number + 0.0  # -0.0 + 0.0 is 0.0
 
 
@@ -35,8 +35,8 @@ class Expr:
 class Literal(Expr):
     """A constant. `value` is None for a typed NULL.
 
-    Two are equal where an engine says so of their values, and then they are printed alike: zero has no sign and all NaN are one,
-    but Python finds -0.0 equal to 0.0, NaN unequal to itself, and True equal to 1.
+    Two are equal if their values are equal for an engine, and are then printed alike: zero has no sign, and all NaN are one.
+    (Python would find NaN unequal to itself, and True equal to 1.)
     """
 
     value: Value
@@ -95,8 +95,8 @@ class Cast(Expr):
 class Placeholder(Expr):
     """The value of a scalar subquery, which is released before the expression is evaluated and then stands in its place.
 
-    What is told here holds of every value that will be put there (`rules.substitute` sees to it), so whatever was proved of an
-    expression stays proved. It may be NULL. It is never printed for an engine.
+    The facts stated here hold for every value that will take its place (`rules.substitute` ensures this), so all that was proved
+    for an expression stays proved. The value may be NULL. A placeholder is never printed for an engine.
     """
 
     id: str
@@ -164,7 +164,7 @@ TRUE = Literal(value=True, type=Type.BOOLEAN)
 
 
 def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
-    """The parts of a condition that AND joins; none for no condition."""
+    """The parts of a condition that are joined by AND; none if there is no condition."""
     if condition is None:
         return ()
     if isinstance(condition, Call) and condition.function == "and":

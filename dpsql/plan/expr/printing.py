@@ -1,4 +1,4 @@
-"""Expressions as text: `to_sql` for the engine, `show` for people.
+"""Prints expressions: `to_sql` for the engine, `show` for people.
 
 `to_sql` is the only place where an expression becomes SQL. It prints every composite in parentheses, every literal with its
 type, every function by the guarded template of the table, and nothing an analyst wrote except literals.
@@ -36,7 +36,7 @@ def literal(value: Value, kind: Type) -> str:
 
 
 def settled(printed: str, kind: Type) -> str:
-    """A value as it stands for all that are equal to it, where rows are grouped.
+    """The expression that represents all values equal to a value, where rows are grouped.
 
     There is one equality in a plan, that of `=`, with NULL equal to NULL where rows are grouped: frequencies, keys of tables,
     joins, groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds
@@ -54,7 +54,7 @@ _READABLE = {Type.DATE: ("0001-01-01", "9999-12-31"), Type.TIMESTAMP: ("0001-01-
 
 
 def readable(printed: str, kind: Type) -> str:
-    """The condition that a value leaves the engine as itself; empty where all values of its type do. NULL does.
+    """The condition under which a value leaves the engine unchanged; empty if every value of its type does. NULL does.
 
     Python has no days outside the years 1 to 9999: it would read infinite ones as the first or last day, and others as texts.
     """
@@ -65,7 +65,7 @@ def readable(printed: str, kind: Type) -> str:
 
 
 def all_readable(columns: Iterable[tuple[str, Type]], word: str = " WHERE ") -> str:
-    """The clause that leaves rows out of which some column cannot be read; empty where all can."""
+    """The clause that leaves out rows with a column that cannot be read; empty if all can."""
     tests = [test for printed, kind in columns if (test := readable(printed, kind))]
     return word + " AND ".join(tests) if tests else ""
 

@@ -1,4 +1,4 @@
-"""Conditions that hold a whole number below a constant."""
+"""Conditions that limit a whole number by a constant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRange:
-    """What a condition says of a column of whole numbers: it lies between two numbers, None for no limit, and is not NULL."""
+    """What a condition implies for a column of whole numbers: not NULL, and between two numbers (None for no limit)."""
 
     column: str
     low: int | None = None
@@ -20,7 +20,7 @@ class WholeRange:
 
 
 def limit_of(part: Expr) -> WholeRange | None:
-    """The limit that is all that a condition says; None for other conditions."""
+    """The limit, if that is all that a condition says; None for other conditions."""
     if not isinstance(part, Call) or part.function not in MIRRORED:
         return None
     (a, b), function = part.args, part.function
