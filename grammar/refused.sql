@@ -1180,6 +1180,9 @@ SELECT COUNT(*) FROM visits WHERE (clinic, year) IN (SELECT clinic FROM clinics)
 -- Unsupported null-list: this test of several values may be NULL
 SELECT COUNT(*) FROM visits WHERE (clinic, year) NOT IN (SELECT clinic, beds FROM clinics)
 
+-- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
+SELECT COUNT(DISTINCT (clinic, year)) FROM visits
+
 -- Unsupported tuple: several values in brackets are answered beside = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 

@@ -3,7 +3,8 @@
     pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
     pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to four times the effort
 
-A test is `fast` if it is the first instance of its function that is not marked `slow`: nobody keeps a list.
+A test is `fast` if it is the first instance of its function that is not marked `slow`, and `drawn` if it asks for the effort:
+nobody keeps a list.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ TIERS = pytest.StashKey[Tiers]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the fast tier, before `-m` selects."""
+    """Mark the fast tier, and what draws as often as `--effort` says, before `-m` selects."""
     fast: dict[str, pytest.Item] = {}
     for item in items:
         if item.get_closest_marker("slow") is None:
             fast.setdefault(function_of(item), item)
+        if "effort" in getattr(item, "fixturenames", ()):
+            item.add_marker("drawn")
     for item in fast.values():
         item.add_marker("fast")
     config.stash[TIERS] = Tiers(files=frozenset(item.path for item in items), functions=frozenset(map(function_of, items)),

@@ -242,6 +242,26 @@ def test_totals_of_an_entity_need_rows_that_have_one_however_few_they_are(bound:
         asked(session, f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) AVG(n), COUNT(*) FROM people JOIN firms ON id = firm")
 
 
+@pytest.mark.parametrize("what", ["AVG(n)", "MIN(n)", "MEDIAN(n)", "COUNT(DISTINCT id)", "COUNT(*)"])
+def test_small_groups_are_withheld_of_rows_of_two_entities_with_a_row_each(what: str, tmp_path: Path) -> None:
+    """That many rows have at least as many persons, so that no entity needs a row of its own to be counted."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("CREATE TABLE people AS SELECT range::INTEGER AS id, 1 AS n FROM range(50); CREATE TABLE firms AS SELECT id AS "
+                       "firm FROM people; ALTER TABLE people ADD PRIMARY KEY (id); ALTER TABLE firms ADD PRIMARY KEY (firm)")
+    lock_down(connection)
+    policy = EITHER.replace("{ table", "{ minimum_frequency = 20, table")
+    session = session_of(tmp_path, reader=DuckReader(connection, "v1"), policy=policy, budget="main", at={"epsilon": 20})
+    text = f"SELECT {what} FROM people JOIN firms ON id = firm"
+    assert len(asked(session, text).rows) == 1
+    assert asked(session, f"{text} WHERE id < 15").rows == ()
+
+
+def test_windows_over_rows_of_entities_are_no_windows_over_released_ones(session: Session) -> None:
+    with pytest.raises(Unsupported) as caught:
+        asked(session, "SELECT DISTINCT k FROM (SELECT id AS k, COUNT(*) AS n FROM stays GROUP BY id) AS r QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1")
+    assert caught.value.span is not None
+
+
 def test_a_condition_that_leaves_few_rows_is_no_limit_of_a_workload(session: Session) -> None:
     """Conditions are tests of cells there, over all rows of the table. What no workload answers is SQL over released counts."""
     text = "SELECT ward, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () FROM stays WHERE n = 0 GROUP BY ward"

@@ -19,6 +19,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import IntegrityError, OperationalError
@@ -86,12 +87,15 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
-            views = {name: _read_by(name, cursor) for name, in cursor.execute(
-                "SELECT view_name FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
-                "AND NOT internal").fetchall()}
+            texts = dict(cursor.execute(
+                "SELECT view_name, sql FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
+                "AND NOT internal").fetchall())
+            views = {name: _read_by(name, cursor) for name in texts}
+        fixed = fixed_views({name.lower(): text for name, text in texts.items()},
+                            frozenset(name.lower() for name in columns if name not in views))
         return {table: TableSchema(
             columns=tuple(pairs), unique=tuple(unique.get(table, ())), not_null=frozenset(required.get(table, ())),
-            foreign_keys=tuple(foreign.get(table, ())), view=views.get(table))
+            foreign_keys=tuple(foreign.get(table, ())), view=views.get(table), fixed=table not in views or table.lower() in fixed)
             for table, pairs in columns.items()}
 
     def close(self) -> None:

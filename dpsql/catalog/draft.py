@@ -87,7 +87,8 @@ def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
 
 def _why_left_out(table: TableSchema) -> str:
     if table.view is not None:
-        return "a view. One that reads no private table may be declared, with public = true"
+        return ("a view. One that picks, joins and filters public tables may be declared, with public = true" if table.fixed else
+                "a view. What it shows may be declared as a table made from it")
     return "a table's name must consist of visible characters, without blanks around it"
 
 

@@ -148,7 +148,8 @@ class TableSchema:
     """What a database says about a table without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
-    `view` holds the tables that a view reads, in lower case; None for a table. The type of a column that is computed whenever it
+    `view` holds the tables that a view reads, in lower case; None for a table. `fixed` tells whether every read shows the same
+    rows, which is not known of most views. The type of a column that is computed whenever it
     is read begins with GENERATED and is not supported: the computation may fail for a row, or differ from read to read.
     """
 
@@ -157,6 +158,7 @@ class TableSchema:
     not_null: frozenset[str] = field(default_factory=frozenset)
     foreign_keys: tuple[ForeignKey, ...] = ()
     view: frozenset[str] | None = None
+    fixed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

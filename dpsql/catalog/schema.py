@@ -104,6 +104,9 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
         if read:
             raise _fault(policy, ("tables", name), f"{name} is a view that reads {read[0]}, which is private",
                          try_="a table made from it, if everybody may see all of its rows as they are")
+        if not found[name].fixed:
+            raise _fault(policy, ("tables", name), f"{name} is a view that may show other rows whenever it is read, or tell of "
+                         "other tables: unlike one that picks, joins and filters stored tables", try_="a table made from it")
     columns = {name: _columns(policy, declared, found[name], values) for name, declared in policy.tables.items()}
     owners, outside = _owners(policy, entity, found)
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}

@@ -31,26 +31,28 @@ COUNT = "#entities"
 
 def with_minimum(question: Question, known: Stability, entity: Entity, *, linear: bool = False) -> Question:
     """The question, with a count of the entities of each group so that small ones can be withheld. With `linear`, of
-    rows, as workloads count no distinct entities. Raises Unsupported, located, where a row may belong to several."""
+    rows, as workloads count no distinct entities; so too where a row may belong to several entities, each with a limited number
+    of rows: n rows name at least n / limit entities. Raises Unsupported, located, where none can be counted."""
     least, numbers = entity.minimum_frequency, question.aggregates or any(key.domain is None for key in question.keys)
     if known.public or not numbers:
         return question
     span = next((call.span for call in question.aggregates), None)
-    if known.owner is None and known.owners and not linear:
+    if known.owner is None and known.owners and known.rows is None and not linear:
         call = AggregateCall(id=COUNT, function="count_entities", type=Type.BIGINT, span=span,
                              text=f"the number of entities ({entity.name})")
         minimum = MinimumFrequency(count=COUNT, rows=1, entities=least, entity=entity.name)
         return replace(question, aggregates=(*question.aggregates, call), minimum=minimum)
-    if known.owner is None:
+    if known.owner is None and (known.rows is None or not known.owners):
         several = "belongs to several entities" if known.owners else "is not that of one entity"
         raise Unsupported(f"the policy withholds groups of fewer than {least} entities ({entity.name}), and where a row "
                           f"{several} those of a group are not counted", code="minimum-frequency", span=span,
                           try_="a query over rows that belong to one entity each")
-    by_rows = linear or known.rows == 1
+    by_rows = linear or known.rows == 1 or known.owner is None
     rows = known.rows if by_rows else 1
     assert rows is not None
-    named = question.view.field(known.owner).facts.nullable or not by_rows  # a row without an entity counts for none
-    call = AggregateCall(id=COUNT, function="count" if by_rows else "count_distinct", columns=(known.owner,) if named else (),
+    owner = known.owner or min(known.owners, key=lambda one: (question.view.field(one).facts.nullable, one))
+    named = question.view.field(owner).facts.nullable or not by_rows  # a row without an entity counts for none
+    call = AggregateCall(id=COUNT, function="count" if by_rows else "count_distinct", columns=(owner,) if named else (),
                          type=Type.BIGINT, span=span, text=f"the number of entities ({entity.name})")
     minimum = MinimumFrequency(count=COUNT, rows=rows, entities=least, entity=entity.name)
     return replace(question, aggregates=(*question.aggregates, call), minimum=minimum)

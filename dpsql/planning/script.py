@@ -285,9 +285,10 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     choice = rules[0] if rules else program.rule
     assert choice is not None
     found = yield from found_keys(view, owner, hidden, program.groups, choice.rule)
-    counts = ", by the noisy counts that are told" if program.counted else ""
-    notes.append(f"groups of about {choice.half} entities or more are shown{counts}; each told of {program.groups} at most"
-                 if owner is not None else f"groups of about {choice.half} rows or more are shown{counts}")
+    counts = ", chosen by the noisy counts beside them" if program.counted else ""
+    notes.append(f"only groups with about {choice.half} entities or more are shown{counts}; an entity counts in at most "
+                 f"{program.groups} of them" if owner is not None else
+                 f"only groups with about {choice.half} rows or more are shown{counts}")
     declared = [[None] if key.domain is None else key.values for key in keys]
     cells = []
     for values in found.keys:

@@ -126,14 +126,25 @@ def _error(weights: Array, widths: Sequence[int], parts: Array, noise: Noise) ->
     return float(cost * (parts / eigenvalues(weights, widths)).sum())
 
 
+def loss(logs: Array, widths: Sequence[int], parts: Array, noise: Noise) -> tuple[float, Array]:
+    """The logarithm of the error by those of the weights, and its gradient."""
+    weights = np.exp(logs)
+    squares, mu = weights**2, eigenvalues(weights, widths)
+    shares = parts / mu
+    of_cost = 2 * weights / weights.sum() if noise == "laplace" else 2 * squares / squares.sum()
+    of_parts = 2 * squares * widths * np.cumsum(shares / mu) / shares.sum()
+    return math.log(_error(weights, widths, parts, noise)), of_cost - of_parts
+
+
 def weighted(of: Energies, widths: Sequence[int], noise: Noise) -> Levels:
     """The best weights of some widths, without the levels that hardly count."""
     parts = of.parts(widths)
 
-    def loss(logs: Array) -> float:
-        return math.log(_error(np.exp(logs), widths, parts, noise))
+    def lost(logs: Array) -> tuple[float, Array]:
+        return loss(logs, widths, parts, noise)
 
-    found = scipy.optimize.minimize(loss, np.zeros(len(widths)), method="L-BFGS-B", bounds=[(-WIDE, WIDE)] * len(widths))
+    found = scipy.optimize.minimize(lost, np.zeros(len(widths)), jac=True, method="L-BFGS-B",
+                                    bounds=scipy.optimize.Bounds(-WIDE, WIDE))
     weights = np.exp(found.x) / np.exp(found.x).sum()
     kept = [i for i in range(len(widths)) if weights[i] >= LEAST_WEIGHT or widths[i] == 1]
     if len(kept) < len(widths):

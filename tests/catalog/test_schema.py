@@ -349,6 +349,44 @@ def test_a_public_view_reads_no_private_table(view: str, private: bool) -> None:
     connection.close()
 
 
+PUBLIC = """
+CREATE TABLE people (id INTEGER PRIMARY KEY, n INTEGER);
+CREATE TABLE towns (n INTEGER, name VARCHAR, founded TIMESTAMP);
+CREATE SEQUENCE numbers;
+CREATE MACRO all_of() AS TABLE SELECT * FROM towns;
+CREATE MACRO chance() AS random();
+CREATE VIEW few AS SELECT n FROM towns WHERE n < 9;
+"""
+FIXED = ("SELECT n FROM towns", "SELECT * FROM few", "FROM towns", "SELECT DISTINCT n FROM main.towns WHERE name LIKE 'a%' ORDER BY 1",
+         "SELECT t.n + 1 AS n FROM towns t LEFT JOIN few f ON t.n IS NOT DISTINCT FROM f.n", "SELECT n FROM towns UNION SELECT n FROM few",
+         "SELECT CASE WHEN upper(name) = 'A' THEN n ELSE coalesce(n, 0) END AS n FROM towns WHERE n IN (SELECT n FROM few)")
+MOVING = ("SELECT CAST(random() * 3 AS INTEGER) AS n FROM towns", "SELECT CAST(epoch(now()) AS INTEGER) AS n", "SELECT n FROM towns LIMIT 1",
+          "SELECT n FROM towns USING SAMPLE 2", "SELECT CAST(nextval('numbers') AS INTEGER) AS n FROM towns", "SELECT n FROM all_of()",
+          "SELECT CAST(estimated_size AS INTEGER) AS n FROM duckdb_tables()", "SELECT CAST(count AS INTEGER) AS n FROM pragma_storage_info('people')",
+          "SELECT CAST(reltuples AS INTEGER) AS n FROM pg_class", "SELECT first(n) AS n FROM towns", "SELECT DISTINCT ON (name) n FROM towns",
+          "SELECT row_number() OVER () AS n FROM towns", "SELECT CAST(chance() AS INTEGER) AS n FROM towns", "SELECT t.n FROM towns t POSITIONAL JOIN few",
+          "SELECT CAST(current_date - DATE '2000-01-01' AS INTEGER) AS n FROM towns", "SELECT n FROM (SELECT * FROM towns OFFSET 1)",
+          "SELECT n FROM towns WHERE n < random()", "SELECT n FROM towns QUALIFY row_number() OVER () = 1", "SELECT CAST(ordinal_position AS INTEGER) AS n FROM information_schema.columns",
+          "SELECT n FROM towns WHERE CAST(' Today' AS DATE) > DATE '2020-01-01'", "SELECT n FROM towns WHERE founded < 'now'",
+          "SELECT n FROM towns WHERE CAST(name AS TIMESTAMP) < founded", "SELECT octet_length('\\x00'::BLOB)::INTEGER AS n FROM towns",
+          "SELECT CAST(current_setting('threads') AS INTEGER) AS n", "SELECT unnest([n]) AS n FROM towns", "SELECT n FROM (SELECT * FROM few LIMIT 2) AS t")
+
+
+@pytest.mark.parametrize(("text", "fixed"), [*((text, True) for text in FIXED), *((text, False) for text in MOVING)])
+def test_a_public_view_shows_the_same_rows_at_every_read(text: str, fixed: bool) -> None:
+    """What is counted of it is read again later, and what counts rows of private tables is no public table."""
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(PUBLIC)
+        connection.execute(f"CREATE VIEW shown AS {text}")
+        connection.execute("CREATE VIEW above AS SELECT n FROM shown")
+        schema = DuckReader(connection, "v1").schema()
+    for name in ("shown", "above"):
+        policy = ('version = 1\n[entities.p]\ntable = "people"\nkey = "id"\n[tables.people.columns]\nid = {}\n'
+                  f'[tables.{name}]\npublic = true\n[tables.{name}.columns]\nn = {{}}\n[budgets.b]\nentity = "p"\nepsilon = 1\n')
+        with contextlib.nullcontext() if fixed else pytest.raises(PolicyError, match="may show other rows"):
+            assert fit(parse_policy(policy), "b", schema, lambda table, column: []).tables[name].public
+
+
 def test_a_view_that_cannot_be_read_is_nobodys_matter() -> None:
     connection = duckdb.connect(":memory:")
     connection.execute(VIEWS)

@@ -301,9 +301,11 @@ def every_end_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dpsql.mechanisms.select.quantiles.ENOUGH", -math.inf)
 
 
+# Intervals miss the truth with chances of about 0.056, 0.31, and 0.36 and 0.63 with these faults, so that fewer than one run in
+# 10^9 finds none.
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "name", "times"), [(nearer, "incomes, surer", 3000), (nothing_beyond, "5 rows", 400),
-                                                      (every_end_believed, "20 rows, quartiles", 600)],
+@pytest.mark.parametrize(("fault", "name", "times"), [(nearer, "incomes, surer", 1000), (nothing_beyond, "5 rows", 300),
+                                                      (every_end_believed, "20 rows, quartiles", 200)],
                          ids=lambda given: getattr(given, "__name__", None))
 def test_intervals_of_quantiles_that_are_too_narrow_would_be_found(fault: Callable[[pytest.MonkeyPatch], None], name: str, times: int,
                                                                    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,3 +121,13 @@ def test_what_it_is_not_for_is_refused() -> None:
         assert isinstance(plan(line(Prefix(8)), np.ones(8)), Refusal)
         assert isinstance(plan(line(Prefix(3))), Refusal)
         assert isinstance(plan(line(AllRange(5000))), Refusal)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_gradient_is_that_of_small_steps(noise: Noise) -> None:
+    widths, logs = (32, 8, 4, 1), np.array([0.3, -1.0, 0.0, 0.7])
+    parts = Energies(line(Prefix(23), Identity(23))).parts(widths)
+    _, slope = hierarchy.loss(logs, widths, parts, noise)
+    for i, step in enumerate(1e-6 * np.eye(4)):
+        higher, lower = (hierarchy.loss(logs + sign * step, widths, parts, noise)[0] for sign in (1, -1))
+        assert slope[i] == pytest.approx((higher - lower) / 2e-6, rel=1e-6, abs=1e-8)

@@ -113,10 +113,17 @@ class Scores:
 
     def __init__(self, parts: Sequence[Sums], levels: Sequence[int]) -> None:
         self._parts, self._levels = parts, levels
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """The bounds of all parts together, at each level."""
+        self._low = [sum(part.low[j] for part in self._parts) for j in range(len(self._levels))]
+        self._high = [sum(part.high[j] for part in self._parts) for j in range(len(self._levels))]
 
     def at_least(self, i: int) -> int:
         """A lower bound of s_i."""
-        return max(0, *((self._low(j) - self._high(i)) // self._levels[j] for j in range(i, len(self._levels))))
+        high = self._high[i]
+        return max(0, *((self._low[j] - high) // self._levels[j] for j in range(i, len(self._levels))))
 
     def at_most(self, i: int, limit: int) -> bool:
         """Whether s_i <= limit.
@@ -127,15 +134,10 @@ class Scores:
         both ends are the same number.
         """
         while self.at_least(i) <= limit:
-            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high(j) - self._low(i)) // self._levels[j] > limit]
+            doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high[j] - self._low[i]) // self._levels[j] > limit]
             if not doubtful:
                 return True
             place, part = next((place, part) for place in (doubtful[-1], i) for part in self._parts if not part.exact(place))
             part.refine(place)
+            self._add_up()
         return False
-
-    def _low(self, j: int) -> int:
-        return sum(part.low[j] for part in self._parts)
-
-    def _high(self, j: int) -> int:
-        return sum(part.high[j] for part in self._parts)

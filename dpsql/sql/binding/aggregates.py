@@ -155,9 +155,9 @@ class AggregateReader:
         argument = node.this
         if isinstance(argument, exp.Distinct):
             given = argument.expressions
-            if len(given) != 1 or isinstance(given[0], exp.Star):
+            if len(given) != 1 or isinstance(given[0], exp.Star | exp.Tuple):
                 raise Unsupported("COUNT(DISTINCT ...) takes one expression", code="distinct-aggregate", span=span,
-                                  try_="SELECT DISTINCT a, b in a subquery, and COUNT(*) outside")
+                                  try_="SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) AS d")
             return self._make("count_distinct", (self._rows.bind(given[0]),), when, span, Type.BIGINT)
         if argument is None or isinstance(argument, exp.Star):
             return self._make("count", (), when, span, Type.BIGINT)

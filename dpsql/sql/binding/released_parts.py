@@ -102,6 +102,8 @@ class _Cutting:
             return whole, PRIVATE
         if whole.args.get("qualify") is not None or any(map(has_window, whole.expressions)):
             group = whole.args.get("group")
+            if group is None and whole.args.get("having") is None and not any(map(has_aggregate, whole.expressions)):
+                raise NotAround  # windows over rows of entities, of which DISTINCT is not yet taken
             if group is not None and any(map(is_grouping_set, group.expressions)):
                 raise NotAround
             around, inner = apart(whole)
