@@ -382,6 +382,8 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
     ends = question.view.field(call.columns[0]).facts.declared if call.columns else ANY_NUMBER
     if not ends.finite or call.over is not None:
         return -math.inf, math.inf
+    if call.function in ("covar_pop", "covar_samp"):
+        return _range_of_covariance(call, question)
     low, high = float(ends.low), float(ends.high)
     match call.function:
         case "avg" | "min" | "max" | "quantile":
@@ -399,6 +401,13 @@ def _range(call: AggregateCall, question: Question) -> tuple[float, float]:
         case "stddev_samp":
             return 0.0, (high - low) / math.sqrt(2)
     return -math.inf, math.inf
+
+
+def _range_of_covariance(call: AggregateCall, question: Question) -> tuple[float, float]:
+    """By Cauchy and Schwarz, that of the root of the product of the largest variances."""
+    y, x = (question.view.field(column).facts.declared for column in call.columns[:2])
+    most = math.prod(float(ends.high) - float(ends.low) for ends in (y, x)) / (2 if call.function == "covar_samp" else 4)
+    return -most, most
 
 
 def _told(call: AggregateCall, estimate: Estimate, question: Question) -> Sequence[Value]:

@@ -15,6 +15,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.plan.node import Stability
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import DEGREES
+from dpsql.plan.rules.squares import POWERS
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
 from dpsql.planning.slack_ranges import is_difference
@@ -124,9 +125,10 @@ def _is_slack(question: Question, options: Options, known: Stability, searched: 
 
 
 def _summed(question: Question) -> bool:
-    """Whether totals are asked for. A limit of rows says little of them where values differ much; and where there are groups,
-    each would get noise for the whole limit at its part of the price. A level that is chosen costs less then."""
-    return any(call.function == "sum" for call in question.aggregates)
+    """Whether totals are asked for, or squares and products. A limit of rows says little of them where values differ much; and
+    where there are groups, each would get noise for the whole limit at its part of the price. A level that is chosen costs less
+    then: an error of a third to an eighth, for variances and covariances of values with a tail."""
+    return any(call.function == "sum" or call.function in POWERS for call in question.aggregates)
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
@@ -180,12 +182,14 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
 
 
 def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:
-    """Such a bound is of one number for each row."""
+    """Such a bound is of one number for each row. Where rows belong to several entities each, powers are numbers of their own."""
+    plain = (*PLAIN, "geomean", *POWERS) if shared else PLAIN
     for call in calls:
-        if call.function not in (*PLAIN, "count_entities"):
-            fine = list(dict.fromkeys(told(other) for other in calls if other.function in PLAIN))
+        if call.function not in (*plain, "count_entities"):
+            fine = list(dict.fromkeys(told(other) for other in calls if other.function in plain))
             also = f"; it bounds {', '.join(fine)}" if fine else ""
-            raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for COUNT, SUM and AVG{also}",
+            kinds = "COUNT, SUM, AVG and what follows from them" if shared else "COUNT, SUM and AVG"
+            raise OptionError(f"{told(call)} is not bounded by bound = '{bound.name}', which is for {kinds}{also}",
                               code="bound", subject=told(call), span=call.span,
                               try_="a statement of its own for it" if fine else "bound = 'rows'" if bound.one and not shared else
                               "bound = 'auto'")

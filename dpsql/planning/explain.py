@@ -32,6 +32,7 @@ from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.left_out import kept_by
 from dpsql.planning.program import Program, cells_declared, expected
 from dpsql.planning.public import check_exact
+from dpsql.planning.shared_centres import to_centre
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +222,8 @@ def _shared(program: Program) -> list[list[str]]:
 def _stages(program: Program) -> list[str]:
     one = f"{program.unknown} limits are each" if program.unknown > 1 else "a limit is"
     if program.learn == "centres":
-        return [f"a number near each average is searched for at {amount(program.stages['limits'])}, to measure it from"]
+        what = "each average" if to_centre(program.question, program.decomposition) else "the values of each column"
+        return [f"a number near {what} is searched for at {amount(program.stages['limits'])}, to measure it from"]
     how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}

@@ -30,6 +30,7 @@ from dpsql.plan.rules import regression
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.recognise_degrees import degrees_of
+from dpsql.plan.rules.squares import with_squares
 from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
@@ -40,7 +41,7 @@ from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
 from dpsql.planning.matchings import check_matchings
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
-from dpsql.planning.shared_centres import to_centre, weights_of
+from dpsql.planning.shared_centres import columns_to_centre, to_centre, weights_of
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.types import Interval, Span, Type
@@ -259,6 +260,8 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     searched = _searched(question)
     check_cells(question)
     found = decided(question, options, known, searched, cells_declared(question))
+    if _each_of_several(found.bound, known.owner):
+        question, view = with_squares(question, view)
     parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
     if found.bound.each:
         check_matchings(question, parts, known.owners)
@@ -293,13 +296,17 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
                    decomposition=parts_of(asked, None, {}, found.bound, options))
 
 
-def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound,
-             options: Options) -> Decomposition:
+def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound, options: Options,
+             centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
     """The parts that a bound can limit. A clip that is given is a number of rows for averages, so these rest on moments then."""
     clips = bound.name == "clip"
     return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
-                     several=bound.several and bound.each and owner is None,
-                     learned=clips and options.clip is None)
+                     several=_each_of_several(bound, owner), learned=clips and options.clip is None, centres=centres)
+
+
+def _each_of_several(bound: Bound, owner: str | None) -> bool:
+    """Whether a bound is of one number for each row, and rows belong to several entities each."""
+    return bound.several and bound.each and owner is None
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
@@ -332,7 +339,8 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     The ranks of quantiles are as unsure as one entity may have rows, so where the policy allows very many, a limit is learned for
     them too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
     """
-    if found.bound.name in CENTRED and known.owner is None and options.clip is None and to_centre(question, parts):
+    if found.bound.name in CENTRED and known.owner is None and options.clip is None and (
+            to_centre(question, parts) or columns_to_centre(question, found.bound)):
         return "centres"
     if found.bound.name == "clip" and any(isinstance(part, Sums) for part in parts.parts):
         return "totals" if options.clip is None else None
@@ -370,11 +378,12 @@ def _check_clip(program: Program) -> None:
               if below.options.clip is not None and any(isinstance(part, Sums) for part in below.decomposition.parts)]
     units: dict[str, None] = {}
     for call in (call for question in summed for call in question.aggregates):
-        units |= dict.fromkeys(["rows", told(call)] if call.function == "avg" and program.bound.each else
-                               [told(call) if call.function == "sum" else "rows"])
+        apart = call.function not in ("count", "sum") and program.bound.each
+        units |= dict.fromkeys(["rows", told(call)] if apart else [told(call) if call.function == "sum" else "rows"])
     if len(units) > 1:
+        way = "bound = 'clip'" if program.known.owner is not None else "bound = 'balance'"
         raise OptionError("clip could mean " + " or ".join(units) + " here", code="clip", subject="clip",
-                          try_="bound = 'clip' without a number: each limit is then learned; or one statement for each")
+                          try_=f"{way} without a number: each limit is then learned; or one statement for each")
 
 
 def cells_declared(question: Question) -> int:
@@ -553,7 +562,7 @@ def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[
     """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
     allotted_ = program.parts_allotted
     if program.learn == "centres":
-        given = weights_of(program.question, program.decomposition)
+        given = weights_of(program.question, program.decomposition, program.bound)
     weights = [weight_of(task, (given or program.decomposition.weights)[task.at]) for task in tasks]
     found = []
     for task, share in zip(tasks, split_budget(weights, pure=allotted_.epsilon is not None), strict=True):

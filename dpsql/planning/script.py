@@ -33,6 +33,7 @@ from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
 from dpsql.plan.question import AggregateCall, Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
+from dpsql.plan.rules.squares import POWERS, with_squares
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
@@ -379,10 +380,17 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
 def _with_centres(program: Program, parts: Decomposition, view: Node,
                   notes: list[str]) -> Generator[Request, Any, tuple[Decomposition, Node]]:
     """The same where rows belong to several entities each: a centre is searched for."""
-    centres = yield from searched_centres(program.question, parts, view, program.known.owners, program.stages["limits"])
-    for centre in centres:
+    found = yield from searched_centres(program.question, parts, program.bound, view, program.known.owners,
+                                        program.stages["limits"])
+    if found.columns:
+        question, view = with_squares(program.question, view, found.columns)
+        parts = parts_of(question, program.known.owner, {}, program.bound, program.options, found.columns)
+    for column, value in found.columns.items():
+        calls = [told_of(call) for call in program.question.aggregates if column in call.columns and call.function in POWERS]
+        notes.append(f"{', '.join(dict.fromkeys(calls))}: measured by how far {program.view.names[column]} is from {value:.6g}")
+    for centre in found.averages:
         notes.append(_measured_from(centre))
-    return centred(program.question, parts, view, centres, cut=False)
+    return centred(program.question, parts, view, found.averages, cut=False)
 
 
 def _measured_from(centre: AverageCentre) -> str:

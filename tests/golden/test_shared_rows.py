@@ -32,6 +32,13 @@ EXACT = [
     "SELECT COUNT(*) FROM pairs WHERE x < y",
     "SELECT COUNT(*) FROM (SELECT DISTINCT a.person_id AS x, b.person_id AS y FROM visits a JOIN visits b USING (clinic)) AS t",
     "SELECT COUNT(*) FROM people a JOIN people b USING (household_id) WHERE a.age IN (SELECT beds FROM clinics)",
+    "SELECT VAR_POP(a.age), STDDEV_SAMP(a.age), AVG(a.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT VAR_SAMP(b.age) FILTER (WHERE a.active), COUNT(*) FROM people a JOIN people b USING (household_id)",
+    "SELECT a.sex, STDDEV_POP(b.age) FROM people a JOIN people b USING (household_id) WHERE a.sex IS NOT NULL GROUP BY a.sex ORDER BY 1",
+    "SELECT COVAR_POP(a.age, b.age), COVAR_SAMP(a.age, b.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT CORR(a.age, b.age), REGR_R2(a.age, b.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT REGR_SLOPE(a.age, b.age), REGR_INTERCEPT(a.age, b.age) FROM people a JOIN people b USING (household_id)",
+    "SELECT geometric_mean(a.age + 1) FROM people a JOIN people b USING (household_id)",
     "SELECT COUNT(DISTINCT a.sex) FROM people a JOIN people b USING (household_id)",
     "SELECT COUNT(DISTINCT a.age % 3), COUNT(*) FROM people a JOIN people b USING (household_id)",
 ]
@@ -80,7 +87,7 @@ def test_the_level_is_noted_and_the_answer_is_at_least(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [
-    ("SELECT VAR_POP(a.age) FROM people a JOIN people b USING (household_id)", "several-owners"),
+    ("SELECT MODE(a.sex) FROM people a JOIN people b USING (household_id)", "several-owners"),
     ("SELECT COUNT(DISTINCT a.nickname) FROM people a JOIN people b USING (household_id)", "no-values"),
     ("SELECT COUNT(DISTINCT a.person_id) FROM people a JOIN people b USING (household_id)", "several-owners"),
     ("SELECT a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname", "no-owner"),

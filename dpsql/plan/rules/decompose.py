@@ -7,9 +7,10 @@ this rule are the recipes: with exact parts they give exactly what plain SQL giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from dpsql.plan.parts import Decomposition, Distincts, Matchings, Modes, Part, Q
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.regression import ColumnSums
+from dpsql.plan.rules.squares import SPREADS, centre_of, distance_of, product_of, square_of
 from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
@@ -36,18 +38,19 @@ MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below a
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
               each: bool = False, apart: bool = False, learned: bool = False, several: bool = False,
-              counted: bool = False) -> Decomposition:
+              counted: bool = False, centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
     """Parts and recipes of a question. `bounds` are ranges found privately, by column.
 
     With `each`, one number of each row is bounded: COUNT, SUM and AVG rest on these. With `several` that is so as rows belong to
-    several entities, and there quantiles and values have parts of their own.
+    several entities, and there quantiles and values have parts of their own, and `centres` tell what columns are counted from
+    where squares are asked for, if not from the middles of their ranges.
     With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own; with `learned`
     those of averages too. With `counted`, the number of rows is known without a part of the price, and averages rest on it.
     Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
     """
     decomposer = (_SeveralDecomposer if several else _EachDecomposer if each else _LearnedDecomposer if learned else
                   _ApartDecomposer if apart else _CountedDecomposer if counted else _Decomposer)
-    return decomposer(question, owner, bounds or {}).run()
+    return decomposer(question, owner, bounds or {}, centres).run()
 
 
 @dataclass
@@ -60,8 +63,8 @@ class _Column:
 
 
 class _Decomposer:
-    def __init__(self, question: Question, owner: str | None, bounds: dict[str, Interval]) -> None:
-        self._question, self._owner, self._bounds = question, owner, bounds
+    def __init__(self, question: Question, owner: str | None, bounds: dict[str, Interval], centres: Mapping[str, float]) -> None:
+        self._question, self._owner, self._bounds, self._centres = question, owner, bounds, centres
         self._view: Node = question.view
         self._parts: list[Part] = []
         self._asked: dict[tuple[str, str | None], _Column] = {}
@@ -312,28 +315,39 @@ class _EachDecomposer(_LearnedDecomposer):
                 return self._total(call)
             case "avg":
                 return self._mean(call)
-        name = call.text or call.function.upper()
-        tables = " and ".join(_private_tables(self._view))
-        square = "AVG((x - 10) * (x - 10)) - AVG(x - 10) * AVG(x - 10)"
-        instead = {name: f"{about}, with a number near the mean in place of 10"
-                   for name, about in (("var_pop", square), ("stddev_pop", f"sqrt({square})"))}
+        name, tables = call.text or call.function.upper(), " and ".join(_private_tables(self._view))
         raise Unsupported(f"{name} is not answered where a row belongs to several entities, as those of {tables} do here",
-                          code="several-owners", span=call.span, subject=tables, try_=instead.get(
-                              call.function.replace("_samp", "_pop"), "COUNT, SUM or AVG")
-                          + "; or a join in which each row has one entity")
+                          code="several-owners", span=call.span, subject=tables,
+                          try_="COUNT, SUM or AVG; or a join in which each row has one entity")
 
     def _total(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        grid = self._grid(self._view.field(call.columns[0]), from_low=False, most_steps=MOST_SHARED_STEPS)
-        part = self._add(Sums(summand=GridSum(column=call.columns[0], when=call.when, grid=grid)))
-        step = float(grid.step)
+        part, step = self._sum(call.columns[0], call.when)
         return (lambda released: released[part][0] * step), (part,)
+
+    def _sum(self, column: str, when: str | None) -> tuple[int, float]:
+        """The part that adds up a column, and the step of its grid."""
+        grid = self._grid(self._view.field(column), from_low=False, most_steps=MOST_SHARED_STEPS)
+        return self._add(Sums(summand=GridSum(column=column, when=when, grid=grid))), float(grid.step)
 
 
 class _SeveralDecomposer(_EachDecomposer):
-    """Values that are counted, and quantiles, have ways of their own where rows belong to several entities."""
+    """Values that are counted, and quantiles, have ways of their own where rows belong to several entities.
+
+    Variances, and statistics of two columns, rest on sums of distances from a number, and of their squares and products, which
+    are columns of the view (`rules.squares`); an average beside a variance rests on the same sum.
+    """
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         match call.function:
+            case name if name in SPREADS:
+                return self._spread(call)
+            case name if name in regression.DEGREES:
+                return self._of_two(call)
+            case "avg" if self._asked[call.columns[0], call.when].degree == 2:
+                return self._mean_beside(call)
+            case "geomean":
+                mean, parts = self._mean(call)
+                return (lambda released: mean(released).exponential()), parts
             case "count_entities":
                 part = self._add(Matchings(column=None, when=None))
                 return (lambda released: released[part][0] + -SLACK), (part,)
@@ -343,6 +357,45 @@ class _SeveralDecomposer(_EachDecomposer):
             case "min" | "max" | "quantile":
                 return self._place(call)
         return super()._recipe(call)
+
+    def _spread(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        made, parts = self._column_sums(call.columns[0], call, 2)
+        return (lambda released: regression.spread(call.function, made(released))), parts
+
+    def _mean_beside(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        column = call.columns[0]
+        _, (count, total) = self._column_sums(column, call, 1)
+        known, part = self._view.field(column).facts, self._parts[total]
+        assert isinstance(part, Sums) and isinstance(part.summand, GridSum)
+        return mean_of(total, part.summand.grid.step, count, known.declared, cut=self.cut,
+                       centre=centre_of(known, column, self._centres)), (total, count)
+
+    def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
+        y, x, _ = call.columns
+        (of_y, parts_of_y), (of_x, parts_of_x) = (self._column_sums(column, call, degree) for column, degree in zip(
+            (y, x), regression.DEGREES[call.function], strict=True))
+        product, step = self._sum(product_of(y, x), call.when)
+
+        def recipe(released: Released) -> Estimate:
+            return regression.statistic(call.function, of_y(released), of_x(released), released[product][0] * step)
+
+        return recipe, tuple(dict.fromkeys((*parts_of_y, *parts_of_x, product)))
+
+    def _column_sums(self, column: str, call: AggregateCall,
+                     degree: int) -> tuple[Callable[[Released], ColumnSums], tuple[int, ...]]:
+        """The rows where a column has a value, and the sums of its distances, and of their squares for degree two."""
+        known = self._view.field(column)
+        self._grid(known, from_low=False)  # it has bounds
+        count = self._add(Sums(summand=Count(column=column if known.facts.nullable else None, when=call.when)))
+        sums = [self._sum(each, call.when) for each in (distance_of(column), square_of(column))[:degree]]
+        centre = centre_of(known.facts, column, self._centres)
+
+        def made(released: Released) -> ColumnSums:
+            first, *second = (released[part][0] * step for part, step in sums)
+            return ColumnSums(ends=known.facts.declared, centre=centre, rows=released[count][0], first=first,
+                              second=second[0] if second else None)
+
+        return made, (count, *(part for part, _ in sums))
 
 
 def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool, centre: float = 0.0) -> Recipe:

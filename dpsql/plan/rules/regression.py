@@ -35,25 +35,27 @@ def middle(ends: Interval) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSums:
-    """Rows, the sum of a column counted from the middle of its range, and that of its squares, which is there for degree two."""
+    """Rows, the sum of a column counted from a centre, and that of its squares, which is there for degree two."""
 
     ends: Interval
+    centre: float
     rows: Estimate
     first: Estimate
     second: Estimate | None
 
     @classmethod
     def of(cls, summand: Moments, ends: Interval, parts: Sequence[Estimate]) -> ColumnSums:
-        """From Bernstein sums: a polynomial is summed with its polar form at the ends of the grid as coefficients."""
-        step = float(summand.grid.step)
-        low = float(summand.grid.low) - middle(ends)
+        """From Bernstein sums, counted from the middle of the range: a polynomial is summed with its polar form at the ends of
+        the grid as coefficients."""
+        step, centre = float(summand.grid.step), middle(ends)
+        low = float(summand.grid.low) - centre
         high = low + summand.grid.most * step
         if summand.degree == 1:
             powers: list[tuple[float, ...]] = [(1.0, 1.0), (high, low)]
         else:
             powers = [(1.0, 1.0, 1.0), (high, (low + high) / 2, low), (high**2, low * high, low**2)]
         rows, first, *second = (_mixed(parts, [factor / summand.total for factor in factors]) for factors in powers)
-        return cls(ends=ends, rows=rows, first=first, second=second[0] if second else None)
+        return cls(ends=ends, centre=centre, rows=rows, first=first, second=second[0] if second else None)
 
 
 def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
@@ -65,9 +67,16 @@ def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
 
 def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -> Estimate:
     """A statistic of two columns, NULL where there are too few rows or nothing varies; `products` is the sum of the products of
-    the distances from the middles."""
+    the distances from the centres."""
     with np.errstate(all="ignore"):
         return _Pair(y=y, x=x, products=products).statistic(function)
+
+
+def spread(function: str, x: ColumnSums) -> Estimate:
+    """A variance, which is the covariance of a column with itself, or its root; NULL where there are too few rows."""
+    assert x.second is not None
+    variance = statistic("covar_samp" if function.endswith("_samp") else "covar_pop", x, x, x.second).within(0.0, math.inf)
+    return variance.root() if function.startswith("stddev") else variance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +130,7 @@ class _Pair:
         """Of the line through the means: (sum(v) sum(u^2) - sum(u) sum(uv)) / U in distances, moved to where x is 0."""
         assert self.x.second is not None
         here = self.y.first * self.x.second - self.x.first * self.products
-        return self._over_spread(here - self._joint * middle(self.x.ends)) + middle(self.y.ends)
+        return self._over_spread(here - self._joint * self.x.centre) + self.y.centre
 
     def _correlation(self) -> Estimate:
         joint, spreads = self._joint, (self._spread(self.x), self._spread(self.y))

@@ -1,0 +1,110 @@
+"""Columns counted from a number, with squares and products, for statistics of rows whose numbers are bounded one by one.
+
+Where rows belong to one entity each, all moments of a column come from one measurement (`summands.Moments`). A bound of one
+number for each row needs each power as a column of its own. Values are held in their declared range first, as they are where
+they are summed, and counted from its middle, so that no square is larger than a quarter of the square of the range's width; or
+from a number near them. A square is the product of two sizes, of which it is known that none is below 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate, real
+from dpsql.plan.node import Field, Node
+from dpsql.plan.operators.project import Project
+from dpsql.plan.question import Question
+from dpsql.plan.rules import regression
+from dpsql.plan.rules.regression import middle
+from dpsql.types import Type
+
+SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+POWERS: dict[str, tuple[int, ...]] = {**dict.fromkeys(SPREADS, (2,)), **regression.DEGREES}
+"""Up to which power each column of a statistic is summed."""
+
+
+def distance_of(column: str) -> str:
+    """The column that counts another from a number."""
+    return f"distance_{column}"
+
+
+def square_of(column: str) -> str:
+    """The column of the squares of these distances."""
+    return f"square_{column}"
+
+
+def product_of(y: str, x: str) -> str:
+    """The column of the products of two distances."""
+    return f"product_{y}_{x}"
+
+
+def measured_columns(question: Question) -> dict[str, str | None]:
+    """The columns whose distances are asked about, each with the condition of the first aggregate that does."""
+    found: dict[str, str | None] = {}
+    for call in question.aggregates:
+        for column, _ in zip(call.columns, POWERS.get(call.function, ()), strict=False):
+            if question.view.field(column).facts.declared.finite:
+                found.setdefault(column, call.when)
+    return found
+
+
+def centre_of(known: Facts, column: str, centres: Mapping[str, float]) -> float:
+    """What a column is counted from: the middle of its range, where no other number is known."""
+    return centres.get(column, middle(known.declared))
+
+
+def with_squares(question: Question, view: Node, centres: Mapping[str, float] = MappingProxyType({})) -> tuple[Question, Node]:
+    """A question and its limited view with such columns, for the aggregates that rest on them; in place of those it had."""
+    if not measured_columns(question):
+        return question, view
+    return replace(question, view=_extended(question.view, question, centres)), _extended(view, question, centres)
+
+
+def _extended(view: Node, question: Question, centres: Mapping[str, float]) -> Project:
+    distances, squares = {}, []
+    for column in measured_columns(question):
+        known = view.field(column)
+        name, distance = _distance(known, centre_of(known.facts, column, centres))
+        distances[column] = distance_of(column), name, _where_present([known], distance)
+        size = Call(function="abs", args=(distance,), type=Type.DOUBLE)
+        squares.append((square_of(column), f"({name}) squared", _where_present([known], _times(size, size))))
+    pairs = sorted({(call.columns[0], call.columns[1]) for call in question.aggregates if call.function in regression.DEGREES})
+    products = [_product(view.field(y), view.field(x), centres) for y, x in pairs if {y, x} <= set(distances)]
+    added = [*distances.values(), *squares, *products]
+    kept = [field for field in view.fields if field.id not in {column for column, _, _ in added}]
+    return Project(input=view, columns=(*((field.id, field.name, field.ref) for field in kept), *added))
+
+
+def _product(y: Field, x: Field, centres: Mapping[str, float]) -> tuple[str, str, Expr]:
+    (of_y, above), (of_x, beside) = (_distance(each, centre_of(each.facts, each.id, centres)) for each in (y, x))
+    return product_of(y.id, x.id), f"({of_y}) * ({of_x})", _where_present([y, x], _times(above, beside))
+
+
+def _distance(known: Field, centre: float) -> tuple[str, Expr]:
+    """A column counted from a number, which is there though the column is not; and what it is called."""
+    return f"{known.name} - {centre:g}", Call(function="-", args=(_held(known), real(centre)), type=Type.DOUBLE)
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    return Call(function="*", args=(a, b), type=Type.DOUBLE)
+
+
+def _held(known: Field) -> Expr:
+    """A number in its declared range."""
+    number: Expr = known.ref if known.facts.type is Type.DOUBLE else Cast(input=known.ref, target="DOUBLE", type=Type.DOUBLE)
+    for function, end in (("greatest", known.facts.declared.low), ("least", known.facts.declared.high)):
+        number = Call(function=function, args=(number, real(float(end))), type=Type.DOUBLE)
+    return number
+
+
+def _where_present(columns: Sequence[Field], value: Expr) -> Expr:
+    """A value, and NULL where a column has none: GREATEST and LEAST would make one of NULL and of NaN."""
+    for known in columns:
+        if known.facts.nullable:
+            test = predicate("not", predicate("isnan", known.ref)) if known.facts.type is Type.DOUBLE else predicate(
+                "is not null", known.ref)
+            value = Case(branches=((test, value),), otherwise=Literal(value=None, type=Type.DOUBLE), type=Type.DOUBLE)
+    return value
