@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from support.policies import policy_of
 from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
@@ -22,23 +23,12 @@ from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.noise.key_selection import shown
 from dpsql.noise.source import Secure
 
-POLICY = """
-version = 1
-[budgets.person]
-entity = "person"
-rho = 1000
-delta = 0.01
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 team = {}
 height = { bounds = [0, 200], decimals = 1, nullable = false }
 weight = { bounds = [0, 300] }
 born = { range = [1900-01-01, 2020-12-31], nullable = false }
+""", """
 [tables.visits]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 rows_per_entity = 3
@@ -46,7 +36,7 @@ rows_per_entity = 3
 id = { nullable = false }
 clinic = { nullable = false }
 cost = { bounds = [-50, 150], nullable = false }
-"""
+""", price="rho = 1000\ndelta = 0.01")
 HALF = 100
 OUTSIDE = (-50.0, 500.0, 0.0, 200.0)  # heights of the first people, some beyond the bounds
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.policies import policy_of
 from support.sessions import open_ledger, session_of
 
 from dpsql.audit.exact import Exact
@@ -23,15 +24,7 @@ from dpsql.kernel.run import Kernel
 from dpsql.solvers.usual import USUAL
 from dpsql.validation.findings import Validation
 
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", "", """
 [tables.visits]
 rows_per_entity = 3
 foreign_keys = [{ columns = ["id"], references = "people(id)" }]
@@ -79,10 +72,7 @@ public = true
 [tables.visits_syn.columns]
 id = {}
 n = {}
-[budgets.main]
-entity = "person"
-epsilon = 1000
-"""
+""", budget="main")
 TABLES = """
 CREATE TABLE people (id INTEGER PRIMARY KEY);
 CREATE TABLE visits (id INTEGER, n BIGINT, g VARCHAR, x DOUBLE);

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from support.policies import policy_of
 from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
@@ -15,24 +16,13 @@ from dpsql.audit.prepared import PreparedStatement
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 
-POLICY = """
-version = 1
-[budgets.person]
-entity = "person"
-rho = 1000
-[entities.person]
-table = "stays"
-key = "id"
-[tables.stays]
-key = "id"
-[tables.stays.columns]
-id = {}
+POLICY = policy_of("stays", """
 came = { range = [2015-01-01, 2024-12-31], nullable = false }
 went = { range = [2015-01-01, 2024-12-31], nullable = false }
 before = { bounds = [0, 10000], nullable = false }
 after = { bounds = [0, 10000], nullable = false }
 ward = { values = ["a", "b"], nullable = false }
-"""
+""", price="rho = 1000")
 WIDE = ["AVG(went - came)", "SUM(after - before)", "AVG(date_diff('day', came, went))", "AVG(2 * (after - before) + 1)",
         "SUM(CAST(went - came AS DOUBLE) / 7)", "AVG(went - came), SUM(after - before)"]
 NARROW = ["AVG(after)", "AVG(after - 100)", "SUM(after + before)", "AVG(LEAST(GREATEST(went - came, 0), 60))", "AVG(after - after)",

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from extensions.test_totality import broken, nothing
 from support.extensions.given import Given
+from support.policies import policy_of
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
@@ -118,20 +119,7 @@ def test_without_a_solver_that_works_fractions_answer(door: Any) -> None:
     assert abs(Streamed(Listed(plan, None, here), (3,), 0).value(0) - held.value(0)) <= slack(3, 3)
 
 
-POLICY = """
-version = 1
-[entities.person]
-table = "persons"
-key = "id"
-[tables.persons]
-key = "id"
-[tables.persons.columns]
-id = {}
-note = {}
-[budgets.main]
-entity = "person"
-epsilon = 100
-"""
+POLICY = policy_of("persons", "note = {}", budget="main", price="epsilon = 100")
 JOIN = """COUNT(*) FROM (SELECT id, CASE WHEN note = 'victim' THEN 1 END AS k FROM persons) v
 JOIN (SELECT id, 1 AS k FROM persons WHERE id < 41) a ON v.k = a.k JOIN (SELECT id, 1 AS k FROM persons WHERE id < 41) b ON v.k = b.k"""
 

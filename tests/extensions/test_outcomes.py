@@ -9,19 +9,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from support.policies import policy_of
 
 import dpsql
 from dpsql.kernel.ledger import Ledger
 
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "person"
-[tables.people]
-key = "person"
-[tables.people.columns]
-person = {}
+POLICY = policy_of("people", "", """
 [tables.friends]
 foreign_keys = [{ columns = "a", references = "people(person)" }, { columns = "b", references = "people(person)" }]
 [tables.friends.columns]
@@ -35,10 +28,7 @@ x = {}
 y = {}
 z = {}
 cost = { range = [0, 100000] }
-[budgets.main]
-entity = "person"
-epsilon = 1000
-"""
+""", key="person", budget="main")
 TRIANGLES = ("COUNT(*) FROM friends f JOIN friends g ON f.b = g.a JOIN friends h ON h.a = f.a AND h.b = g.b "
              "WHERE f.a < f.b AND g.a < g.b AND h.a < h.b")
 

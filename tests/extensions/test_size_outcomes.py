@@ -7,29 +7,19 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+from support.policies import policy_of
 
 import dpsql
 from dpsql.extensions import cuts
 from dpsql.kernel.ledger import Ledger
 from dpsql.measurements.several import sets
 
-POLICY = """
-version = 1
-[entities.person]
-table = "persons"
-key = "id"
-[tables.persons]
-key = "id"
-[tables.persons.columns]
-id = {}
+POLICY = policy_of("persons", """
 note = {}
 half = { values = [0, 1], nullable = false }
 owed = { bounds = [-4, 4], nullable = false }
 paid = { bounds = [0, 9], nullable = false }
-[budgets.main]
-entity = "person"
-epsilon = 1000
-"""
+""", budget="main")
 PEOPLE, ROOM = 9, 25
 VICTIM = "(SELECT id, paid, owed, half, CASE WHEN note = 'victim' THEN 1 END AS k FROM persons) v"
 

@@ -15,6 +15,7 @@ import pytest
 from support.laws.asked import plans_of, view_of
 from support.laws.family import Salt
 from support.laws.law import longer
+from support.policies import policy_of
 from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
@@ -33,20 +34,10 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 
-POLICY = """
-version = 1
-
-[entities.person]
-table = "people"
-key = "id"
-
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 k = {}
 sex = { values = ["f", "m"] }
-
+""", """
 [tables.stays]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 rows_per_entity = 30
@@ -58,7 +49,6 @@ seen = {}
 x = {}
 k = {}
 cost = { range = [0, 30] }
-
 [tables.days]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 rows_per_entity = 30
@@ -66,7 +56,6 @@ rows_per_entity = 30
 id = {}
 day = {}
 cost = { range = [0, 30] }
-
 [tables.moments]
 foreign_keys = [{ columns = "id", references = "people(id)" }]
 rows_per_entity = 30
@@ -76,7 +65,6 @@ s = {}
 ns = {}
 d = {}
 h = {}
-
 [tables.pub]
 public = true
 [tables.pub.columns]
@@ -85,12 +73,7 @@ d = {}
 t = {}
 x = {}
 w = {}
-
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.01
-"""
+""", price="epsilon = 1000\ndelta = 0.01")
 SCHEMA = {
     "people": "id INTEGER PRIMARY KEY, k INTEGER, sex VARCHAR",
     "stays": "stay INTEGER PRIMARY KEY, id INTEGER NOT NULL, day DATE, seen TIMESTAMP, x DOUBLE, k INTEGER, cost INTEGER",

@@ -15,6 +15,7 @@ import pytest
 from support.laws.bad_worlds import crowded
 from support.laws.family import PRINTING, Family, Salt, catalog, nodes, printed
 from support.laws.law import violations
+from support.policies import policy_of
 from support.worlds import insert
 
 from dpsql.backends.duckdb import DuckReader
@@ -39,16 +40,7 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 from dpsql.types import Interval, Type
 
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
-x = { range = [0, 9] }
+POLICY = policy_of("people", "x = { range = [0, 9] }", """
 [tables.visits]
 foreign_keys = [{ columns = "person", references = "people(id)" }]
 rows_per_entity = { person = 1 }
@@ -60,10 +52,7 @@ public = true
 [tables.codes.columns]
 code = {}
 word = {}
-[budgets.person]
-entity = "person"
-epsilon = 10
-"""
+""", price="epsilon = 10")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from support.policies import policy_of
 
 import dpsql
 from dpsql.dbapi import Connection
@@ -51,23 +52,11 @@ def test_far_above_the_threshold_intervals_are_those_of_the_noise(rule: KeyRule)
     assert drawn.std() < 1.05 * spread and (drawn.std() > 0.95 * spread or spread < 1)
 
 
-POLICY = """
-version = 1
-[budgets.study]
-entity = "person"
-epsilon = 900
-delta = 0.01
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {}
+POLICY = policy_of("people", """
 nick = {}
 team = {}
 age = { bounds = [0, 120] }
-"""
+""", budget="study", price="epsilon = 900\ndelta = 0.01")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from support import joined_worlds
 from support.joined_worlds import Small, context_of, neighbours, planned
+from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel.publics import Publics
@@ -255,22 +256,11 @@ def test_the_search_does_not_stop_at_a_decrease(monkeypatch: pytest.MonkeyPatch)
 
 
 GRAPHS = Path(__file__).parents[3] / "shared/data/graphs"
-POLICY = """
-version = 1
-[entities.edge]
-table = "edges"
-key = "edge"
-[tables.edges]
-key = "edge"
-[tables.edges.columns]
-edge = {}
+POLICY = policy_of("edges", """
 part = {}
 u = {}
 v = {}
-[budgets.edge]
-entity = "edge"
-epsilon = 1
-"""
+""", entity="edge", key="edge", budget="edge", price="epsilon = 1")
 
 
 @pytest.fixture(scope="module")

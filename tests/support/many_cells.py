@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
+from support.policies import policy_of
 from support.sessions import open_ledger, session_of
 
 import dpsql
@@ -24,22 +25,7 @@ from dpsql.kernel.ledger import Ledger
 Numbers = NDArray[np.float64]
 CELLS = 50_000
 TABLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, cell INTEGER, amount DOUBLE, note VARCHAR)"
-POLICY = """
-version = 1
-[entities.person]
-table = "people"
-key = "id"
-[tables.people]
-key = "id"
-[tables.people.columns]
-id = {{}}
-cell = {{ range = [0, {last}] }}
-amount = {{ bounds = [0, 100], decimals = 0 }}
-note = {{}}
-[budgets.person]
-entity = "person"
-epsilon = 1000
-delta = 0.1
+CONCENTRATED = """
 [budgets.concentrated]
 entity = "person"
 rho = 1000
@@ -67,7 +53,11 @@ class Alike:
 
     @property
     def policy(self) -> str:
-        return POLICY.format(last=self.cells - 1)
+        return policy_of("people", f"""
+cell = {{ range = [0, {self.cells - 1}] }}
+amount = {{ bounds = [0, 100], decimals = 0 }}
+note = {{}}
+""", CONCENTRATED, price="epsilon = 1000\ndelta = 0.1")
 
     def prepared(self, text: str, folder: Path, noise: Any = None) -> PreparedStatement:
         """A statement over these groups, to be released many times."""

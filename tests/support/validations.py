@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+from support.policies import policy_of
 from support.repeating import Repeating
 from support.sessions import open_ledger, scratch
 from support.worlds import insert
@@ -21,23 +22,6 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
 from dpsql.validation.calls import statement_of
-
-POLICY = """
-version = 1
-[entities.row]
-table = "m"
-key = "id"
-[tables.m]
-key = "id"
-[tables.m.columns]
-id = {{}}
-v = {{ bounds = [{low}, {high}], decimals = 0 }}
-g = {{ values = ["a", "b"] }}
-[budgets.row]
-entity = "row"
-epsilon = 1000
-delta = 0.01
-"""
 
 
 @lru_cache(maxsize=64)
@@ -55,7 +39,11 @@ def session_over(values: Sequence[int | None], folder: Path, *, low: int = 0, hi
     """A private table m (id, v, g) of these values."""
     folder.mkdir(parents=True, exist_ok=True)
     connection = filled(tuple(zip(values, groups or "a" * len(values), strict=True)))
-    reader, declared = DuckReader(connection.cursor(), "v1"), parse_policy(POLICY.format(low=low, high=high))
+    policy = policy_of("m", f"""
+v = {{ bounds = [{low}, {high}], decimals = 0 }}
+g = {{ values = ["a", "b"] }}
+""", entity="row", budget="row", price="epsilon = 1000\ndelta = 0.01")
+    reader, declared = DuckReader(connection.cursor(), "v1"), parse_policy(policy)
     catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
     return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Repeating(Remembering(reader), book, noise),
                    ledger=book, scratch=scratch(), price=price(epsilon=1))

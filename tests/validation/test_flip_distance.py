@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.policies import policy_of
 from support.sessions import open_ledger
 from support.worlds import insert
 
@@ -34,21 +35,10 @@ from dpsql.validation.ranges import Range
 
 VALUES = (-2, 0, 1, 3, 4)
 LARGEST, SEARCHED = 4, 6  # values in a database, and in those that are searched
-POLICY = """
-version = 1
-[entities.row]
-table = "m"
-key = "id"
-[tables.m]
-key = "id"
-[tables.m.columns]
-id = {}
+POLICY = policy_of("m", """
 g = { range = [0, %d] }
 v = { bounds = [-2, 4], decimals = 0 }
-[budgets.row]
-entity = "row"
-epsilon = 10
-"""
+""", entity="row", budget="row", price="epsilon = 10")
 MULTISETS = [part for n in range(LARGEST + 1) for part in combinations_with_replacement(VALUES, n)]
 WIDER = [part for n in range(SEARCHED + 1) for part in combinations_with_replacement(VALUES, n)]
 
