@@ -69,7 +69,7 @@ class ScratchTables:
         self._versioned: dict[str, str] = {}
 
     def load(self, name: str, columns: Mapping[str, tuple[Type, Sequence[Any]]], versions: Sequence[int] | None = None) -> None:
-        """Create a table from its columns; `versions` gives the version of the table that each row belongs to, if there are several."""
+        """Create a table from its columns; `versions` gives the version that each row belongs to, if there are several."""
         place = name if versions is None else stored(name)
         given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
         lists = [f"unnest(CAST(${i + 1} AS {kind.value}[])) AS {quote(column)}"
