@@ -1,7 +1,8 @@
 """Whole connections in many processes: a race for a budget that is nearly spent, and death at any moment of a statement.
 
 The ledger alone is tried so in `kernel/test_ledger_processes.py`; here everything else is in the way too: the data, the policy,
-the looks. Processes are forked from one that has read the code, before anything is opened.
+the looks. Processes are forked from one that has read the code, before anything is opened: what is missing there each would read
+anew.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from dpsql.kernel.ledger import Ledger
 ROOT = Path(module.__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 FORKED = """
-import os, sys, time
+import contextlib, os, sys, time
 from fractions import Fraction
-import dpsql, dpsql.engine, opendp.prelude, numpy
+import dpsql, dpsql.engine.answering, dpsql.engine.opening, dpsql.accounting.room_left
+import networkx, opendp.prelude, scipy.optimize, scipy.stats
+with contextlib.suppress(ImportError):  # for what a refusal tells
+    import dp_accounting.pld.privacy_loss_distribution
 from dpsql.kernel.run import Kernel
 
 folder, count = sys.argv[1], int(sys.argv[2])

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import duckdb
 import pytest
+from support.benches import printed
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parent.parent
 SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
-
-
-def run(script: str, *options: object) -> list[list[str]]:
-    """What a script prints, as the cells of its lines."""
-    ended = subprocess.run([sys.executable, HERE / script, *map(str, options)], capture_output=True, text=True, check=False,
-                           env={**os.environ, "PYTHONPATH": str(PROJECT)})
-    assert ended.returncode == 0, ended.stderr
-    return [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
 
 
 @pytest.mark.slow
 def test_speed(tmp_path: Path) -> None:
-    lines = run("speed.py", "--rows", 3000, "--runs", 1, "--data", tmp_path)
+    lines = printed("speed.py", "--rows", 3000, "--runs", 1, "--data", tmp_path)
     assert lines[0] == ["3000 rows: CPU milliseconds, median of 1"]
     named = {line[0] for line in lines[3:]}
     assert {"count", "median by clinic", "clip of totals: sum", "text key: declared limit bites, sum"} <= named
@@ -36,30 +24,30 @@ def test_speed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_accuracy() -> None:
-    lines = run("accuracy.py", "--rows", 2000, "--runs", 3)
+    lines = printed("accuracy.py", "--rows", 2000, "--runs", 3)
     rows = {line[0]: line for line in lines[3:]}
     assert abs(float(rows["a"][2])) < 2000 and float(rows["a"][3]) < 30
     assert len(rows) >= 9
 
 
 def test_calibration() -> None:
-    lines = run("calibration.py", "--runs", 3, "--statements", 12, "--only", "FROM people")
+    lines = printed("calibration.py", "--runs", 3, "--statements", 12, "--only", "FROM people")
     assert lines[0] == ["12 statements, 3 runs"]
     everything, = (line for line in lines if line[0] == "all")
     assert int(everything[1]) >= 12 and float(everything[2].split()[0]) > 60
-    assert "acs_ma2019.parquet is not in the folder" in " ".join(run("calibration.py", "--runs", 1, "--only", "FROM acs GROUP BY race")[-1])
+    assert "acs_ma2019.parquet is not in the folder" in " ".join(printed("calibration.py", "--runs", 1, "--only", "FROM acs GROUP BY race")[-1])
 
 
 @pytest.mark.slow
 def test_startup(tmp_path: Path) -> None:
-    lines = run("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
+    lines = printed("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
     named = [line[0] for line in lines]
     assert "import dpsql" in named and "first answer: undeclared keys" in named and "several aggregates by group" in named
 
 
 @pytest.mark.slow
 def test_choices() -> None:
-    lines = run("choices.py", "--rows", 1200, "--runs", 2, "--only", "COUNT(*) FROM people at epsilon = 1")
+    lines = printed("choices.py", "--rows", 1200, "--runs", 2, "--only", "COUNT(*) FROM people at epsilon = 1")
     head, line = lines[1], lines[3]
     assert len(lines) == 4 and line[:3] == ["COUNT(*) FROM people", "epsilon = 1", "none"] and head[4] == "ratio"
     assert float(line[3]) >= 0 and {"laplace", "rows", "clip", "bands"} & set(re.split(r"[ ,]+", line[-1]))
@@ -67,13 +55,13 @@ def test_choices() -> None:
 
 @pytest.mark.slow
 def test_clips() -> None:
-    lines = run("clips.py", "--entities", 60, "--runs", 1)
+    lines = printed("clips.py", "--entities", 60, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
 
 
 @pytest.mark.slow
 def test_distinct() -> None:
-    lines = run("distinct.py", "--entities", 60, "--runs", 2)
+    lines = printed("distinct.py", "--entities", 60, "--runs", 2)
     assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "people.sector"
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[2:5])
 
@@ -81,41 +69,41 @@ def test_distinct() -> None:
 def test_joins(tmp_path: Path) -> None:
     duckdb.sql("SELECT i // 9 AS u, 9 + i % 9 AS v FROM range(81) AS t(i) UNION ALL SELECT i, i + 1 FROM range(8) AS t(i)").write_parquet(
         str(tmp_path / "lastfm_asia.parquet"))
-    lines = run("joins.py", tmp_path, "--runs", 2, "--only", "lastfm")
+    lines = printed("joins.py", tmp_path, "--runs", 2, "--only", "lastfm")
     assert [line[1:3] for line in lines[3:]] == [["triangles", "72"], ["paths", "79"]]
     assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[3:])
 
 
 def test_degrees(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 9 AS u, 9 + i % 7 AS v FROM range(60) AS t(i) GROUP BY ALL").write_parquet(str(tmp_path / "us_power.parquet"))
-    lines = run("degrees.py", tmp_path, "--runs", 2, "--only", "us_power")
+    lines = printed("degrees.py", tmp_path, "--runs", 2, "--only", "us_power")
     assert [line[:5] for line in lines[3:]] == [["us_power", "16", "60", "9", str(limit)] for limit in (8, 16, 32, 64, 128)]
 
 
 def test_levels(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 9 AS u, 9 + i % 7 AS v FROM range(60) AS t(i) GROUP BY ALL").write_parquet(str(tmp_path / "us_power.parquet"))
-    lines = run("levels.py", tmp_path, "--runs", 2, "--only", "us_power edges")
+    lines = printed("levels.py", tmp_path, "--runs", 2, "--only", "us_power edges")
     assert lines[1][3:7] == ["r2t", "balance", "removals", "recursive"] and lines[3][:3] == ["us_power", "edges", "60"]
     assert all(float(cell.replace(",", "")) >= 0 for cell in lines[3][3:])
 
 
 @pytest.mark.slow
 def test_tpch() -> None:
-    lines = run("tpch.py", "--runs", 2, "--only", "500 with")
+    lines = printed("tpch.py", "--runs", 2, "--only", "500 with")
     assert lines[1][:4] == ["rows", "groups", "truth", "Laplace"] and len(lines) == 9
     assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[1:] if cell != "-")
 
 
 @pytest.mark.skipif(not (SMARTNOISE / "smartnoise").exists(), reason="the environment of smartnoise-sql was not made; see README.md")
 def test_against_smartnoise() -> None:
-    lines = run("against_smartnoise.py", "--rows", 2000, "--runs", 1, "--data", SMARTNOISE)
+    lines = printed("against_smartnoise.py", "--rows", 2000, "--runs", 1, "--data", SMARTNOISE)
     assert [line[0] for line in lines].count("AVG(income)") == 2
     assert not any("refused" in cell for line in lines for cell in line)
 
 
 @pytest.mark.slow
 def test_deciders() -> None:
-    lines = run("deciders.py", "--runs", 3, "--rows", 3000, "--draws", 1)
+    lines = printed("deciders.py", "--runs", 3, "--rows", 3000, "--draws", 1)
     errors = {line[0]: line for line in lines if len(line) == 6 and line[-1].isdigit()}
     assert float(errors["flip, clip at most"][1]) < float(errors["additive (LM_sum)"][1]) and errors["bands"][-1] == "72"
     assert {"sparse, failures = 5, counts and sums", "COUNT(DISTINCT educ)", "60 checks, sparse"} <= {line[0] for line in lines}

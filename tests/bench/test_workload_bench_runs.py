@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
-
-
-def run(script: str, *options: str) -> list[list[str]]:
-    """What a script prints, as the cells of its lines."""
-    ended = subprocess.run([sys.executable, HERE / script, *options], capture_output=True, text=True, check=False,
-                           env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "OPENBLAS_NUM_THREADS": "1"})
-    assert ended.returncode == 0, ended.stderr
-    return [re.split(r" {2,}", line.strip()) for line in ended.stdout.splitlines() if line.strip()]
+from support.benches import printed
 
 
 def test_extraction() -> None:
-    lines = run("extraction.py", "--rows", "500", "--runs", "1")
+    lines = printed("extraction.py", "--rows", "500", "--runs", "1")
     assert lines[1][-3:] == ["read", "plain", "ratio"]
     assert [line[1:3] for line in lines[3:]] == [["14", "588"], ["91", "148,137"], ["364", "20,894,536"], ["10", "3,054"], ["10", "50,760"]]
 
 
 @pytest.mark.slow
 def test_adaptive() -> None:
-    lines = run("adaptive.py", "--runs", "1", "--rows", "300")
+    lines = printed("adaptive.py", "--runs", "1", "--rows", "300")
     head = next(i for i, line in enumerate(lines) if line[0].startswith("PrivTree"))
     assert [line[:3] for line in lines[3:head]] == [[name, "300", epsilon] for name in ("like NETTRACE", "like HEPTH", "steps")
                                                     for epsilon in ("0.01", "0.1", "1")]
@@ -39,14 +26,14 @@ def test_adaptive() -> None:
 
 @pytest.mark.slow
 def test_census(tmp_path: Path) -> None:
-    lines = run("census.py", "--rows", "2000", "--runs", "3", "--only", "pyramid", "--price", "rho", "--data", str(tmp_path))
+    lines = printed("census.py", "--rows", "2000", "--runs", "3", "--only", "pyramid", "--price", "rho", "--data", str(tmp_path))
     (found,) = [line for line in lines if line[0] == "pyramid, running totals"]
     assert 0.5 < float(found[2]) < 60 and float(found[4]) > 0.5  # about 6.5 and 21, of a few numbers that go together
 
 
 @pytest.mark.slow
 def test_workloads() -> None:
-    lines = run("workloads.py", "--largest", "16")
+    lines = printed("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
     (pl94,) = [line for line in lines if line[:2] == ["4", "PL94"]]
     assert abs(float(pl94[-3]) / float(pl94[-4]) - 1) < 1e-4
@@ -61,7 +48,7 @@ def test_workloads() -> None:
 @pytest.mark.slow
 def test_pyramid() -> None:
     """Together costs less than one by one, and in turn something between."""
-    lines = run("pyramid.py", "--first", "2")
+    lines = printed("pyramid.py", "--first", "2")
     assert [line[0] for line in lines[3:]] == ["ρ", "ε"]
     for _, _, alone, turn, _, together, _, ratio in lines[3:]:
         assert float(together) < float(alone) and float(turn) < float(alone) and float(ratio) <= 1
@@ -70,6 +57,6 @@ def test_pyramid() -> None:
 @pytest.mark.slow
 def test_mixtures() -> None:
     """Orders never hold fewer statements than sums do, and many more of some mixtures."""
-    lines = run("mixtures.py")
+    lines = printed("mixtures.py")
     ratios = [float(line[-1]) for line in lines[3:]]
     assert len(ratios) == 108 and min(ratios) >= 1 and max(ratios) > 2

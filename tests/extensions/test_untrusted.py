@@ -220,7 +220,7 @@ def test_sets_that_find_no_room_are_held_all_the_same(name: str) -> None:
     """Prices for some of the sets, and what they are worth for all of them: a sum over what the engine lists."""
     rows = tuple((*sets, 1) for sets in itertools.combinations(range(7), 3))
     plan = OwnerSets(input=Given(columns=ROW, rows=rows), owners=("a", "b", "c"), summand=Count())
-    reader = DuckReader(duckdb.connect(), "v")
+    reader = DuckReader(duckdb.connect(config={"threads": 1}), "v")
     context = Context(reader=reader, noise=Secure(), printing=Printing(), content=Content(reader), public=Publics(reader),
                       solvers=WAYS[name])
     found, levels = Streamed(Listed(plan, None, context), (1, 2), 16), (1, 2)  # of 35 sets
