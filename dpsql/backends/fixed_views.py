@@ -38,7 +38,7 @@ def _read_by(text: str) -> frozenset[str] | None:
         (made,) = parse(text, dialect="duckdb", error_level=ErrorLevel.RAISE)
     except (SqlglotError, ValueError):
         return None
-    if not isinstance(made, exp.Create) or not isinstance(made.expression, exp.Query) or made.args.get("begin"):
+    if not isinstance(made, exp.Create) or not isinstance(made.expression, exp.Query):
         return None
     parts = list(made.expression.walk())
     if not all(type(part) in PARTS and _is_plain(part) for part in parts):

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.batch.linear_queries import column_of
-from dpsql.batch.undeclared import Cell, UndeclaredCells, undeclared_cells
+from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
 from dpsql.catalog.model import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, children, predicate, walk, whole
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.sql.binding.domains import Scratch
 from dpsql.types import INT64, Type
@@ -26,7 +26,6 @@ from dpsql.types import INT64, Type
 MOST_VALUES = 100_000
 NO_VALUES = Domain(())
 AT_ONCE = 100  # expressions that are evaluated by one statement
-COMPARED = ("=", "<>", "<", "<=", ">", ">=", "is not distinct from", "is distinct from", "in", "is null", "is not null")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +87,13 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
         other = undeclared_cells(ref, known, known.domain, exprs, scratch)
         nulls_within = any(expr in running and None in values for expr, values in exprs.items())
         return _declared(name, ref, known.domain, other, nulls_within=nulls_within)
-    if known.type.numeric and not all(map(_is_compared, exprs)) and not any(expr in running for expr in exprs):
-        return _declared(name, ref, NO_VALUES, undeclared_cells(ref, known, NO_VALUES, exprs, scratch), nulls_within=False)
     if known.type.numeric:
-        cuts = sorted({_held(cut, known.type) for expr in exprs for cut in _cuts(expr)})
-        if cuts and len(cuts) < MOST_VALUES // 2:
+        found = [cuts_of(expr, ref, COMPARISONS) for expr in exprs]
+        compared = [own for own in found if own is not None]
+        if len(compared) < len(found) and not any(expr in running for expr in exprs):
+            return _declared(name, ref, NO_VALUES, undeclared_cells(ref, known, NO_VALUES, exprs, scratch), nulls_within=False)
+        cuts = _places(compared, known.type)
+        if len(compared) == len(found) and cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts)
     raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
                       span=next(iter(exprs)).span, subject=name, try_=f"values = [...] or range = [...] for {name} in the "
@@ -114,23 +115,11 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
                            stands=tuple(cell.stand for cell in cells))
 
 
-def _is_compared(expr: Expr, by: bool = False) -> bool:
-    """Whether an expression compares its column with constants, and does nothing else with it. `by`: it is what is compared."""
-    if isinstance(expr, Ref):
-        return by
-    by = isinstance(expr, Call) and expr.function in COMPARED
-    return all(_is_compared(part, by) for part in children(expr))
-
-
-def _cuts(expr: Expr) -> Iterable[float]:
-    """The constants that an expression compares its column with. Raises Unsupported where it does anything else with it."""
-    if not _is_compared(expr):
-        raise Unsupported("a column without declared values is only compared with constants in a workload", code="workload",
-                          span=expr.span, try_="range = [...] for the column in the policy")
-    for part in walk(expr):
-        if isinstance(part, Literal) and isinstance(part.value, int | float) and not isinstance(part.value, bool) and (
-                math.isfinite(part.value)):
-            yield part.value
+def _places(found: Iterable[Iterable[Value]], kind: Type) -> list[float]:
+    """The numbers that constants are or, of whole numbers, lie between."""
+    cuts = [cut for own in found for cut in own if isinstance(cut, int | float) and math.isfinite(cut)]
+    ends = [end for cut in cuts for end in (math.floor(cut), math.ceil(cut))] if kind is Type.BIGINT else cuts
+    return sorted({_held(end, kind) for end in ends})
 
 
 def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:

@@ -4,14 +4,14 @@ Statistical offices are bound by such a rule. It is about what is published; pri
 is itself private, so the rule acts on what is released anyway: a count of entities with noise, for which the statement's price
 pays beside the rest. A group is shown where the lower end of its one-sided interval is above `entities - 1`.
 
-Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at most
-`rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits keep
-(rows = 1), or a number of rows of which each entity keeps at most `rows`. Where a row belongs to several entities it is the most
-rows that can be kept with one for each of them (`plan.parts.Matchings`, rows = 1), which may be far less than n; what a solver
-may find above that is taken off. So for n <= entities - 1 the group is shown only if the lower end lies above
-rows * (entities - 1) >= rows * n >= the count, which an interval allows with that probability at most, as far as its noise is
-known: bounds, strategies and `consistency` by which counts err in ways that nobody knows are refused. Which groups are shown is
-then post-processing of released numbers.
+Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at
+most `rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits
+keep (rows = 1), or a number of rows of which each entity keeps at most `rows`, and each of which names one. Where a row belongs
+to several entities, and these have no limit of rows, it is the most rows that can be kept with one for each of them
+(`plan.parts.Matchings`, rows = 1), which may be far less than n; what a solver may find above that is taken off. So for n <=
+entities - 1 the group is shown only if the lower end lies above rows * (entities - 1) >= rows * n >= the count, which an
+interval allows with that probability at most, as far as its noise is known: bounds, strategies and `consistency` by which
+counts err in ways that nobody knows are refused. Which groups are shown is then post-processing of released numbers.
 
 Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), which tests a noisy count as well.
 """

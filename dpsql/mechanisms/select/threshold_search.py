@@ -45,7 +45,7 @@ from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, predicate, whole
+from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, has_value, predicate, whole
 from dpsql.plan.node import Field
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
 from dpsql.plan.operators.project import Project
@@ -221,12 +221,10 @@ class _Halving:
         for cell, side in enumerate(sides[1:], 1):
             weight = Case(branches=((predicate("=", kept.field(CELL).ref, whole(cell)), side),), otherwise=weight,
                           type=Type.BIGINT)
-        counted = [predicate("is not null", value.ref)]
-        if value.facts.type is Type.DOUBLE:
-            counted.append(predicate("not", predicate("isnan", value.ref)))
+        counted = [has_value(value.ref)]
         if self.task.part.when is not None:
-            counted.append(Ref(column=self.task.part.when, type=Type.BOOLEAN))  # type: ignore[arg-type]
-        present = all_of(list(counted))
+            counted.append(Ref(column=self.task.part.when, type=Type.BOOLEAN))
+        present = all_of(counted)
         assert present is not None
         names = [*self.task.owners, *([CELL] if self.setting.keys else [])]
         weighed = Project(input=kept, columns=(*((name, kept.names[name], kept.field(name).ref) for name in names), (

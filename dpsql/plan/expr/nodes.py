@@ -118,6 +118,11 @@ def real(number: float) -> Literal:
     return Literal(value=number, type=Type.DOUBLE)
 
 
+def has_value(expr: Expr) -> Expr:
+    """The test that a value is neither NULL nor NaN."""
+    return predicate("not", predicate("isnan", expr)) if expr.type is Type.DOUBLE else predicate("is not null", expr)
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct sub-expressions, in the order in which they are printed."""
     match expr:

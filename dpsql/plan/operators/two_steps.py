@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, predicate, walk
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, has_value, walk
 from dpsql.plan.expr.printing import literal, quote, to_sql
 from dpsql.plan.node import Node, columns_of
 from dpsql.plan.operators.grouped_sums import GroupedSums, saturated
@@ -51,20 +51,13 @@ def in_two_steps(plan: GroupedSums, below: str) -> str | None:
             total = keys.summed(exprs[summand.column], summand)
         else:
             total = ROWS
-            tests += [] if summand.column is None else [keys.truth(_present(exprs[summand.column]))]
+            tests += [] if summand.column is None else [keys.truth(has_value(exprs[summand.column]))]
         totals.append(f"SUM(CASE WHEN {' AND '.join(tests)} THEN {total} END)" if tests else f"SUM({total})")
     if not keys.printed or keys.tests > MOST_TESTS:
         return None
     sums = ", ".join(f"{total} AS {quote(name)}" for total, name in zip(totals, plan.totals, strict=True))
     shown = ", ".join(f"{saturated(f't4.{quote(name)}')} AS {quote(name)}" for name in plan.totals)
     return f"SELECT {shown} FROM (SELECT {sums} FROM ({keys.groups(below)}) AS t3) AS t4"
-
-
-def _present(expr: Expr) -> Expr:
-    """See `summands.present`."""
-    if expr.type is Type.DOUBLE:
-        return predicate("not", predicate("isnan", expr))
-    return predicate("is not null", expr)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate, real
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, has_value, real
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.question import Question
@@ -104,7 +104,6 @@ def _where_present(columns: Sequence[Field], value: Expr) -> Expr:
     """A value, and NULL where a column has none: GREATEST and LEAST would make one of NULL and of NaN."""
     for known in columns:
         if known.facts.nullable:
-            test = predicate("not", predicate("isnan", known.ref)) if known.facts.type is Type.DOUBLE else predicate(
-                "is not null", known.ref)
-            value = Case(branches=((test, value),), otherwise=Literal(value=None, type=Type.DOUBLE), type=Type.DOUBLE)
+            nothing = Literal(value=None, type=Type.DOUBLE)
+            value = Case(branches=((has_value(known.ref), value),), otherwise=nothing, type=Type.DOUBLE)
     return value

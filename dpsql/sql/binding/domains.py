@@ -21,10 +21,12 @@ from typing import Any, Protocol
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, conjuncts, predicate, rewrite
-from dpsql.plan.expr.upper_limits import MIRRORED, limit_of
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
+from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.rules.disjoint import Said
+from dpsql.plan.rules.disjoint import known as where_true
 from dpsql.plan.rules.flatten import lowered
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.types import Interval, Type
@@ -155,38 +157,35 @@ def _readable(expr: Expr) -> Expr:
 
 
 def compared(node: Node) -> dict[str, Facts]:
-    """What is known of the columns of a relation, where numbers of double precision lie between the constants that WHERE compares
-    them with: of the rows that are left, for which alone there are groups."""
-    env = dict(node.env)
+    """What is known of the columns of a relation, where WHERE leaves a range of the numbers of double precision: of the rows that
+    are left, for which alone there are groups."""
+    env, tests = dict(node.env), []
     while isinstance(node, Filter):
-        for column, ends in filter(None, map(_range_of, conjuncts(node.condition))):
-            known = env[column]
-            env[column] = replace(known, physical=known.physical.within(ends), declared=known.declared.within(ends))
+        tests.append(node.condition)
         node = node.input
+    for ref, said in where_true(tests).items():
+        if ref.type is Type.DOUBLE and not said.empty:
+            ends, known = _ends_of(said), env[ref.column]
+            env[ref.column] = replace(known, physical=known.physical.within(ends), declared=known.declared.within(ends))
     return env
 
 
-def _range_of(test: Expr) -> tuple[str, Interval] | None:
-    """The column that a condition compares with a constant, and the numbers for which it is true."""
-    match test:
-        case Call(function=name, args=(Ref(column=column, type=Type.DOUBLE), Literal(value=int() | float() as value))):
-            function = name
-        case Call(function=name, args=(Literal(value=int() | float() as value), Ref(column=column, type=Type.DOUBLE))):
-            function = MIRRORED.get(name, name)
-        case _:
-            return None
-    if value != value:
-        return None
-    ends = {"<": (-math.inf, math.nextafter(value, -math.inf)), "<=": (-math.inf, value), "=": (value, value),
-            ">=": (value, math.inf), ">": (math.nextafter(value, math.inf), math.inf)}.get(function)
-    return (column, Interval(*ends)) if ends is not None else None
+def _ends_of(said: Said) -> Interval:
+    """The least range around the numbers that a column can be; NaN is above all of them."""
+    ends, low, high = said.ends, -math.inf, math.inf
+    if ends.low is not None and not ends.low[0]:
+        low = ends.low[1] if ends.low_in else math.nextafter(ends.low[1], math.inf)
+    if ends.high is not None and not ends.high[0]:
+        high = ends.high[1] if ends.high_in else math.nextafter(ends.high[1], -math.inf)
+    numbers = [number for nan, number in said.places or () if not nan]
+    return Interval(max(low, min(numbers, default=low)), min(high, max(numbers, default=high)))
 
 
 def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool) -> tuple[Domain | None, bool]:
     """The declared values of a key over the rows of `node` that can be there, and whether NULL can."""
     if domain is None or not columns(expr):
         return domain, nullable
-    low, high = _ends(expr, compared(node))
+    low, high = _ends(expr, node.env)
     values: list[Value] = [value for value in domain.values if not (
         isinstance(value, int | float) and not isinstance(value, bool) and not low <= value <= high)]
     if nullable and not never_null(expr, node.env):
@@ -226,7 +225,7 @@ def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
 
 def _ends(expr: Expr, env: Mapping[str, Facts]) -> tuple[float, float]:
     """A range of all numbers that an expression can be on the rows that there are."""
-    if not expr.type.numeric:
+    if expr.type is not Type.BIGINT:
         return -math.inf, math.inf
     try:
         held = facts(expr, {column: replace(env[column], physical=env[column].returned) for column in columns(expr)})
