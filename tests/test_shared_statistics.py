@@ -10,6 +10,7 @@ import pytest
 from support import worlds
 from support.chances import too_few
 from support.golden.dense import dense
+from support.policies import policy_of
 from support.sessions import reader_of, session_of
 
 from dpsql.answers.answer import Answer
@@ -22,15 +23,7 @@ from dpsql.errors import Error, OptionError
 from dpsql.planning import program
 
 PAIRS = "FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
-TRIPS = """
-version = 1
-[entities.traveller]
-table = "travellers"
-key = "traveller"
-[tables.travellers]
-key = "traveller"
-[tables.travellers.columns]
-traveller = {}
+TRIPS = policy_of("travellers", "", """
 [tables.trips]
 rows_per_entity = 60
 foreign_keys = [{ columns = "passenger", references = "travellers(traveller)" }, { columns = "driver", references = "travellers(traveller)" }]
@@ -40,10 +33,7 @@ driver = {}
 vehicle = { values = ["bike", "car"], nullable = false }
 fare = { bounds = [0, 100], decimals = 2, nullable = false }
 tip = { bounds = [0, 20], decimals = 2 }
-[budgets.traveller]
-entity = "traveller"
-epsilon = 1000
-"""
+""", entity="traveller", key="traveller", budget="traveller")
 
 
 def pairs(folder: Path, *, exact: bool = False) -> Session:
