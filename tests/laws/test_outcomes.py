@@ -311,6 +311,14 @@ SELECT DISTINCT kind FROM things
 SELECT DISTINCT tiny, b FROM things
 SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
 SELECT COUNT(*) AS n FROM things UNION ALL SELECT COUNT(DISTINCT s) FROM notes
+SELECT floor(x / 5) * 5 AS k, COUNT(*), SUM(d) FROM things GROUP BY k
+SELECT floor(x / 5) * 5 AS k, b, COUNT(*) FROM things WHERE x <= 7 GROUP BY CUBE(k, b)
+SELECT round(d, -1) AS k, COUNT(*) FROM things WHERE d > 15 OR d IS NULL GROUP BY ROLLUP(k)
+SELECT CAST(x AS INTEGER) * 3 AS k, COUNT(*), COUNT(*) FILTER (WHERE x > 2 * 3) FROM things GROUP BY CUBE(k)
+SELECT CASE WHEN huge < 3 THEN 'low' ELSE CAST(floor(huge / 1e6) AS VARCHAR) END AS k, COUNT(*) FROM things GROUP BY CUBE(k)
+SELECT round(x / 10, 1) AS k, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () FROM things GROUP BY k
+SELECT VAR_POP(a.x), STDDEV_SAMP(a.d) FROM things a JOIN things b ON a.x = b.x
+SELECT CORR(a.x, b.d), REGR_SLOPE(a.huge, b.x) FROM things a JOIN things b ON a.kind = b.kind
 """
 
 # Answered with groups that are chosen, or rows that depend on noisy numbers: only columns and charges can be compared.
