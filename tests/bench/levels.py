@@ -23,10 +23,13 @@ import math
 import resource
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -112,12 +115,18 @@ class Graph:
                 yield float(done.value[0][0].values[0])
 
     def look(self, request: Any) -> ExtensionSums:
-        here: Any = self
-        race.read = balanced_levels.read = lambda plan, levels, cells, context: [(self.extension(levels),)]
-        removal_levels.columns_of = removal_levels.in_cells = lambda *given: []
-        removal_levels.RemovalDistances = lambda rows, levels, solvers: self.removals(levels)  # type: ignore[assignment]
-        removal_levels.held = lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]
-        return request.release(here, None)  # type: ignore[no-any-return]
+        with ExitStack() as known:
+            for module, parts in self._worked_out().items():
+                known.enter_context(patch.multiple(module, **parts))
+            return request.release(self, None)  # type: ignore[no-any-return]
+
+    def _worked_out(self) -> dict[ModuleType, dict[str, Any]]:
+        """What stands in the place of reading and solving, for as long as a request is looked at."""
+        read = {"read": lambda plan, levels, cells, context: [(self.extension(levels),)]}
+        return {race: read, balanced_levels: read, removal_levels: {
+            "columns_of": lambda *given: [], "in_cells": lambda *given: [],
+            "RemovalDistances": lambda rows, levels, solvers: self.removals(levels),
+            "held": lambda columns, plan, levels, cells, solvers: [(self.extension(levels),)]}}
 
 
 # -- simulated on values of a ladder

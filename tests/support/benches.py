@@ -1,4 +1,5 @@
-"""Benchmarks, run as from a shell, but in this process: most of what a new one takes is to read the code."""
+"""Benchmarks, run as from a shell, but in this process: most of what a new one takes is to read the code. So whatever they put in
+the place of parts of dpsql they put back."""
 
 from __future__ import annotations
 

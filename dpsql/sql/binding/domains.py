@@ -156,9 +156,11 @@ def _readable(expr: Expr) -> Expr:
 # -- values that conditions leave
 
 
-def compared(node: Node) -> dict[str, Facts]:
+def compared(node: Node) -> Mapping[str, Facts]:
     """What is known of the columns of a relation, where WHERE leaves a range of the numbers of double precision: of the rows that
     are left, for which alone there are groups."""
+    if not isinstance(node, Filter):
+        return node.env
     env, tests = dict(node.env), []
     while isinstance(node, Filter):
         tests.append(node.condition)
