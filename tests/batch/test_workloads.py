@@ -277,7 +277,7 @@ def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.Mo
 
     add = source.laplace
     monkeypatch.setattr(source, "laplace", lambda values, scale: add(values, scale / 6))
-    assert _bound(tmp_path, int(300 * max(1.0, effort))) > 1
+    assert _bound(tmp_path, int(600 * max(1.0, effort))) > 1  # 300 miss it now and then
 
 
 def test_the_kernel_refuses_blocks_that_were_not_paid_for(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

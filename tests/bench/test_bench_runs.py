@@ -55,7 +55,7 @@ def test_choices() -> None:
 
 @pytest.mark.slow
 def test_clips() -> None:
-    lines = printed("clips.py", "--entities", 60, "--runs", 1)
+    lines = printed("clips.py", "--entities", 300, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
 
 
