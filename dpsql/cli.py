@@ -580,7 +580,9 @@ def _waiting(what: str = "asking ...") -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    with Console(stderr=True).status(what):
+
+    from dpsql.progress import shown_by
+    with Console(stderr=True).status(what) as status, shown_by(status.update, what):
         yield
 
 

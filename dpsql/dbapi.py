@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql import errors
 from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
+from dpsql.progress import working
 
 if TYPE_CHECKING:
     import pandas
@@ -121,7 +122,7 @@ class Connection:
     @contextlib.contextmanager
     def _used(self) -> Iterator[Session]:
         """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
-        with self._turn:
+        with self._turn, working("asking ..."):
             yield self.session
 
     def cursor(self) -> Cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +33,7 @@ from dpsql.planning.groups import cells_over, kept_keys
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_values
+from dpsql.progress import working
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies import clock
 from dpsql.types import Span
@@ -267,9 +268,12 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
     return best
 
 
-def time_for(options: Options) -> AbstractContextManager[None]:
+@contextmanager
+def time_for(options: Options) -> Iterator[None]:
     """A context that sets the time for strategy searches: the default, or as the statement says."""
-    return clock.limited(float(options.planning) if options.planning is not None else clock.USUAL)
+    seconds = float(options.planning) if options.planning is not None else clock.USUAL
+    with clock.limited(seconds), working(f"looking for a strategy, at most {seconds:g} s ..."):
+        yield
 
 
 def batch(asked: Sequence[LinearStatement], allotted_: Cost, public: PublicFacts, scratch: Scratch) -> Batch:

@@ -10,6 +10,7 @@ lists the analysts.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 LONGEST = 100
 SIGNS = "._@-"
@@ -18,6 +19,7 @@ OWN = frozenset("æœøłđðþħŋ")  # Latin letters that are not an ASCII let
 TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})  # scripts that one name may mix
 
 
+@lru_cache(maxsize=1000)  # a statement asks several times for the name of its account
 def normal(name: str) -> str:
     """The normal form of any text, whether or not it is a valid name."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).strip().casefold())
