@@ -1,4 +1,4 @@
-"""The HiGHS solvers: dual simplex, and a first-order method for programs that are large for it. Tested with highspy 1.15.
+"""The HiGHS solvers: dual simplex, and a first-order method for large programs. Tested with highspy 1.15 and 1.16.
 
 Not trusted: `extensions.certified` and `extensions.removal_distance` evaluate their points and prices in integers.
 """
@@ -74,9 +74,17 @@ def _run(program: LinearProgram, solver: Any) -> Point:
     return Point(rows=np.array(found.col_value) * _size(program), prices=-np.array(found.row_dual))
 
 
+class _Quiet(highspy.Highs):
+    """A solver without output from the beginning: highspy 1.16 prints its name while a solver is made."""
+
+    def enableCallbacks(self) -> None:
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
 def _passed(lp: Any, *, presolve: str) -> Any:
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in {"output_flag": False, "presolve": presolve, "threads": 1, "random_seed": 0}.items():
+    solver: Any = _Quiet()  # type: ignore[no-untyped-call]
+    for option, value in {"presolve": presolve, "threads": 1, "random_seed": 0}.items():
         solver.setOptionValue(option, value)
     solver.passModel(lp)
     return solver

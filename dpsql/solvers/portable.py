@@ -13,7 +13,7 @@ from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.owned import NOBODY
 from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
-SOLVERS = ("HiGHS", "PULP_CBC_CMD", "HiGHS_CMD", "COIN_CMD", "GLPK_CMD")
+SOLVERS = ("COIN_CMD", "HiGHS_CMD", "GLPK_CMD", "PULP_CBC_CMD")  # PuLP brings the last one along until its version 4
 
 
 def solve(program: LinearProgram, gap: float) -> Point:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import random
+import re
+import subprocess
 import sys
 from fractions import Fraction
 from functools import partial
@@ -171,6 +173,15 @@ def test_every_solver_is_certified_within_the_slack(door: Solver) -> None:
             assert found.least <= exact + NEAR and exact - 1 - NEAR <= found.units <= exact + allowed + NEAR
             point = door(LinearProgram(small.owners, small.weights, small.capacities), 1 / UNIT)
             assert certified(whole, level, small, point).units >= exact - 1 - NEAR
+
+
+@pytest.mark.parametrize("door", ["highs.simplex", "highs.first_order", "portable.solve"])
+def test_solvers_print_nothing(door: str) -> None:
+    """In a process of its own, as libraries print from C and only when their buffers are full."""
+    program = ("import numpy as np; from dpsql.solvers import highs, portable; from dpsql.extensions.linear_program import LinearProgram; "
+               f"print({door}(LinearProgram(np.array([[0, 1], [1, 2]], np.int32), np.ones(2, np.int64), np.ones(3, np.int64)), 1e-3).rows)")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\[.*\]\n", ended.stdout) and not ended.stderr
 
 
 def crowd(entities: int, number: int) -> Owned:
