@@ -12,7 +12,7 @@ cut off at a range known to contain the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Literal, TypeAlias
@@ -278,6 +278,27 @@ class Estimate:
         widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
                            for row in rows])
         return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
+
+
+def joined(parts: Sequence[Estimate]) -> Estimate:
+    """Estimates of some cells, and of others, and so on, as one of all of them."""
+    sizes = [len(part.values) for part in parts]
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
+    for part, start in zip(parts, starts, strict=False):
+        for name, (error, slope) in part.slopes.items():
+            whole = slopes[name][1] if name in slopes else np.zeros(sum(sizes))
+            whole[start : start + len(part.values)] = slope
+            slopes[name] = error, whole
+
+    def ends(confidence: float) -> Ends:
+        lows, highs = zip(*(part.ends(confidence) for part in parts), strict=True)
+        return np.concatenate(lows), np.concatenate(highs)
+
+    below, above = (np.concatenate([np.broadcast_to(side, part.values.shape) for part, side in zip(parts, sides, strict=True)])
+                    for sides in ([part.below for part in parts], [part.above for part in parts]))
+    return Estimate(values=np.concatenate([part.values for part in parts]), slopes=slopes, below=below, above=above,
+                    linear=all(part.linear for part in parts), drawn=ends)
 
 
 def _further(drawn: Callable[[float], Ends], below: float, above: float, confidence: float) -> Ends:

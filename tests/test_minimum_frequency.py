@@ -50,6 +50,7 @@ SHOWN = [  # statements, and the groups that they show
     ("SELECT thing, COUNT(*) FROM likes GROUP BY thing", [0]),
     ("SELECT thing FROM likes GROUP BY thing", [0]),
     ("SELECT people.town, COUNT(*) FROM friends JOIN people ON people.person = friends.a GROUP BY people.town", [0]),
+    ("SELECT people.town, COUNT(*) FROM friends JOIN people ON people.person = friends.a GROUP BY ROLLUP (people.town)", [0, None]),
     ("SELECT people.town, MEDIAN(size) FROM friends JOIN people ON people.person = friends.a GROUP BY people.town", [0]),
 ]
 

@@ -26,7 +26,7 @@ from dpsql.plan.node import Field, bottom_up
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.window import Window
-from dpsql.plan.question import Output, Question
+from dpsql.plan.question import Output, Question, Scalar
 from dpsql.plan.released_rows import GroupsOfReleased
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained, steps
@@ -55,11 +55,16 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
                               span=query.goals[0].span, try_="the query inside by itself, or a price: OPTIONS (epsilon = 0.5)")
         if not around.scalars:
             return AroundPublic(around=around, options=options, text=query.text, session=session)
-        question = Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=around.scalars, outputs=(
-            Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
+        question = released_first(around.scalars)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         program = compiled(question, options, view, known, session)
     return AroundStatement(around=around, program=program, text=query.text, session=session)
+
+
+def released_first(scalars: tuple[Scalar, ...]) -> Question:
+    """A question about nothing that waits for these."""
+    return Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=scalars, outputs=(
+        Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
 
 
 def meant(around: AroundReleased) -> bool:

@@ -74,12 +74,20 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
     """What a statement asks of its view, if that is linear."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
-        single = "one statement for each set of keys" if question.sets is not None else "the statement by itself"
-        raise _unlimited(query, single if known.public or known.owners else LIMITS)
+        raise _unlimited(query, _single(query, options) if known.public or known.owners else LIMITS)
     one = linear(guarding_few(question, known, session, linear=True), view)
     if stability(one.source, session.kernel).rows is None:  # conditions select cells in a workload, and do not limit rows
         raise _unlimited(query, LIMITS)
     return one
+
+
+def _single(query: Query, options: Options) -> str:
+    """How to ask what is not answered in a workload."""
+    if query.goals:
+        return "a price in place of the accuracy: OPTIONS (epsilon = 0.5)"
+    if options.strategy is not None or options.consistency != "none":
+        return f"the statement without {'strategy' if options.strategy is not None else 'consistency'}"
+    return "the statement by itself"
 
 
 def _unlimited(query: Query, instead: str) -> Unsupported:

@@ -18,6 +18,7 @@ from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 from dpsql.engine.charging import finished, guarding_few, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
+from dpsql.engine.set_by_set import apart, set_by_set
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.validating import Checks, validation
 from dpsql.errors import OptionError, SqlError, Unsupported
@@ -85,6 +86,11 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
             return Public(question=question, options=options, view=view, text=query.text, session=session)
         if query.goals:
             return accurate([query], [question], None, options, query.options, session)
+        if apart(question, known, options):
+            made = set_by_set(question, known, options, query.text, span_of(query.tree), session)
+            return made if question.aggregates else DeclaredGroups(
+                question=question, options=options, cells=cells_of(question), text=query.text, session=session,
+                beside=lambda: made)
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
         if options.planning is not None:

@@ -448,7 +448,7 @@ def _shared_out(program: Program, whole: Cost) -> Program:
     programs = [program, *(below for _, below in program.first)]
     shares_ = [len(below.decomposition.parts) + bool(below.hidden) for below in programs]
     takers = max(1, sum(below.may_fail for below in programs))
-    outer, *inner = (replace(below, allotted=whole.part(Fraction(share, sum(shares_)),
+    outer, *inner = (replace(below, allotted=whole.part(Fraction(share, sum(shares_) or 1),
                                                         delta=whole.delta * below.may_fail / takers))
                      for below, share in zip(programs, shares_, strict=True))
     return replace(outer, whole=whole, first=tuple(

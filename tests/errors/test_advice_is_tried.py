@@ -49,8 +49,12 @@ ANSWERED = [
     (PEOPLE + "age BETWEEN SYMMETRIC 40 AND 20", "least(a, b) AND greatest(a, b)", PEOPLE + "age BETWEEN least(40, 20) AND greatest(40, 20)"),
     ("SELECT MIN(seen) FROM visits", "MIN(CAST(x AS DATE))", "SELECT MIN(CAST(seen AS DATE)) FROM visits"),
     ("SELECT MEDIAN(born) FROM people", "quantile_disc(x, 0.5)", "SELECT quantile_disc(born, 0.5) FROM people"),
-    ("SELECT a.sex, b.sex, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY ROLLUP (a.sex, b.sex)",
-     "one statement for each set of keys", "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.sex"),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'auto') a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) "
+     "GROUP BY ROLLUP (a.sex)", "the statement without strategy",
+     "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY ROLLUP (a.sex)"),
+    ("SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY ROLLUP (a.sex) ERROR WITHIN 50", "OPTIONS (epsilon = 0.5)",
+     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) "
+     "GROUP BY ROLLUP (a.sex)"),
 ]
 
 

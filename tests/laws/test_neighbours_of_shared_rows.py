@@ -10,13 +10,14 @@ from support import worlds
 from support.joined_worlds import context_of
 from support.sessions import reader_of, session_of
 
-from dpsql.engine.single import bound_to, compiled
+from dpsql.engine.decide import decide
+from dpsql.engine.set_by_set import SetBySet
+from dpsql.engine.single import SingleStatement
 from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant
 from dpsql.plan.rules.squares import measured_columns, with_squares
-from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.program import parts_of, tasks_of
 from dpsql.planning.script import declared_cells
 from dpsql.sql.text.parse import parse
@@ -28,6 +29,7 @@ TEXTS = [
     f"SELECT STDDEV_SAMP(b.income) FILTER (WHERE a.active) FROM {PAIRS}",
     f"SELECT CORR(a.income, b.age), COVAR_SAMP(a.income, b.age) FROM {PAIRS}",
     f"SELECT a.sex, VAR_SAMP(a.age - b.age) FROM {PAIRS} GROUP BY a.sex",
+    f"SELECT a.sex, b.active, COUNT(*), SUM(a.age - b.age) FROM {PAIRS} GROUP BY CUBE (a.sex, b.active)",
     "SELECT REGR_SLOPE(a.age, c.age) FROM people a, people b, people c WHERE a.household_id = b.household_id "
     "AND b.household_id = c.household_id AND a.person_id < b.person_id AND b.person_id < c.person_id",
 ]
@@ -38,17 +40,17 @@ def plans(text: str, folder: Path) -> Iterator[tuple[Shared, OwnerSets, int]]:
     at = session_of(folder)
     query = parse(text)
     assert isinstance(query, Query)
-    question, options = bound_to(query, at, ())
-    view, known = limited_view(question, options, at.kernel, None)
-    program = compiled(question, options, view, known, at)
-    setting = Setting(keys=program.keys, cells=declared_cells(program))
-    centres = {column: float(question.view.field(column).facts.declared.high) - 1.5 for column in measured_columns(question)}
-    extended, moved = with_squares(program.question, program.view, centres)
-    other = parts_of(extended, None, {}, program.bound, program.options, centres)
-    for parts, rows in ((program.decomposition, program.view), (other, moved)):
-        for task in tasks_of(program, parts, rows, at.kernel, {}):
-            assert isinstance(task, Shared)
-            yield task, shares(task, setting), len(setting.cells)
+    made = decide(query, at)
+    assert isinstance(made, SingleStatement | SetBySet)
+    for program in [below for _, below in made.program.first] or [made.program]:
+        setting, question = Setting(keys=program.keys, cells=declared_cells(program)), program.question
+        centres = {column: float(question.view.field(column).facts.declared.high) - 1.5 for column in measured_columns(question)}
+        extended, moved = with_squares(question, program.view, centres)
+        other = parts_of(extended, None, {}, program.bound, program.options, centres)
+        for parts, rows in ((program.decomposition, program.view), (other, moved)):
+            for task in tasks_of(program, parts, rows, at.kernel, {}):
+                assert isinstance(task, Shared)
+                yield task, shares(task, setting), len(setting.cells)
 
 
 @pytest.mark.parametrize("text", TEXTS)

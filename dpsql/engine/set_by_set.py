@@ -1,0 +1,122 @@
+"""Grouping sets over rows that belong to several entities each: every set is released by itself, for a share of the price.
+
+Where rows have a limit, all sets are sums of one table of cells, and a workload measures them together. Where a row belongs to
+several entities, what an entity adds is held to a level, of each group by itself: a total is not the sum of its groups then, but
+has a level of its own, and far less is cut off it than off all of its parts. So the sets are questions of their own, as those are
+that SQL over released rows is made of (`engine.around_statements`), and their groups are shown one after the other. The charge
+is that of all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpsql.answers.answer import Answer, of_json
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.around_statements import released_first
+from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
+from dpsql.engine.session import Session
+from dpsql.engine.single import compiled
+from dpsql.estimates import joined
+from dpsql.measurements import Request
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.expr.nodes import Placeholder
+from dpsql.plan.identity import digest
+from dpsql.plan.node import Stability
+from dpsql.plan.question import Question, Scalar
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Explanation, explained, steps
+from dpsql.planning.groups import kept_keys, levels_of
+from dpsql.planning.left_out import left_out
+from dpsql.planning.options import Options
+from dpsql.planning.program import Program
+from dpsql.planning.script import Released, parts_released
+from dpsql.types import ANY_NUMBER, Span, Type
+
+
+def apart(question: Question, known: Stability, options: Options) -> bool:
+    """Whether the sets of a question are to be released one by one."""
+    several = not known.public and known.rows is None and known.owner is None and bool(known.owners)
+    plain = options.strategy is None and options.consistency == "none"
+    return several and plain and question.sets is not None and all(call.over is None for call in question.aggregates)
+
+
+def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,
+               session: Session) -> SetBySet:
+    """The plan of such a statement."""
+    sets = dict.fromkeys(kept_keys(question))
+    asked = released_first((*question.scalars, *(_one_of(question, kept, span) for kept in sets)))
+    view, public = limited_view(asked, options, session.kernel, span)
+    return SetBySet(question=guarding_few(question, known, session), text=text, session=session,
+                    program=compiled(asked, options, view, public, session))
+
+
+def _one_of(question: Question, kept: tuple[int, ...], span: Span | None) -> Scalar:
+    """The question of one set."""
+    keys = tuple(question.keys[i] for i in kept)
+    named = Placeholder(id=_name(kept), type=Type.BIGINT, physical=ANY_NUMBER, declared=ANY_NUMBER,
+                        text=f"GROUP BY ({', '.join(key.name for key in keys)})")
+    return Scalar(awaited=named, span=span, question=replace(
+        question, keys=keys, sets=None, levels=(), outputs=(), having=None, ordering=(), limit=None, offset=0, distinct=False,
+        scalars=()))
+
+
+def _name(kept: tuple[int, ...]) -> str:
+    return f"set {' '.join(map(str, kept))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBySet(Charged[Answer]):
+    """A statement whose grouping sets are released one by one."""
+
+    question: Question
+    program: Program
+
+    @property
+    def identity(self) -> str:
+        return digest(self.session.policy, "set by set", self.question, self.program.options)
+
+    def explain(self) -> Explanation:
+        session, entity = self.session, self.session.catalog.entity.name
+        told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
+        view, sets = self.program.first[-1][1].view, kept_keys(self.question)
+        cost = told.cost if self.question.aggregates else "nothing: only declared groups are shown"
+        return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)), stored=self.is_stored,
+                       groups=f"those of {len(sets)} grouping sets, each released by itself", notes=self._left_out(), cost=cost)
+
+    def _left_out(self) -> tuple[str, ...]:
+        return left_out(self.program, self.session.catalog, self.session.kernel)
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            return self.stored_or_paid()
+
+    def read(self, stored: str) -> Answer:
+        return of_json(stored).named([output.name for output in self.question.outputs])
+
+    def bill(self) -> Bill:
+        program = self.program
+        return Bill(steps=self._steps(self._left_out()), cost=program.cost, options=program.options,
+                    views=[below.view for _, below in program.first])
+
+    def _steps(self, left: tuple[str, ...]) -> Generator[Request, Any, Answer]:
+        question, program, session = self.question, self.program, self.session
+        names = [_name(kept) for kept in kept_keys(question)]
+        found = yield from parts_released(program, names, session.kernel, session.scratch)
+        cells = [cell for kept, name in zip(kept_keys(question), names, strict=True)
+                 for cell in _placed(question, kept, found[name])]
+        aggregates = {call.id: joined([found[name].aggregates[call.id] for name in names]) for call in question.aggregates}
+        notes = dict.fromkeys(note for name in names for note in found[name].notes)
+        released = Released(cells=tuple(cells), aggregates=aggregates, notes=(*notes, *left),
+                            singles=found[names[-1]].singles)
+        return finished(question, program.options, released, session, price=program.options.price)
+
+
+def _placed(question: Question, kept: tuple[int, ...], released: Released) -> Generator[tuple[Any, ...], None, None]:
+    """The groups of one set as those of all keys, NULL where one is summed out, with what GROUPING says of them."""
+    level = levels_of(question, kept)
+    for cell in released.cells:
+        values = dict(zip(kept, cell, strict=True))
+        yield (*(values.get(i) for i in range(len(question.keys))), *level)
