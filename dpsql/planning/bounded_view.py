@@ -26,10 +26,10 @@ FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value ha
 
 
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """The rows that are asked about, with all limits enforced, and their stability. Limits that are to be learned are 1 here.
+    """The rows a statement asks about, with every limit enforced, and their stability. A limit still to be learned is 1 here.
 
-    Raises Unsupported, located at `span` or at the operator responsible, where no bound can be found, and OptionError where rows
-    cannot be limited as an option wants.
+    Raises Unsupported, located at `span` or at the operator responsible, where there is no bound, and OptionError where an
+    option asks for a limit that cannot be enforced.
     """
     pruned = prune_columns(question.view)
     if options.bound in BY_NAME and BY_NAME[options.bound].decomposes:
@@ -60,9 +60,9 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
 
 
 def _told_by_degrees(question: Question, view: Node, here: Stability, options: Options, public: PublicFacts) -> bool:
-    """Whether the rows are the degrees of a graph, of which counts can be told though they have no bound.
+    """Whether the rows are the degrees of a graph, which can be counted although their stability is unbounded.
 
-    Raises Unsupported where they nearly are, and OptionError where another bound is asked for.
+    Raises Unsupported where the query is close to that form but not of it, and OptionError where another bound is asked for.
     """
     if here.owners or here.rows is not None or options.bound == "frequency":
         return False
@@ -78,7 +78,7 @@ def _told_by_degrees(question: Question, view: Node, here: Stability, options: O
 
 
 def _apart(view: Node, bound: str, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
-    """A join in which one entity moves a limited number of rows of each relation, though not of the join."""
+    """A join in which one entity changes a bounded number of rows of each relation, although not of their join."""
     known = stability(view, public)
     if not known.public:
         try:
@@ -89,7 +89,7 @@ def _apart(view: Node, bound: str, public: PublicFacts, span: Span | None) -> tu
 
 
 def _not_apart(fault: NotDecomposable, bound: str, span: Span | None) -> Unsupported:
-    """Why a join cannot be taken apart into relations with limits, at the operator responsible or the nearest join."""
+    """Why a join cannot be split into relations with a limit each; located at the operator responsible, or the nearest join."""
     where = getattr(fault.node, "span", None) or (fault.join.span if fault.join is not None else None) or span
     needed = f"{bound} needs a limit of the rows that one entity has in each table"
     scans = [scan for scan in _scans(fault.node) if not scan.table.public and not scan.one_row]
@@ -103,36 +103,36 @@ def _not_apart(fault: NotDecomposable, bound: str, span: Span | None) -> Unsuppo
         return Unsupported(f"{needed}, and {unlimited[0]} has none", code="no-limit", span=where, subject=unlimited[0],
                            try_=f"max_rows = 10 beside it, or rows_per_entity for {unlimited[0]} in the policy")
     if isinstance(fault.node, Join) and (fault.node.keep_left or fault.node.keep_right):
-        return Unsupported(f"{bound} is for inner joins: in an outer one a row is padded or not as others come and go",
+        return Unsupported(f"{bound} is for inner joins: in an outer join other rows decide whether a row is padded with NULL",
                            code="outer-private", span=where, try_=f"JOIN in place of the outer join, or {FREQUENCY}")
     if fault.relations:
-        return Unsupported(f"{bound} works out what is left of a join without each subset of its relations, and here are "
-                           f"{fault.relations} of them, more than {MOST_RELATIONS}", code="too-many-relations", span=where,
+        return Unsupported(f"{bound} evaluates a join without each subset of its relations, and this one has {fault.relations} "
+                           f"relations, more than {MOST_RELATIONS}", code="too-many-relations", span=where,
                            try_="bound = 'balance'")
-    return Unsupported(f"{bound} needs a limit of what one entity changes in each relation, and here is none: {fault.because}",
-                       code="not-apart", span=where, try_=FREQUENCY)
+    return Unsupported(f"{bound} needs a limit on what one entity changes in each relation, and here is none: "
+                       f"{fault.because}", code="not-apart", span=where, try_=FREQUENCY)
 
 
 def _alone(found: Stability) -> Stability:
-    """What is known of rows, without owners that do not limit them."""
+    """The stability of rows, without owners whose rows have no limit."""
     return found if found.owner is not None else replace(found, owners=())
 
 
 def _lost(view: Node, known: dict[int, Stability], span: Span | None) -> Unsupported:
-    """Where rows of several entities each become rows that rest on those of others."""
+    """The refusal where rows of several entities each are turned into rows that depend on other rows."""
     node, _ = first_unbounded(view, known)
     shared = sorted({scan.table.name for scan in _scans(node) if len(known[id(scan)].owners) > 1})
-    what = {Join: "a row that this join keeps or repeats", Lookup: "what this test says of a row",
-            GroupBy: "a group", Window: "what these windows say of a row"}.get(type(node), "a row here")
+    what = {Join: "a row that this join keeps or repeats", Lookup: "the result of this test for a row",
+            GroupBy: "a group", Window: "the value of these windows for a row"}.get(type(node), "a row here")
     table = " and ".join(shared)
-    return Unsupported(f"a row of {table} belongs to several entities, and {what} rests on rows of others, so that one of them "
+    return Unsupported(f"a row of {table} belongs to several entities, and {what} depends on rows of others, so that one of them "
                        "could change it for many", code="several-owners", span=getattr(node, "span", None) or span,
                        subject=table, try_=f"inner joins, and COUNT, SUM or AVG of their rows; or an entity that owns each row "
                        f"of {table} alone")
 
 
 def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Unsupported:
-    """Why there is no bound, at the lowest operator that has none, and what would give one."""
+    """Why there is no bound, located at the lowest operator that has none, and what would give one."""
     node, lost = first_unbounded(view, known)
     tables = sorted({scan.table.name for scan in _scans(node) if not scan.table.public})
     keys, where = " and ".join(tables), getattr(node, "span", None) or span
@@ -141,16 +141,16 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
     limits = f"; and rows_per_entity for {' and '.join(unlimited)} in the policy, or max_rows = 10" if unlimited else ""
     if isinstance(node, Join) and for_subquery(node) and _many(node, known):
         linked = f"a link by the entity's key: WHERE inner.key = outer.key; or {FREQUENCY}"
-        return Unsupported("the value of this subquery rests on the rows of many entities, so one of them could change it for "
+        return Unsupported("the value of this subquery depends on the rows of many entities, so one of them could change it for "
                            "many rows", code="linked-group", span=where, subject=keys, try_=linked if node.equated else
                            "a subquery without columns of the row around it, whose value is then released first")
     if isinstance(node, Join) and _many(node, known):
         own = "AND the entity's key on both sides: ON a.key = b.key AND a.person = b.person"
         if node.keep_left or node.keep_right:
-            return Unsupported(f"this join keeps a row of {keys} where none meets it, and one entity's rows can meet the rows of "
+            return Unsupported(f"this join keeps a row of {keys} that matches none, and one entity's rows can match the rows of "
                                "many others", code="outer-private", span=where, subject=keys,
                                try_=(f"{own}; or {FREQUENCY}" if node.equated else own) + limits)
-        return Unsupported(f"one entity's rows of {keys} can meet the rows of many others in this join, so there is no bound on "
+        return Unsupported(f"one entity's rows of {keys} can match the rows of many others in this join, so there is no bound on "
                            "what it changes", code="many-to-many", span=where, subject=keys,
                            try_="a join along the foreign key to the entity, or " + (
                                f"{own}; or {FREQUENCY}" if node.equated else own) + limits)
@@ -159,14 +159,14 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            span=where, subject=keys, try_="a link by the entity's key, so that each row looks among its own "
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
     if isinstance(node, Window) and node.reach is None and node.input.max_frequency(node.partition) is None:
-        return Unsupported("these windows hold rows of many entities, and one of them could change what is said of all others",
+        return Unsupported("these windows hold rows of many entities, and one of them could change the result for all others",
                            code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + limits + (
                                f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"))
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"
-        return Unsupported(f"rows here rest on those of many entities, and how many rows of {told} one of them has is not "
-                           "limited", code=code, span=where, subject=told,
+        return Unsupported(f"each row here depends on the rows of many entities, and the number of rows of {told} that one "
+                           "of them has is not limited", code=code, span=where, subject=told,
                            try_=f"OPTIONS (max_rows = 10), or rows_per_entity for {told} in the policy"
                            + ("; or GROUP BY the entity's key too" if isinstance(node, GroupBy) else ""))
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=where,
@@ -174,12 +174,12 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
 
 
 def for_subquery(node: Join) -> bool:
-    """Whether the join stands for a subquery of aggregates that is linked to the rows around it: both stand at one place."""
+    """Whether the join stands for a correlated subquery of aggregates: then both have the same place in the text."""
     return isinstance(node.right, GroupBy) and node.span is not None and node.right.span == node.span
 
 
 def _many(node: Join, known: dict[int, Stability]) -> bool:
-    """Whether it is for the rows that meet that a join has no bound, and not for the rows of one entity alone."""
+    """Whether a join has no bound because its rows match too many, and not because one entity has too many rows."""
     left, right = known[id(node.left)], known[id(node.right)]
     return (not left.public and not right.public) and (node.right_of_left is None or node.left_of_right is None)
 

@@ -1,25 +1,26 @@
-"""Averages that are measured by how far their rows are from about where the average is.
+"""Averages measured as distances from a centre: a number that is known to be near the average.
 
-For any number c, AVG(x) = c + SUM(x - c) / COUNT(x). The noise of the count is multiplied by AVG(x) - c then, in place of AVG(x):
-with c within a tenth of the average it hardly matters, and nearly all of the price is left for the sum. Nothing rests on c but
-the error.
+For any number c, AVG(x) = c + SUM(x - c) / COUNT(x). The noise of the count is then multiplied by AVG(x) - c instead of AVG(x):
+if c is within a tenth of the average, it hardly matters, and nearly all of the price is left for the sum. The choice of c
+affects the error only, never the privacy.
 
-*Under learned limits* a c is known for nothing: the histograms that the limits of totals were learned from say about how much
-all entities add, and how many rows they have. It is a number that was released.
+*Under learned limits* such a c is free: the histograms from which the limits of totals were learned, which are released, give
+estimates of the sum over all entities and of their number of rows.
 
-The limit of the totals of x is kept for those of x - c, of which none is further above zero, and one that is further below has
-as many rows as the limit has of average size.
+The limit for the totals of x serves for those of x - c too. None of these is further above zero; one that is further below zero
+belongs to an entity with more rows of average size than make up the limit.
 
-Only where values are not negative, so that the norms in the histogram are the totals; where there are no groups, whose averages
-may differ; and where no SUM(x) beside the average needs the sum itself.
+This is done only where values are not negative, so that the norms in the histogram are the totals; where there are no groups,
+as their averages may differ; and where no SUM(x) beside the average needs the sum itself.
 
-*With undeclared keys* whose counts are told (`mechanisms.select.shown_counts`), c is the middle of the declared bounds: no value
-is further off than half of their distance. So the sum errs half as much as one from zero; the count costs nothing more, and half
-of the price shows groups, smaller ones than before. The noise of the sum is independent of which groups are shown, so the
-interval of the quotient holds among these as that of the count does.
+*With undeclared keys* whose counts are released (`mechanisms.select.shown_counts`), c is the middle of the declared bounds, so
+that no value is further from it than half the width of the range. The sum then has half the error of one counted from zero;
+the count costs nothing more, and half of the price goes to showing groups, so that smaller ones are shown than before. The
+noise of the sum is independent of which groups are shown, so the interval of the quotient holds among these as well as that of
+the count does.
 
-Where rows belong to several entities each there is no such histogram: a median is searched for then, over all groups together
-(`planning.shared_centres`).
+Where rows belong to several entities each there is no such histogram, and a median over all groups together is searched for
+instead (`planning.shared_centres`).
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import mean_of
 from dpsql.types import Type
 
-UNSURE = 0.5  # the most that a centre may be off, as a part of it
-MIDDLES = 0.1  # by about as much the middles of bins are off the values there
+UNSURE = 0.5  # the largest relative error of a centre that is used
+MIDDLES = 0.1  # the relative error of taking the middle of a bin for its values, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average:
-    """An average that rests on two parts: a sum of values and a number of rows."""
+    """An average computed from two parts: a sum of values and a number of rows."""
 
     call: AggregateCall
     total: int
     count: int
 
     def alone(self, parts: Decomposition) -> bool:
-        """Whether nothing else rests on the sum."""
+        """Whether nothing else is computed from the sum."""
         return sum(self.total in used for used in parts.uses.values()) == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AverageCentre:
-    """A number near an average, on the grid of its values, and about how far off it is, as a part of it."""
+    """A number near an average, on the grid of its values; `off` is about its relative error."""
 
     average: Average
     value: float
@@ -66,13 +67,13 @@ class AverageCentre:
 
 
 def averages_of(question: Question, parts: Decomposition) -> list[Average]:
-    """The averages that rest on two parts."""
+    """The averages computed from two parts."""
     both = [(call, parts.uses[call.id]) for call in question.aggregates if call.function == "avg"]
     return [Average(call=call, total=used[0], count=used[1]) for call, used in both if len(used) == 2]
 
 
 def centres_of(question: Question, parts: Decomposition, found: Mapping[int, LearnedLimit]) -> list[AverageCentre]:
-    """The averages that can be counted from a centre, and that centre."""
+    """The averages that can be measured from a centre, each with its centre."""
     centres = []
     for average in averages_of(question, parts):
         total, rows = found[average.total], found[average.count]
@@ -88,7 +89,7 @@ def centres_of(question: Question, parts: Decomposition, found: Mapping[int, Lea
 
 
 def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
-    """The averages that rest on two parts, with the middles of the bounds of their columns."""
+    """The averages computed from two parts, centred at the middle of their column's bounds."""
     found = []
     for average in averages_of(question, parts):
         part = parts.parts[average.total]
@@ -100,8 +101,8 @@ def middles_of(question: Question, parts: Decomposition) -> list[AverageCentre]:
 
 def centred(question: Question, parts: Decomposition, view: Node, centres: Sequence[AverageCentre], *,
             cut: bool) -> tuple[Decomposition, Node]:
-    """The parts with sums counted from centres, and the view with the columns that these are sums of. `cut` says whether totals
-    have a limit below those of some entities."""
+    """The parts with sums measured from centres, and the view extended by the columns summed. `cut` says whether the limit is
+    below the totals of some entities."""
     columns: list[tuple[str, str, Expr]] = [(field.id, field.name, field.ref) for field in view.fields]
     new, recipes, taken = list(parts.parts), dict(parts.recipes), set(view.names)
     for number, centre in enumerate(centres):

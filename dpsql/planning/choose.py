@@ -11,12 +11,12 @@ from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
 
-LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, so far as that is known
+LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The mechanism of a task, what it may spend, and what the mechanisms of its kind said of the task."""
+    """The mechanism for a task, what it may spend, and the verdict of every mechanism of its kind."""
 
     task: Task
     allotted: Cost
@@ -32,13 +32,13 @@ class Choice:
 
     @property
     def verdicts(self) -> Mapping[str, Verdict]:
-        """What every mechanism says of the task, for people."""
+        """The verdict of each mechanism on the task, by the name that people know it by."""
         return {mechanism.name: self.asked.get(mechanism.name) or mechanism.judge(self.task, self.allotted, self.cells)
                 for mechanism in MECHANISMS}
 
 
 def choose(task: Task, allotted: Cost, cells: int, named: Sequence[str]) -> Choice | None:
-    """The mechanism with the least error; one that was named goes before. None where none can do the task."""
+    """The mechanism with the least expected error, among those named if any; None if no mechanism can do the task."""
     asked = {mechanism.name: mechanism.judge(task, allotted, cells) for mechanism in MECHANISMS if mechanism.kind is type(task)}
     errors = {name: verdict.error for name, verdict in asked.items() if isinstance(verdict, Yes)}
     preferred = [name for name in named if name in errors] or [name for name in errors if math.isfinite(errors[name])]
@@ -62,17 +62,17 @@ def split_budget(weights: Sequence[float], *, pure: bool) -> list[Fraction]:
 
 
 def weight_of(task: Task, uses: float) -> float:
-    """How much a task matters: how many aggregates rest on it, or how many choices one after another it needs."""
+    """The weight of a task: the number of aggregates computed from it, or of the choices it makes one after another."""
     return float(len(task.part.fractions) if isinstance(task, Ordered | SharedRanks) else uses)
 
 
 def shares_of_averages(averages: Sequence[tuple[int, int, float]], uses: Sequence[float],
                        parts: Mapping[int, float]) -> list[float]:
-    """Weights of parts by how much each adds to the error of averages: their total, count, and how much its error matters.
+    """Weights of parts by their share in the error of averages, which are given as (total, count, factor of the count's error).
 
-    An average errs by its total's relative error and its count's, which `parts` has at equal prices. Used alike, both have a
-    weight of one; here the two are shared out by their squares. For heavy tails that is nearly all of it for the total, as the
-    noise of a count is a few rows of many.
+    The relative error of an average is made of that of its total and that of its count, which `parts` holds at equal prices. If
+    both mattered alike, each would have a weight of one; here they are weighted by their squares. With heavy tails nearly all of
+    the weight goes to the total, as the noise of a count is only a few rows of many.
     """
     weights = [float(number) for number in uses]
     for total, count, matters in averages:

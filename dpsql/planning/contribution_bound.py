@@ -1,8 +1,8 @@
-"""Which way limits what an entity adds to a statement's sums, and why; or why the one that was named cannot be used here.
+"""How an entity's contribution to a statement's sums is bounded, and why; or why the bound that was named cannot be used.
 
-Public facts decide: whom rows belong to, the limits that are declared, the options, the aggregates. Where rows belong to one
-entity each and nothing limits them, totals that are scaled down to a learned limit err less than rows that are left out, and
-less than bands, levels and races (`tests/bench/tpch.py`); so rows are limited only for what is no sum.
+The choice rests on public facts: whom rows belong to, the declared limits, the options, the aggregates. Where each row belongs to
+one entity and nothing limits the rows, scaling totals down to a learned limit has less error than leaving out rows, and less
+than bands, levels and races (`tests/bench/tpch.py`); so rows are limited only for aggregates that are not sums.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dpsql.planning.slack_ranges import is_difference
 PLAIN = ("count", "sum", "avg")
 SUMS = ("count", *DEGREES)
 TOTALS = ("clip", "reservoir", "bands")
-MANY_ROWS = 16  # of one entity that the policy allows, from which on sums and quantiles learn how much there is
-MOST_CELLS = 1000  # where every cell is worked out by itself
+MANY_ROWS = 16  # if the policy allows an entity this many rows, sums and quantiles learn a smaller limit
+MOST_CELLS = 1000  # for bounds that solve a problem of its own for every cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +39,15 @@ PUBLIC = ContributionBound(bound=BY_NAME["rows"], because="public rows need no l
 
 
 def decided(question: Question, options: Options, known: Stability, searched: Sequence[str], cells: int) -> ContributionBound:
-    """The bound of the sums over a private view. Raises OptionError, located, where the one that was named cannot be used."""
+    """The bound for the sums over a private view. Raises OptionError, located, if the one that was named cannot be used."""
     if options.bound == "auto":
         found = _automatic(question, options, known, searched)
     else:
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
     if question.minimum is not None and found.bound.about:
-        raise OptionError(f"{question.minimum}, by counts of which it is known how far they may be off; bound = "
-                          f"'{found.bound.name}' tells that of none", code="minimum-frequency", subject="bound",
+        raise OptionError(f"{question.minimum}, decided by counts whose error is known; with bound = "
+                          f"'{found.bound.name}' it is not", code="minimum-frequency", subject="bound",
                           span=options.span.get("bound"), try_="the statement without it")
     declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
     check_options(found.bound, options, met=("clip",) if declared else ())
@@ -56,7 +56,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
     elif found.bound.name == "clip":
         _check_clip(question, known, searched)
     if found.bound.name in TOTALS and _of_one(question, known):
-        raise OptionError("where each group is one entity, there is no total of an entity to limit", code="bound",
+        raise OptionError("each group is one entity here, so there is no total over groups to limit", code="bound",
                           subject="bound", span=question.keys[0].span, try_="bound = 'rows'")
     if found.bound.each and searched and known.rows is None:
         column = question.view.field(searched[0]).name
@@ -65,15 +65,15 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
                           try_=f"bounds = [low, high] for the column in the policy, or LEAST(GREATEST({column}, 0), 1000)")
     hidden = [key for key in question.keys if key.domain is None]
     if hidden and known.owner is not None and found.bound.mechanism is not None and found.bound.name != "bands":
-        raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and the values of {hidden[0].name} are "
+        raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and the values of {hidden[0].name} are "
                           "not declared", code="bound", subject="bound", span=hidden[0].span,
                           try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
     if found.bound.mechanism is not None and cells > MOST_CELLS:
-        raise OptionError(f"bound = '{found.bound.name}' works out every group by itself, and there are {cells}, more than "
+        raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and there are {cells}, more than "
                           f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,
                           try_="fewer or coarser keys")
     if found.bound.name == "bands" and question.keys and options.max_groups is None and known.rows is None:
-        raise _fail(options, "bound", "bound = 'bands' with groups needs to know of how many of them one entity tells",
+        raise _fail(options, "bound", "bound = 'bands' with groups needs a limit on the number of groups that one entity is in",
                     "bound = 'bands', max_groups = 4")
     return found
 
@@ -111,28 +111,31 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
 
 
 def _is_heavy(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> bool:
-    """Whether the policy allows so many rows of an entity, each at its bound, that hardly any will have such a total."""
+    """Whether the policy allows an entity so many rows, each at its bound, that hardly any entity has such a total."""
     many = known.owner is not None and (known.rows or 0) >= MANY_ROWS and options.max_rows is None
     summed = any(call.function in ("sum", "avg") for call in question.aggregates)
     return many and summed and not (searched or _others(question, known) or _of_one(question, known))
 
 
 def _is_slack(question: Question, options: Options, known: Stability, searched: Sequence[str]) -> bool:
-    """Whether only totals are asked for of columns whose declared range is far wider than their values are likely to be."""
+    """Whether the statement asks only for totals, of columns whose declared range is likely far wider than their values."""
     return known.owner is not None and options.max_rows is None and not searched and not _of_one(question, known) and (
         all(key.domain is not None for key in question.keys)) and bool(question.aggregates) and all(
         call.function in ("sum", "avg") and is_difference(question.view, call.columns[0]) for call in question.aggregates)
 
 
 def _summed(question: Question) -> bool:
-    """Whether totals are asked for, or squares and products. A limit of rows says little of them where values differ much; and
-    where there are groups, each would get noise for the whole limit at its part of the price. A level that is chosen costs less
-    then: an error of a third to an eighth, for variances and covariances of values with a tail."""
+    """Whether the statement asks for totals, or for sums of squares or products.
+
+    For these a limit of rows is a loose bound where values differ much; and each group would get noise for the whole limit at
+    its share of the price. A level chosen privately does better: for variances and covariances of values with a heavy tail the
+    error is a third to an eighth.
+    """
     return any(call.function == "sum" or call.function in POWERS for call in question.aggregates)
 
 
 def _others(question: Question, known: Stability) -> list[AggregateCall]:
-    """The aggregates that need a limit of rows: all but sums, and the number of entities."""
+    """The aggregates that need a limit of rows: all but sums and the number of entities."""
     return [call for call in question.aggregates if call.function not in SUMS and not (
         call.function == "count_distinct" and call.columns == (known.owner,) and not question.keys)]
 
@@ -161,8 +164,8 @@ def _check_ownership(bound: Bound, options: Options, known: Stability) -> None:
         raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to one entity each, and these belong to "
                     f"{len(known.owners)}", _ways(one=False))
     if not known.owners and bound.name not in ("rows", "frequency") and not bound.decomposes:
-        raise _fail(options, "bound", f"bound = '{bound.name}' needs to know whom a row belongs to, and these rows mix entities",
-                    "bound = 'rows'")
+        raise _fail(options, "bound", f"bound = '{bound.name}' needs rows that belong to known entities, and these rows mix "
+                    "several", "bound = 'rows'")
 
 
 def _ways(*, one: bool) -> str:
@@ -172,7 +175,7 @@ def _ways(*, one: bool) -> str:
 
 
 def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
-    """Raises OptionError where an option is missing that the policy has not `met`, or means nothing to the bound."""
+    """Raises OptionError if an option is missing that the policy has not `met`, or one is given that the bound does not use."""
     for name in bound.needs:
         if getattr(options, name) is None and name not in met:
             raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")
@@ -182,7 +185,8 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
 
 
 def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:
-    """Such a bound is of one number for each row. Where rows belong to several entities each, powers are numbers of their own."""
+    """Raises OptionError for aggregates that are not made of sums of one number per row. Where rows belong to several entities,
+    squares and products are such numbers too."""
     plain = (*PLAIN, "geomean", *POWERS) if shared else PLAIN
     for call in calls:
         if call.function not in (*plain, "count_entities"):
@@ -196,7 +200,7 @@ def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: b
 
 
 def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -> None:
-    """Totals of entities are clipped; what is no sum needs a limit of rows beside it."""
+    """Raises OptionError if an aggregate is not a sum, and no limit of rows is there beside the clip."""
     others = _others(question, known)
     if known.rows is None and (searched or others):
         what = "the search for bounds" if searched else told(others[0])

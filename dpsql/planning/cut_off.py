@@ -1,15 +1,14 @@
-"""What limits cut off: how far the truth may lie beyond all that noise explains.
+"""What limits cut off: how far the truth may lie beyond what the noise explains.
 
-A limit that a statement gives, or that is learned, takes away from what entities add, and how much it takes from these rows
-nobody knows. Of what is left a COUNT, and a SUM of values that are not negative, are no more than those of all rows, so their
-intervals are open above. Limits that the policy declares are the owner's word for what the rows are like (`dpsql check --rows`
-holds it against them), and what they take is told in a note.
+A limit that is given by a statement, or learned, takes away an unknown part of what entities contribute. A COUNT, or a SUM of
+values that are not negative, can only become smaller that way, so their intervals are open above. A limit declared in the policy
+is the owner's statement about the rows (`dpsql check --rows` compares it with them), and what it cuts off is told in a note.
 
 A mean, a median, a sum of values of both signs, and whatever else does not grow with each row, may be moved either way. No
-finite interval holds it that rests on the released numbers: whatever these are, one entity may have any number of rows beyond
-the limit, and the promise is that nobody can tell. So all that is known of it is the range that the policy declares for its
-values, and its interval is open up to there; its standard error is that of the noise. The same is true of bounds that are
-searched for: what values are beyond them nobody knows.
+finite interval around the released number can be valid: one entity may have any number of rows beyond the limit, and the
+promise is that nobody can tell. So all that is known of the truth is the range declared in the policy for its values, and the
+interval extends to its ends; the standard error is that of the noise. The same holds for bounds that are searched for, as
+nobody knows which values lie beyond them.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from dpsql.types import ANY_NUMBER
 
 RISING = {"count": 1, "count_distinct": 1, "count_entities": 1, "max": 1, "min": -1}
 UNBOUNDED = ("count", "count_distinct", "mode", "min", "max", "quantile")
-"""What rests on no bounds, or tells itself where an interval ends at one that was searched for."""
+"""Functions that need no bounds, or whose own intervals end at bounds that were searched for."""
 EITHER = (math.inf, math.inf)
 
 
 def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above what is left: 0, or infinitely far."""
+    """How far the truth of an aggregate may lie below and above that of the rows kept: 0 or infinity each."""
     if program.degrees is not None:
         return _of_degrees(program.degrees, program, call)
     if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
@@ -54,13 +53,13 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
 
 
 def _all_ranked(program: Program, call: AggregateCall) -> bool:
-    """Whether a quantile rests on as many rows of each entity as the policy declares, whatever sums are held to."""
+    """Whether a quantile uses as many rows of each entity as the policy declares, whatever the limit for sums is."""
     return (call.function in ("min", "max", "quantile") and program.bound.each and program.options.clip is None
             and declared_rows(program.view) is not None)
 
 
 def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
-    """How far the truth of an aggregate may lie below and above that of the rows that are kept."""
+    """How far the truth of an aggregate may lie below and above that of the rows kept, if rows are left out."""
     match _sign(question, call):
         case 1:
             return 0.0, math.inf
@@ -70,12 +69,12 @@ def beyond_kept(question: Question, call: AggregateCall) -> tuple[float, float]:
 
 
 def limits_rows(options: Options, known: Stability) -> bool:
-    """Whether the statement itself says how many rows of an entity are kept."""
+    """Whether the statement itself limits the rows of an entity."""
     return options.max_rows is not None and known.rows == options.max_rows
 
 
 def _sign(question: Question, call: AggregateCall) -> int:
-    """1 for what no further row brings down, -1 for what none raises, 0 for what may be moved either way."""
+    """1 for what no additional row lowers, -1 for what none raises, 0 for what may be moved either way."""
     if call.function in RISING:
         return RISING[call.function]
     ends = question.view.field(call.columns[0]).facts.declared if call.function == "sum" else ANY_NUMBER
@@ -83,7 +82,8 @@ def _sign(question: Question, call: AggregateCall) -> int:
 
 
 def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) -> tuple[float, float]:
-    """Degrees are brought down, not left out: what rises with them rises no less on the whole, if no degree is left out."""
+    """The same for sums over degrees. Degrees above the limit are lowered to it, not left out, so a sum whose terms increase with
+    the degree can only become smaller, if it counts all degrees."""
     if not cuts_off(program):
         return 0.0, 0.0
     values = [degrees.rows[degree][call.columns[0]] if call.columns else 1 for degree in sorted(degrees.rows)]
@@ -95,7 +95,7 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
 
 
 def uncovered(program: Program) -> str:
-    """What a note of a limit adds about numbers that it may move either way."""
+    """What the note about a limit adds for numbers that it may move either way."""
     if not cuts_off(program) or program.degrees is not None:
         return ""
     names = dict.fromkeys(told(call) for call in program.question.aggregates
@@ -104,7 +104,7 @@ def uncovered(program: Program) -> str:
 
 
 def _inside(program: Program) -> bool:
-    """Whether rows are left out below an operator of which more rows may come out then, or other ones."""
+    """Whether rows are left out below an operator that may return more or other rows because of that."""
     return program.bound.name == "frequency" and any(
         isinstance(node, GroupBy | Window | Lookup | SetOperation)
         or (isinstance(node, Join) and (node.keep_left or node.keep_right)) for node in _nodes(program.question.view))
@@ -119,7 +119,7 @@ def _nodes(node: Node, end: Node | None = None) -> Iterator[Node]:
 
 
 def cuts_off(program: Program) -> bool:
-    """Whether something is taken off that is not known: by a limit that the policy does not declare."""
+    """Whether an unknown part is cut off, by a limit that the policy does not declare."""
     options, bound = program.options, program.bound
     if program.known.public:
         return False

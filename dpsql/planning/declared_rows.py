@@ -1,7 +1,7 @@
-"""How many rows of several entities each one of them has at most, by the word of the policy.
+"""The most rows that name one entity, where rows belong to several entities each, as declared in the policy.
 
-It is where levels are put, and levels are enforced, so nothing of the promise rests on it: an owner who says too little loses
-rows, as with every limit.
+Levels are set to it. Levels are enforced, so that privacy does not depend on the declaration: an owner who declares too few
+loses rows, as with every limit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dpsql.plan.operators.union import UnionAll
 
 
 def declared_rows(view: Node) -> int | None:
-    """The most rows that name one entity, from `rows_per_entity` of the table that the rows come from; None where it is not
-    declared, or where rows of several tables meet in such a way that it does not follow."""
+    """The most rows that name one entity, from `rows_per_entity` of the table that the rows come from; None if it is not
+    declared, or does not follow because of how tables are joined."""
     match view:
         case Scan():
             return view.table.rows
@@ -31,7 +31,7 @@ def declared_rows(view: Node) -> int | None:
 
 
 def _of_join(join: Join) -> int | None:
-    """That of the side whose rows meet at most one row of the other each."""
+    """That of the side whose rows match at most one row of the other each."""
     left, right = ([pair[at] for pair in join.equated] for at in (0, 1))
     if join.right.max_frequency(right) == 1 and not join.keep_right:
         return declared_rows(join.left)

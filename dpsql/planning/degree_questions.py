@@ -1,8 +1,8 @@
-"""Statements about the degrees of a graph: what each degree means to them, and which way tells how many entities have it.
+"""Statements about the degrees of a graph: what each degree contributes, and how the number of entities with it is measured.
 
-The outer query reads nothing private but degrees, and these are numbers from 1 to a limit. So it is run over these numbers,
-each once, as over a public table; then each of its aggregates is a sum over degrees of how many entities have one, times what
-one of them adds (`measurements.DegreeHistogram`).
+The outer query reads nothing private but degrees, which are numbers from 1 to a limit. So it is evaluated over these numbers,
+each once, as over a public table; each of its aggregates is then a sum over degrees of the number of entities with that degree,
+times the contribution of one of them (`measurements.DegreeHistogram`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
 
 @dataclass(frozen=True, kw_only=True)
 class DegreeQuestion:
-    """A graph, and the rows that the statement's view would have for the degrees up to a limit.
+    """A graph, and the rows of the statement's view for each degree up to a limit.
 
-    given     the limit is known: by the statement, or by the policy
-    declared  it is no less than the one that the policy declares
+    given     the limit is given, by the statement or by the policy
+    declared  it is at least the limit declared in the policy
     """
 
     graph: Graph
@@ -49,12 +49,12 @@ class DegreeQuestion:
         return replace(self, most=most, rows={degree: row for degree, row in self.rows.items() if degree <= most})
 
     def cells(self, keys: Sequence[Key]) -> Cells:
-        """The groups that these degrees are in."""
+        """The groups into which these degrees fall."""
         found = {cell_of(cell): cell for cell in (tuple(row[key.column] for key in keys) for row in self.rows.values())}
         return tuple(sorted(found.values(), key=sort_key)) if keys else ((),)
 
     def asked(self, question: Question) -> Question:
-        """The question with the groups of its keys."""
+        """The question with the values of its keys."""
         keys = []
         for key in question.keys:
             values = {row[key.column] for row in self.rows.values()}
@@ -63,7 +63,7 @@ class DegreeQuestion:
         return replace(question, view=self.graph.view, keys=tuple(keys))
 
     def task(self, at: int, part: Part, keys: Sequence[str], bound: str) -> DegreeSums:
-        """A count or a sum over groups as one over degrees."""
+        """A count or a sum by group, as a sum over degrees."""
         assert isinstance(part, Sums)
         table = []
         for degree in range(1, self.most + 1):
@@ -74,7 +74,7 @@ class DegreeQuestion:
 
 
 def _adds(part: Sums, row: Mapping[str, Value]) -> float:
-    """What a row adds, in the unit of the part."""
+    """What one row contributes, in units of the part."""
     summand = part.summand
     value: Value = row[summand.columns[0]] if summand.columns else 1
     if value is None or (summand.when is not None and row[summand.when] is not True):
@@ -83,7 +83,7 @@ def _adds(part: Sums, row: Mapping[str, Value]) -> float:
 
 
 def degree_question(question: Question, graph: Graph, options: Options, public: PublicTables) -> DegreeQuestion:
-    """What each degree means to a question. Raises OptionError or Unsupported where it cannot be told."""
+    """What each degree contributes to a question. Raises OptionError or Unsupported, located, if that cannot be determined."""
     if options.max_rows is not None and options.max_rows > MOST_DEGREE:
         raise OptionError(f"degrees are told up to {MOST_DEGREE}", code="bound", subject="max_rows",
                           span=options.span.get("max_rows"), try_=f"max_rows = {MOST_DEGREE}")
@@ -104,7 +104,7 @@ def degree_question(question: Question, graph: Graph, options: Options, public: 
 
 
 def way_of(options: Options) -> ContributionBound:
-    """The way in which degrees are brought down to the limit."""
+    """The way in which degrees are limited."""
     because = "each row belongs to two entities and is counted by one of them: these are the degrees of a graph"
     asked = options.bound != "auto"
     found = ContributionBound(bound=BY_NAME[options.bound if asked else WAYS[0]], because=f"asked for; {because}" if asked

@@ -1,4 +1,4 @@
-"""Limits on the rows of each entity and of each value of a key, where rows of many entities meet or are mixed.
+"""Limits on the rows of each entity and of each value of a key, where rows of many entities are joined or mixed.
 
 A limit is given by the statement or by the policy. With `bound = 'frequency'` the others are learned privately, one after the
 other, before anything else is asked.
@@ -26,8 +26,8 @@ FREQUENCY = "frequency"
 class Unknown:
     """A limit that is not given, and is learned privately: on the rows of each entity, or of each value of `keys`, of a relation.
 
-    Limits below it are enforced in the relation. `mutual` says that the rows it meets are limited alike, so that each row that is
-    left out would have met as many.
+    Limits further down are enforced in the relation. `mutual` says that the rows it is joined with have the same limit, so that
+    each row left out would have matched as many.
     """
 
     relation: Node
@@ -37,17 +37,17 @@ class Unknown:
 
 
 def unknown_limits(question: Question, options: Options, public: PublicFacts) -> int:
-    """How many limits must be learned before the rows that are asked about are bounded by limits of keys."""
+    """The number of limits to be learned before the rows asked about are bounded by limits of keys."""
     here = stability(limit_rows(prune_columns(question.view)), public)
     return len(with_limits(question, options, public)[1]) if not here.public and mixed(here, options) else 0
 
 
 def with_limits(question: Question, options: Options, public: PublicFacts,
                 learned: Sequence[int] = ()) -> tuple[Node, list[Unknown]]:
-    """The rows that are asked about, with limits on the rows of each entity and of each value of keys that rows meet by.
+    """The rows asked about, with limits on the rows of each entity and of each value of the join keys.
 
-    Also the limits that the statement and the policy do not give, in an order in which they can be learned: each rests on
-    those before it. `learned` are the first of them; the others are 1.
+    Also the limits that neither statement nor policy gives, in an order in which they can be learned: each depends on those
+    before it. `learned` are the first of them; the others are 1.
     """
     unknown: list[Unknown] = []
     rows: dict[str, int] = {}
@@ -77,5 +77,5 @@ def with_limits(question: Question, options: Options, public: PublicFacts,
 
 
 def mixed(here: Stability, options: Options) -> bool:
-    """Whether rows of many entities meet or are mixed, so that it is keys that are limited."""
+    """Whether rows of many entities are joined or mixed, so that keys are what is limited."""
     return here.rows is None and here.owner is None and (not here.owners or options.bound == FREQUENCY)
