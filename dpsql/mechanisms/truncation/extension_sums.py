@@ -1,4 +1,4 @@
-"""What mechanisms have in common that ask for Lipschitz extensions in every cell."""
+"""What mechanisms share that ask for Lipschitz extensions in every cell."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ CELL = "cell"
 
 
 def refusal(task: Task, bound: str) -> No | None:
-    """Why the mechanism of a bound does not answer a task, if it does not."""
+    """Why the mechanism of a bound does not answer a task; None if it does."""
     if not isinstance(task, Shared):
         return No(because="it limits what an entity adds to sums")
     return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
 
 
 def shares(task: Shared, setting: Setting) -> OwnerSets:
-    """The sets of entities of every cell, in one relation."""
+    """The rows of all cells in one relation, by the sets of entities that they belong to."""
     if not setting.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand)
     return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
 
 
 def numbered(task: Shared, setting: Setting) -> Node:
-    """The rows with the place of their cell in the setting; rows of other cells have a number beyond."""
+    """The rows with the position of their cell in the setting; for other cells, a number beyond the last position."""
     kept = dict.fromkeys((*task.owners, *task.summand.columns))
     columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
 
 
 def _place(below: Node, setting: Setting) -> Expr:
-    """The number of the first cell whose values the keys have; NULL is a value here. One key after another decides."""
+    """An expression for the position of the first cell whose values the keys have; NULL counts as a value. It nests one CASE for
+    each key."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:
         if depth == len(setting.keys):
@@ -61,7 +62,7 @@ def _place(below: Node, setting: Setting) -> Expr:
 
 def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
              one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
-    """One task after another; nothing is asked where there are no cells."""
+    """Answer one task after another; without cells nothing is asked for."""
     found: list[Estimates] = []
     for task, allotted in tasks:
         assert isinstance(task, Shared)
@@ -72,7 +73,7 @@ def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
-    """The sums of the cells, which were told with these noises. What is cut off is not their matter; see `planning.cut_off`."""
+    """The sums of the cells, with the errors from these noises. What is cut off is not included; see `planning.cut_off`."""
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
     for i, noise in enumerate(dict.fromkeys(noises)):
         error = error_of(noise)
@@ -82,11 +83,11 @@ def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> 
 
 
 def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
-    """The levels whose noise may be asked for, at least one: with a tiny price the ladder ends early."""
+    """The levels whose noise can be drawn, at least one: with a tiny price the ladder ends early."""
     ladder = tuple(levels)
     return tuple(level for level in ladder if spread_of(noise(level)) <= WIDEST) or ladder[:1]
 
 
 def parts(task: Shared) -> int:
-    """Positive and negative values are held apart."""
+    """The number of sums for each cell: two if values have both signs, since each sign is held to the level separately."""
     return 2 if OwnerSets(input=task.input, owners=task.owners, summand=task.summand).signed else 1
