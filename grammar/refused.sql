@@ -1,7 +1,7 @@
--- Statements that are refused, each after its refusal: class and code of the error, and the reason.
+-- Refused statements, each below its refusal: class and code of the error, and the reason.
 --
--- They are asked over the schema and the policy of tests/worlds.py, like those of accepted.sql. A blank line ends a block. Tests
--- check that each is refused with exactly this class and code and with a reason that begins like this, at a place in the text.
+-- They use the schema and the policy of tests/support/worlds.py, like those of accepted.sql. A blank line ends a block. Tests
+-- check that each is refused with exactly this class and code, with a reason that begins like this, and at a place in the text.
 
 -- # what is not a query
 

@@ -72,7 +72,7 @@ def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
     """The largest epsilon that samples of outcomes on two neighbouring databases refute, at a given delta.
 
     Samples have the shape (samples, numbers), or (samples,) for one number each; NaN stands for a missing value. Outcomes must be
-    independent within and between the samples. Raises ValueError if the two differ in their numbers.
+    independent within and between the samples. Raises ValueError for fewer than 8, or if the two differ in their numbers.
     """
     chance = (1 - confidence) / 2
     suggest, choose, judge = parts(first, second)

@@ -44,7 +44,7 @@ from dpsql.types import Type
 
 MUCH = 0.01  # of the rows: a bias worth reporting
 FEW = 20  # values of an entity's key: fewer hide nobody well
-WIDE, FAR = 100, 10  # how many times wider than 99 % of the values, or larger than any entity, a limit may be
+WIDE, FAR = 100, 10  # times what 99 % of the values need, and what any entity has: bounds and limits beyond are reported
 SHOWN, COMPARED = 5, 1000  # number of values that are named, and that are compared in spelling
 ALIKE = 0.8  # similarity of two words that may be meant as one
 
