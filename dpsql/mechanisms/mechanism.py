@@ -1,7 +1,7 @@
-"""What a mechanism is: it says whether it can do a task and how well, and asks the kernel for the measurements that it needs.
+"""What a mechanism is: it says whether it can do a task and how well, and asks the kernel for what it needs.
 
-A mechanism holds no data. `run` is a generator of requests, which is sent their releases and returns estimates. So a mistake in
-a mechanism can spoil an answer, but not leak a row; the kernel derives what is spent from the requests themselves.
+A mechanism holds no data. `run` is a generator of requests: it gets back releases and returns estimates. So a mistake in a
+mechanism can spoil an answer, not leak a row; what is spent is derived by the kernel from the requests themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """Quantiles of a column of `input`, of which one entity changes at most `rows` rows; one estimate for each fraction."""
+    """Quantiles of a column of `input`, of which an entity moves at most `rows` rows; one estimate for each fraction."""
 
     at: int
     input: Node
@@ -51,7 +51,7 @@ class Occurrences:
     """How many of the `values` of a column occur in each cell of `input`, whose rows belong to one entity each; one estimate.
 
     input   the `owner`, the keys of the cells, and the column: each combination once
-    total   the task of the same number as a sum, if the rows of an entity are limited; None if nothing limits them
+    total   the same number as a sum, where the rows of an entity are limited; None where nothing limits them
     """
 
     at: int
@@ -66,10 +66,10 @@ class Occurrences:
 class Shared:
     """Sums over cells of a summand of `input`, whose rows belong to the entities named in `owners`; one estimate, in integers.
 
-    bound   the name of the bound on what one entity adds: the mechanism of that name answers
-    most    a public guess of the largest sum over one entity's rows, in integers: the end of a ladder of levels
-    level   the limit, in integers, if one is given
-    groups  the most cells that the rows of one entity are in, if that is known
+    bound   the name of the way in which what one entity adds is limited: the mechanism of that name answers
+    most    a public guess of what one entity's rows add up to at most, in integers: the end of a ladder of levels
+    level   the limit, in integers, where the statement gives one
+    groups  the most cells that the rows of one entity are in, where that is known
     """
 
     at: int
@@ -86,8 +86,8 @@ class Shared:
 class SharedRanks:
     """Quantiles of a column of `input`, whose rows belong to the entities named in `owners`; one estimate for each fraction.
 
-    level  the most rows of one entity that count, if a limit is declared
-    most   a public guess of this number: the end of a ladder of levels
+    level  the most rows that count of one entity, where it is declared
+    most   a public guess of it: the end of a ladder of levels
     """
 
     at: int
@@ -100,10 +100,10 @@ class SharedRanks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeSums:
-    """Sums over cells of a number that depends on the degree of an entity, its number of arcs; one estimate.
+    """Sums over cells of what entities add by their degrees, their numbers of arcs; one estimate.
 
-    bound   the name of the bound that lowers degrees to `most`
-    table   for each degree 1 .. `most` the cell of its entities (None if they are in none), and what each of them adds there
+    bound   the name of the way in which degrees are brought down to `most`
+    table   for each degree 1 .. `most` the cell of its entities (None where they are in none), and what each of them adds there
     """
 
     at: int
@@ -118,7 +118,7 @@ Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | Degree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The cells for which all tasks of a statement are answered, and the confidence of their intervals."""
+    """The cells that all tasks of a statement are answered for, and the confidence of the intervals that they are told with."""
 
     keys: tuple[str, ...]
     cells: Cells
@@ -127,7 +127,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yes:
-    """The task can be done, with an error of about this size (a standard deviation; for quantiles, in ranks)."""
+    """The task can be done, with errors of about this size (standard deviation; for quantiles, in ranks)."""
 
     error: float
     noise: str
@@ -144,20 +144,20 @@ Verdict: TypeAlias = Yes | No
 
 
 class Mechanism(Protocol):
-    """One way to answer tasks of one kind."""
+    """One way to answer tasks of a kind."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def kind(self) -> type[Task]:
-        """The kind of tasks that it may answer; for any other its verdict is a `No`."""
+        """The kind of tasks that it may answer; of any other its verdict is a `No`."""
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        """Whether it can do the task for the cost `allotted` over so many cells, and how well; from public facts only."""
+        """Whether it can do the task for this amount over so many cells, and how well; from public facts only."""
         ...
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Ask for the measurements that are needed; returns the estimates of each task, in order."""
+        """Ask for what is needed; returns the estimates of each task, in order."""
         ...

@@ -1,4 +1,4 @@
-"""Every bound on what one entity adds to sums, by its name in OPTIONS (bound = '...')."""
+"""Every way to limit what one entity adds to sums, by its name in OPTIONS (bound = '...')."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dpsql.mechanisms.truncation.removals import Removals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A way to limit what one entity adds. To add one, add a line to `BOUNDS`.
+    """A way to limit what one entity adds. A new one is one line of `BOUNDS`.
 
-    name        in OPTIONS (bound = '...')
-    does        what it does, in words that follow "what each entity adds"
-    one         whether it is for rows that belong to one entity each
-    several     whether it is for rows that belong to several entities each
-    needs       options that it requires
-    takes       further options that it uses
-    decomposes  whether it limits the rows of each relation of a join, and leaves the join itself as it is
-    degrees     whether it is for the degrees of a graph: numbers of rows by one of the two entities that each row belongs to
-    each        whether it limits one number for each row, so that COUNT, SUM and AVG use parts of one component
-    about       whether the stated errors of its sums are approximate, and intervals may cover less often than stated
-    mechanism   the one that answers its sums, which are tasks of type `Shared`; None if rows or totals are limited beforehand, so
-                that any mechanism will do
+    name       in OPTIONS (bound = '...')
+    does       what it does, in words that follow "what each entity adds"
+    one        whether it is for rows that belong to one entity each
+    several    whether it is for rows that belong to several entities each
+    needs      options that it cannot do without
+    takes      further options that mean something to it
+    apart      whether it takes a join apart, limits the rows of each relation, and leaves the join as it is
+    degrees    whether it is for the degrees of a graph: numbers of rows by one of the two entities that each row belongs to
+    each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
+    about      whether errors of its sums are about what is told of them, and intervals may hold less often than they say
+    mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
+               beforehand, and any mechanism will do
     """
 
     name: str
@@ -49,19 +49,19 @@ class Bound:
 BOUNDS: tuple[Bound, ...] = (
     Bound(name="clip", does="is scaled down to a limit of its total", one=True, takes=("clip", "max_rows")),
     Bound(name="rows", does="comes from a limited number of its rows", one=True, takes=("max_rows",)),
-    Bound(name="frequency", does="comes from a limited number of its rows, each of which matches a limited number of others",
+    Bound(name="frequency", does="comes from a limited number of its rows, each of which meets a limited number of others",
           one=True, several=True, takes=("max_rows", "max_frequency")),
     Bound(name="reservoir", does="comes from max_groups of its groups, clamped to clip in each", one=True, each=True,
           needs=("clip", "max_groups"), takes=("max_rows",)),
-    Bound(name="bands", does="is counted in the band of its total, and the bands up to the highest significant one are added up",
-          one=True, takes=("max_groups", "max_rows"), each=True, about=True, mechanism=Bands()),
+    Bound(name="bands", does="is told in the band of its total, and the bands that stand out are added up", one=True,
+          takes=("max_groups", "max_rows"), each=True, about=True, mechanism=Bands()),
     Bound(name="balance", does="is held to a level chosen privately, so that what is cut off balances the noise", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=Balanced()),
-    Bound(name="removals", does="is held to a level chosen privately, by how many entities would have to be removed for it",
-          one=True, several=True, takes=("clip", "max_rows"), each=True, mechanism=Removals()),
+    Bound(name="removals", does="is held to a level chosen privately, by how many entities have to leave for it", one=True,
+          several=True, takes=("clip", "max_rows"), each=True, mechanism=Removals()),
     Bound(name="recursive", does="is held to a level found by the recursive mechanism", one=True, several=True,
           takes=("clip", "max_rows"), each=True, mechanism=Recursive()),
-    Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is the answer", one=True,
+    Bound(name="r2t", does="is held to each level of a ladder, and the highest noisy underestimate is told", one=True,
           several=True, takes=("clip", "max_rows"), each=True, about=True, mechanism=RaceToTheTop()),
     Bound(name="extension", does="is held to a level that is declared, by clip or rows_per_entity", one=True, several=True,
           needs=("clip",), takes=("max_rows",), each=True, mechanism=DeclaredLevel()),
@@ -71,8 +71,8 @@ BOUNDS: tuple[Bound, ...] = (
     Bound(name="residual", does="is covered by noise scaled to residual sensitivity, from how many partners rows have", one=True,
           several=True, takes=("max_rows",), decomposes=True, each=True, about=True,
           mechanism=JoinSensitivity("residual", residual=True)),
-    Bound(name="projection", does="comes from those of its rows that were added while both their entities were below the limit",
-          degrees=True, takes=("max_rows",), each=True, mechanism=DegreeCounts("projection")),
+    Bound(name="projection", does="comes from those of its rows that were added while it and the other had room", degrees=True,
+          takes=("max_rows",), each=True, mechanism=DegreeCounts("projection")),
     Bound(name="flow", does="comes from a limited number of its rows, so that as many as can be are kept, as evenly as can be",
           degrees=True, takes=("max_rows",), each=True, mechanism=DegreeCounts("flow")),
 )

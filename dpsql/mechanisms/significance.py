@@ -1,4 +1,4 @@
-"""Which of many noisy numbers are significantly above zero, where those far up a ladder are known to be mostly zero."""
+"""Which of many noisy numbers stand out of their noise, where it is known that those far up a ladder are mostly zero."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
 
 
 def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
-    """The position of the highest number that stands out of the noise; -1 if none does. An octave has `steps` positions.
+    """The place of the highest number that stands out; -1 where none does. A ladder has so many `steps` to an octave.
 
-    A number stands out if it exceeds what noise exceeds with probability SURE; d octaves above the position `usual`, where the
-    totals of single rows end, with probability FIRST * 2^(-CAUTION d). From the highest of these upwards, a number d octaves
-    above the last one that stood out must exceed what noise exceeds with probability ALARM * 2^(-CAUTION d).
+    A number stands out that is above what noise exceeds with probability SURE; above the `usual` place, where the totals of
+    single rows end, with probability FIRST * 2^(-CAUTION d), d octaves above. From the highest of these upwards, one that
+    is d octaves above the last that stood out does so with probability ALARM * 2^(-CAUTION d) at most.
 
-    A false alarm causes an error of about the size of its position, which doubles with every octave. With CAUTION > 1 the
-    expected error from false alarms stays bounded however long the ladder is; with a fixed probability it would grow with the
-    ladder.
+    A false alarm errs by about the size of its place, which doubles with every octave. With CAUTION > 1 what is expected of
+    false alarms stays bounded however long the ladder is; with a fixed chance it would be that of its end.
     """
     sure = np.flatnonzero(stand_out(numbers, noise, usual=usual, steps=steps))
     if not len(sure):
@@ -36,8 +35,7 @@ def stand_out(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> NDArra
 
 
 def _climbed(numbers: Reals, top: int, steps: Reals) -> int:
-    """The highest position reached from `top`, going up to each number that stands out, given how far it is above the last
-    one."""
+    """The highest place from `top` on, each so many places above the last one that is larger than `steps` there."""
     last = top
     for place in range(top + 1, len(numbers)):
         if numbers[place] > steps[place - last - 1]:
@@ -46,7 +44,7 @@ def _climbed(numbers: Reals, top: int, steps: Reals) -> int:
 
 
 def exceeded(noise: Noise, chances: Reals) -> Reals:
-    """The values that noise exceeds with these probabilities."""
+    """What noise exceeds with these probabilities."""
     rare = np.maximum(chances, 1e-300)
     match noise:
         case DiscreteLaplace(scale=scale):

@@ -1,14 +1,13 @@
-"""Sums over joins with noise scaled to elastic or residual sensitivity: smooth upper bounds of local sensitivity.
+"""Sums over joins by elastic or residual sensitivity: noise as wide as what one entity can change on this database and near it.
 
-Nothing is cut off, so answers are unbiased; the noise has polynomial tails and needs no delta. Settings:
+Nothing is cut off, so answers have no bias; the noise has polynomial tails and needs no delta. Settings:
 
-SIZE_SHARE   share of the price for releasing the scale of the noise; with less, intervals are wider, as the scale is less certain
-SPLITS       shares of epsilon spent on how far neighbours' bounds differ (4 beta). The one with the least noise is used, assuming
-that
-             every value occurs USUAL times. Where bounds grow fast with distance, a large beta keeps them small.
+SIZE_SHARE   of the price, for telling how wide the noise was; less makes intervals wider, as the size itself is less certain
+SPLITS       shares of epsilon for what neighbours' bounds differ by (4 beta), of which one is taken: the one with the least noise
+             if every value occurred USUAL times. Where bounds grow fast with distance, a large beta keeps them small.
 
-Laplace noise, by the proof of `Smooth`, spends half of epsilon on beta, which can then be epsilon / (2 ln(2 / delta) + epsilon).
-At delta = 1e-6 and that same beta, Student's t noise has a median error that is a quarter smaller, and spends no delta.
+Laplace noise, by the proof of `Smooth`, spends half of epsilon on beta and affords epsilon / (2 ln(2 / delta) + epsilon)
+for it. At delta = 1e-6 and that same beta the median error of Student's t is a quarter less, and no delta is spent.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from dpsql.plan.operators.join_sum import JoinSum
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
 USUAL = 100
-LEAST_BETA = 1e-8  # far above what it loses to rounding
+LEAST_BETA = 1e-8  # far above what rounding takes of it
 NORMAL_95 = 1.959963984540054
 
 
@@ -66,7 +65,7 @@ class JoinSensitivity:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        """Ask for each cell separately: an entity may have combinations of rows in all of them."""
+        """One request for each cell: an entity may have combinations in all of them."""
         told = self._told(task, allotted, len(setting.cells))
         values, deviations = [], []
         for cell in setting.cells:
@@ -99,7 +98,7 @@ class _Told:
 
     @cached_property
     def choices(self) -> tuple[Student, ...]:
-        """The noises that the price allows, one for each split for which bounds can be computed."""
+        """The noises that the price could buy, for which bounds can be worked out."""
         epsilon = self.price.part(1 - SIZE_SHARE).as_epsilon
         return tuple(Student(epsilon=epsilon, beta=beta) for beta in (float(epsilon * split / 4) for split in SPLITS)
                      if beta >= LEAST_BETA and farthest(self.joined, beta) <= FARTHEST)
@@ -110,12 +109,12 @@ class _Told:
 
     @cached_property
     def usual(self) -> Reals:
-        """What an entity changes at each distance, if every value occurs as often as is usual."""
+        """What an entity moves at each distance, if every value occurred as often as is usual."""
         distances = np.arange(1.0 + max(farthest(self.joined, noise.beta) for noise in self.choices))
         return local_bounds(self.joined, distances, lambda *_: USUAL, (lambda _: USUAL) if self.residual else None)
 
     def expected(self, noise: Student) -> float:
-        """The standard error under that assumption, in the unit of the summand."""
+        """The standard error then."""
         return noise.scale(smoothed(self.usual, noise.beta) * self.task.summand.l1)
 
     @cached_property
@@ -156,7 +155,7 @@ def _covered(x: float, weights: Any, factors: Any) -> float:
 
 
 class _Usual:
-    """The assumption for expected errors that all values occur equally often, in public relations too."""
+    """What is public is looked up when it is needed; for expectations, all values occur equally often."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         return USUAL

@@ -1,4 +1,4 @@
-"""Quantiles with Laplace noise scaled to their smooth sensitivity, which depends on how dense the data are near the quantile."""
+"""Quantiles by smooth sensitivity: Laplace noise as wide as the data around the quantile makes necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.measurements import Request, Smooth, Smoothed, Target
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
 
-SIZE_SHARE = Fraction(1, 10)  # of the price, for releasing the scale of the noise
+SIZE_SHARE = Fraction(1, 10)  # of the price, for telling how wide the noise was
 
 
 class SmoothSensitivity:

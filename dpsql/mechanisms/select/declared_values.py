@@ -1,30 +1,29 @@
-"""How many of some declared values occur: decided for each value, by a weighted count of the entities that have it.
+"""How many of some declared values occur: each value is told by the weight that entities give it.
 
-*Measurement.* Each entity divides one UNIT equally among the distinct values of its rows, over all cells (for rho, so that the
-squares of the shares add up to that of one UNIT). So the sums of shares by value have a sensitivity of one UNIT together, however
-many rows an entity has, and noise for one entity suffices. A value that does not occur has a sum of exactly 0. One that some
+*What is measured.* Each entity shares out one UNIT equally among the different values of its rows, over all cells (at rho so
+that the squares add up to it). So all shares of all entities have the sensitivity of one UNIT, however many rows there are and
+without any limit of them, and noise for one entity is enough. A value that does not occur has no share: exactly 0. One that some
 dozen entities have stands out of the noise. Then the number of values is known without error, where noise on the number itself
-would be as large as the number of values one entity may have. The cost is that of `measurements.NoisySums` on a plan whose
-certificate says all this (`Clip`); no measurement of its own is needed, and the rest is post-processing.
+would be as large as one entity may have values. The cost is that of `measurements.NoisySums` on a plan whose certificate says
+all this (`Clip`); no look of its own is needed, and what follows is post-processing.
 
-*Estimate.* Sums are modelled as draws from a mixture: 0 with some probability, and otherwise a size s with a density proportional
-to s^slope on the logarithmic scale, up to the largest that is seen. The result is averaged over all probabilities and slopes,
-weighted by the likelihood of the released numbers. So if all values that stand out are common, few others are taken to occur; if
-their sizes thin out towards the noise, more may well be there. The answer is the sum over values of the probability of not being
-0, and its error the sum of the probabilities that each value is misjudged.
+*What is told.* Shares are taken for draws of a mixture: with one chance for 0, and else for sizes s with a density in proportion
+to s^slope on the logarithmic scale, up to the largest that is seen. Over all chances and slopes the mean is taken, each weighed
+by how likely what was released is: so where all values that show are common, what does not show hardly occurs; where they thin
+out, more may well be there. The answer is the sum of the chances that a value is not 0, and its error the sum of the chances that
+each of them is misjudged.
 
-*Interval.* With confidence c, none of m values that do not occur has a noisy sum above w, if P(noise > w) <= (1 - c) / m; so at
-least as many values occur as have one above w. At most, all m do: nothing distinguishes a value that one entity has from one that
-nobody has.
+*Its interval.* Of m values that do not occur, none is beyond w with the confidence c where P(noise > w) <= (1 - c) / m, whatever
+the others are; so as many values as are beyond w occur, at least. At most, all m do: nothing tells a value that one entity has
+from one that nobody has.
 
-*Two measurements.* Where values are rare, noise on their number may be better. If the rows of an entity are limited, a part of
-the price (LOOK) is spent on shares first; these tell which of the two is expected to have the smaller error, and the rest of the
-price is spent on that. The choice depends only on what was released, and the noise of the second measurement is independent of
-the first. So an interval from noise on the number needs no correction; nor does one from shares of both measurements, as it holds
-wherever the noise is below a bound, whatever is chosen.
+*Two looks.* Where values are rare, noise on their number can be the better way. If the rows of an entity are limited, a part of
+the price (LOOK) buys shares first; these tell which of the two is expected to err less, and the rest of the price buys that. What
+is chosen rests on what was released, and the noise of the second look is independent of the first, so that an interval of noise
+on the number needs no correction; nor does one of shares by both looks, as it rests on noise below a bound whatever is chosen.
 
-Sources: for counts of values as a histogram, Dwork, McSherry, Nissim and Smith, TCC 2006; for dividing an entity's weight, Gopi,
-Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin, Differentially Private Set Union, ICML 2020 (with l2 weights).
+Source: the counts of values as those of a histogram, Dwork, McSherry, Nissim and Smith, TCC 2006; an entity's weight shared out
+as in Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin, Differentially Private Set Union, ICML 2020 (with l2 weights).
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ from dpsql.types import Type
 Reals = NDArray[np.float64]
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**20), from_low=False)
 UNIT = SHARE.largest
-LOOK = Fraction(1, 4)  # of the price, where the rest can be spent on noise for the number itself
-ALARM = 0.01  # the probability that some value that does not occur stands out, as EXPLAIN calls it
-PLACES, BELOW = 4, 2  # grid of sizes: points in an octave; octaves below the noise
+LOOK = Fraction(1, 4)  # of the price, where noise on the number itself can be bought with the rest
+ALARM = 0.01  # the chance with which any value that does not occur is beyond what EXPLAIN calls standing out
+PLACES, BELOW = 4, 2  # sizes of an octave; octaves below the noise
 SLOPES, PARTS = np.linspace(-1.0, 3.0, 9), np.arange(1, 40) / 40
 
 
 class DeclaredValues:
-    """The number of declared values that occur, from noisy sums of entities' shares, with noise for one entity. Proof: `Clip`."""
+    """Declared values that occur, told apart from those that do not by shares of entities with noise for one. Proof: `Clip`."""
 
     name, kind = "declared_values", Occurrences
 
@@ -101,7 +100,7 @@ class DeclaredValues:
 
 
 def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Request, Any, Reals]:
-    """The noisy sums of shares, in UNITs, as an array (cells, values)."""
+    """The shares of each cell and value, with noise, in units."""
     released: MeasuredSums = yield NoisySums(
         plan=shares_of(task, setting.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
         cells=tuple((*cell, value) for cell, value in product(setting.cells, task.values)))
@@ -109,8 +108,7 @@ def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Reque
 
 
 def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> GroupedSums:
-    """The sums of shares by cell and value. An entity gives one UNIT to each of its values, which `Clip` scales down to one in
-    all."""
+    """The sums of all shares. What an entity gives to its values, one UNIT each, is scaled down to one UNIT by `Clip`."""
     one = Case(branches=((predicate("is null", task.input.field(task.column).ref), real(0.0)),), otherwise=real(1.0),
                type=Type.DOUBLE)
     cells = (*keys, task.column)
@@ -122,7 +120,7 @@ def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> Groupe
 
 
 def noise_of(task: Occurrences, allotted: Cost) -> Noise:
-    """The noise for shares of one entity with a norm of one UNIT: in l1 for a pure epsilon, in l2 for rho."""
+    """An entity's shares have a norm of one UNIT in l1, or at rho in l2."""
     return bought(UNIT, allotted)
 
 
@@ -138,13 +136,13 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
 
 
 def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Setting) -> Reals:
-    """How many values of each cell do not stand out of the noise: the answer may be off by half of that."""
+    """How many values of each cell do not stand out: their number may be off by half of that."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
 
 
 def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
-    """The estimated number of values that occur in each cell, with its interval."""
+    """The number of values in each cell that occur."""
     chances, wrong, many = occurring(seen, noises), misjudged(seen, noises), len(task.values)
     weights, shares = _combined(seen, noises)
 
@@ -157,14 +155,13 @@ def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> E
 
 
 def misjudged(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """For each cell the sum over values of the probability of being misjudged. It serves as a standard error: values near 0 are
-    misjudged together, so their errors add up."""
+    """For each cell the sum of the chances that a value is taken for what it is not: those near 0 stand and fall together."""
     chances = occurring(seen, noises)
     return np.asarray(np.minimum(chances, 1 - chances).sum(axis=1), dtype=np.float64)
 
 
 def occurring(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """The probability that each value occurs, given its noisy sums in all measurements: a mean over the mixtures."""
+    """The chance of each value to occur, from what every look has shown of its share: a mean over all the mixtures."""
     _, shares = _combined(seen, noises)
     unit = _spread(noises)
     octaves = max(1.0, math.log2(max(1.0, float(shares.max(initial=0.0)) / unit)))
@@ -181,24 +178,24 @@ def occurring(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
 
 
 def _combined(seen: Sequence[Reals], noises: Sequence[Noise]) -> tuple[Reals, Reals]:
-    """The weights of the measurements that minimise the variance, and the weighted mean of their sums."""
+    """The weights of looks that make the least variance, and the shares by all of them."""
     weights = np.array([1 / max(noise.variance, 1e-9) for noise in noises])
     weights = weights / weights.sum()
     return weights, np.asarray(sum(weight * look for weight, look in zip(weights, seen, strict=True)))
 
 
 def _spread(noises: Sequence[Noise]) -> float:
-    """The standard deviation of the noise in the weighted mean of all measurements."""
+    """The standard deviation of shares by all looks."""
     return max(1 / math.sqrt(sum(1 / max(noise.variance, 1e-9) for noise in noises)) / UNIT, 1e-9)
 
 
 def _margin(noises: Sequence[Noise], weights: Reals, values: int, confidence: float) -> float:
-    """A number that, with this confidence, none of so many sums of 0 exceeds (by the union bound; the noise is symmetric)."""
+    """What none of so many shares of 0 is beyond with this confidence: noise is symmetric, so on either side half of the rest."""
     errors = tuple(error for noise in noises if (error := error_of(noise)) is not None)
     return margin(errors, tuple(map(float, weights)), max(0.0, 1 - 2 * (1 - confidence) / values)) / UNIT
 
 
 def _log_density(noise: Noise, off: Reals) -> Reals:
-    """The log density of the noise, in UNITs, up to a constant."""
+    """Of noise in units, but for a constant."""
     spread = max(math.sqrt(noise.variance) / UNIT, 1e-9)
     return -np.abs(off) * math.sqrt(2) / spread if isinstance(noise, DiscreteLaplace) else -((off / spread) ** 2) / 2

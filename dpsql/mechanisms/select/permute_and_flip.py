@@ -1,5 +1,4 @@
-"""Permute-and-flip on ranks: quantiles on coarse grids at a pure epsilon, with down to half the error of the exponential
-mechanism."""
+"""Permute-and-flip on ranks: as the exponential mechanism at a pure epsilon, with half its error at best, on coarse grids."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdi
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 from dpsql.plan.parts import Quantiles
 
-MOST_VALUES = 2**16  # each value of the grid is a candidate of its own
+MOST_VALUES = 2**16  # every value of the grid is a candidate, one by one
 
 
 class PermuteAndFlip:
@@ -45,6 +44,6 @@ class PermuteAndFlip:
 
 
 def coarser(part: Quantiles) -> Quantiles:
-    """The same quantiles, on a grid with at most MOST_VALUES values."""
+    """The same quantiles on a grid of few enough values."""
     factor = -(-part.grid.most // (MOST_VALUES - 1))
     return part if factor <= 1 else replace(part, grid=replace(part.grid, step=part.grid.step * factor))

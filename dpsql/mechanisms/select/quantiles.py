@@ -1,37 +1,37 @@
-"""Quantiles by private selection: the order in which they are selected, and intervals whose ends are selected in the same way.
+"""Quantiles by selection: in which order they are chosen, and intervals whose ends are chosen as they are.
 
-*Order.* Three and more quantiles of one column are selected jointly (Kaplan, Schnapp and Stemmer, Differentially Private
-Approximate Quantiles, ICML 2022): first the middle one over the whole range, then those below and above it inside their parts.
-So m quantiles cost as much as log2(m + 1) selections, rounded up, made one after another; segments of one level are disjoint
-and share its price. One or two cost as much if they are selected separately.
+*Order.* Three and more quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer, Differentially Private
+Approximate Quantiles, ICML 2022): first the middle one over the whole range, then those below and above it inside their parts,
+so that m quantiles cost as much as log2(m + 1) choices, rounded up, made one after another; segments of one level are disjoint
+and share its price. One or two cost as much apart.
 
-*Ends.* Let v be selected for the quantile q. The lower end of its interval is selected among the places below v, with a target t
-rows further down; the upper end among those above. As these are disjoint, one price pays for both. Rows up to the target count
-less than rows beyond it, by weights whose sum determines the price (`measurements.Select`): with a light weight inside, ends are
-nearly uniform over the t rows, and seldom beyond; so they are as near on average as with equal weights at twice the price. The
-weights used are those with which ends are nearest on average. The end misses q only if v > q and the end falls between them: if E
-rows lie there, it is selected t - E rows or more off its target, *and* in one of these places.
+*Ends.* Let v be chosen for the quantile q. The lower end of its interval is chosen among the places below v, with a target t rows
+further down; the upper end among those above, and as these are disjoint, both have one price. Rows up to the target count less
+than rows beyond it, by weights whose sum decides the price (`measurements.Select`): with a light weight inside, ends lie nearly
+evenly over the t rows, and seldom beyond; so they are as near on average as with equal weights and twice the price. Those weights
+are taken with which ends are nearest on average. The end misses q only if v > q and the end falls between them: if E rows lie
+there, it is chosen t - E rows or more off its target, *and* in one of these places.
 
-- Rows spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density proportional
-  to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability of
-  `EndChoice.missed`, on both sides together. As t is much larger than r, this is rare.
-- Rows that share adjacent values: v is at most one value off, unless that value has hardly any rows, and then there is no place
-  between v and q. So the end is right, whatever the ties are.
-- Rows that share values far apart on the grid: if q is within a few r of the last row of such a value, v may fall between this
-  value and the next one, and so may the end: g places between them have g exp(-(t - E) / s) times the weight of the value. This
-  is the one case in which q is missed more often; `planning.script` adds a note where grids are that fine.
+- Rows that are spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
+  proportional to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability of
+  `EndChoice.missed`, on both sides together. As t is much larger than r, that is seldom.
+- Rows that share values next to each other: v is one value off at most, unless that has hardly any rows, and then there is no
+  place between v and q. So the end is right, whatever the ties are.
+- Rows that share values far apart on the grid: where q is the last row of such a value but for a few r, v may fall between it
+  and the next one, and so may the end: g places between them have g exp(-(t - E) / s) times the weight of the value. This is the
+  one case in which q is missed more often; `planning.script` tells of it where grids are that fine.
 
 *Few rows.* With fewer than about t rows below v no place is much better than others. So the range of the lowest ends begins
-`beyond` places below the range of values, where no value is; a place there is reported as the end of the range. If there is no
-row at all, v is anywhere, and for q at a fraction u of the range an end misses it with a probability of less than ((1 - u)^2 +
-u^2) / 2 * places / beyond, which is at most 1 - confidence. An end between two quantiles is used if there are enough rows between
-them, according to a noisy count; otherwise it is that of the next quantile.
+`beyond` places below the range of values, where no value is; a place there is told as the end of the range. If there is no row at
+all, v is anywhere, and for q at a part u of the range an end misses it with less than ((1 - u)^2 + u^2) / 2 * places / beyond,
+which is 1 - confidence at most. An end between two quantiles is believed if there are enough rows between them, as a noisy count
+tells; it is that of the next quantile otherwise.
 
-*Extremes.* MIN and MAX aim inside the data, and the truth lies anywhere between the selected value and the bound, which is one
-end of the interval. The other end competes with all places beyond the last row at once: with t = s ln(places / (1 - confidence))
-these have a total weight of less than 1 - confidence, whatever the values are.
+*Extremes.* MIN and MAX aim inside, and the truth lies anywhere between what is chosen and the bound, which is one end of the
+interval. The other end is up against all places beyond the last row at once: with t = s ln(places / (1 - confidence)) these weigh
+less than 1 - confidence together, whatever the values are.
 
-The standard error assumes that the rows between the ends are spread evenly.
+The standard error takes the rows between the ends to be spread evenly.
 """
 
 from __future__ import annotations
@@ -59,20 +59,19 @@ from dpsql.types import Type
 Integers = NDArray[np.int64]
 ScaleOf = Callable[[Cost, int], float]
 ENDS, MORE_ENDS = Fraction(1, 10), Fraction(1, 5)  # of the price, for the ends of intervals
-OUTER = Fraction(1, 4)  # a quantile with a smaller fraction of the rows on one side needs a larger share for its ends
+OUTER = Fraction(1, 4)  # a quantile with a smaller part of the rows on one side needs more for them
 COUNTED = Fraction(1, 5)  # of that, for counting rows, where there are ends between quantiles
-WEIGHTS = 6  # the sum of the weights of a row inside the target of an end and of one beyond it
-MISSED = 0.8  # share of 1 - confidence for ends nearer than the error; the rest is for rows that are not spread evenly
-ENOUGH = 3.0  # scales: so many more rows than the distance of an end are needed between two quantiles to use it
-OPEN = 5.0  # scales of rows with which an end hardly ever falls beyond the range
-EXTREME = 6  # scales by which MIN and MAX aim inside the data, as all values beyond the data look equally extreme
-MOST_TIES, MOST_BITS = 20, 60  # bits that distinguish rows with one value, where several quantiles split them; of all places
-APART = 2  # up to so many quantiles are selected one by one
+WEIGHTS = 6  # of a row inside the target of an end and of one beyond it, together
+MISSED = 0.8  # of what the confidence leaves, by ends that are nearer than the error: the rest is for rows that are not even
+ENOUGH = 3.0  # so many scales of rows more than its distance are needed between two quantiles for an end
+OPEN = 5.0  # with so many an end hardly ever falls beyond the range
+EXTREME = 6  # MIN and MAX aim so many scales inside, as all values beyond the data look equally extreme
+MOST_TIES, MOST_BITS = 20, 60  # bits that tell rows of one value apart where several quantiles split them; of all places
+APART = 2  # so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism on scores that one row changes by `apart`; see `measurements.Select` for the
-    cost."""
+    """The scale of the exponential mechanism on scores that a row moves `apart`; see `measurements.Select` for the cost."""
 
     def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:
@@ -152,7 +151,7 @@ class QuantileSearch:
         return (self.fractions[step.at] - low) / (high - low)
 
     def target(self, step: QuantileStep) -> Target:
-        """The target rank in a step. MIN and MAX aim inside the data; for quantiles beside them this is subtracted again."""
+        """What is looked for there. MIN and MAX aim inside, and of quantiles beside them that is taken off again."""
         fraction = self.fraction(step)
         rows = Fraction(self.aims[step.at])
         for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
@@ -161,7 +160,7 @@ class QuantileSearch:
 
     @cached_property
     def aims(self) -> tuple[int, ...]:
-        """For each quantile, how many rows above its rank it aims."""
+        """How many rows above its rank each quantile aims."""
         signs = {Fraction(0): 1, Fraction(1): -1}
         return tuple(signs.get(p, 0) * math.ceil(EXTREME * errors[-1])
                      for p, errors in zip(self.fractions, self.errors, strict=True))
@@ -175,9 +174,9 @@ class QuantileSearch:
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:
-        """For each quantile the scales of the independent errors in its rank, its own last.
+        """For each quantile the scales of independent errors of its rank, its own last.
 
-        P(error > x) falls as exp(-x / scale). The range in which a quantile is selected moves with the errors of its neighbours.
+        P(error > x) falls as exp(-x / scale). What a quantile is looked for between moves with the errors of its neighbours.
         """
         found: dict[int, dict[int, float]] = {}
         for level, scale in zip(self.levels, self.scales, strict=True):
@@ -196,7 +195,7 @@ class QuantileSearch:
 
     @property
     def error(self) -> float:
-        """The approximate error of a quantile, in ranks."""
+        """About how many ranks a quantile is off."""
         return max(map(self.deviation, range(len(self.fractions)))) / math.sqrt(2)
 
     @property
@@ -205,13 +204,13 @@ class QuantileSearch:
 
     @cached_property
     def end_scale(self) -> float:
-        """The scale of the scores of ends. Lower and upper ends of several quantiles are two selections."""
+        """The scale of the scores of ends. Lower and upper ones of several quantiles are two choices."""
         share = self.ends_share * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
         return exponential_scale(self.task.rows)(self.price.part(share), WEIGHTS)
 
     @property
     def counts(self) -> bool:
-        """Whether there are ends between two quantiles; not those beside MIN and MAX, where the end of the next one is used."""
+        """Whether there are ends between two quantiles: not those of MIN and MAX, which are told to be those of the next one."""
         return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
 
     @property
@@ -220,14 +219,14 @@ class QuantileSearch:
 
     @property
     def affordable(self) -> bool:
-        """Whether each selection has a larger budget than the rounding of its draw takes."""
+        """Whether each choice may spend more than the rounding of its draw."""
         try:
             return min(*self.scales, self.end_scale) > 0
         except ArithmeticError:
             return False
 
     def end(self, i: int, confidence: Fraction) -> EndChoice:
-        """How the ends of the interval of a quantile are selected: with the weights for which they are nearest on average."""
+        """How the ends of the interval of a quantile are chosen: with the weights for which they are nearest."""
         miss = 1 - float(confidence)
         tried = [EndChoice(inside=inside, scale=self.end_scale) for inside in range(1, WEIGHTS)]
         if self.fractions[i] in (0, 1):
@@ -237,20 +236,20 @@ class QuantileSearch:
         return min(found, key=lambda one: one.usual)
 
     def beyond(self, confidence: Fraction) -> int:
-        """The number of places beyond the range, for ends where there are few rows."""
+        """How many places there are beyond the range, for ends of which little is known."""
         wanted = Fraction(self.most + 1, 2) / (1 - confidence)
         return min(math.ceil(wanted), 1 << MOST_BITS)
 
     @property
     def ties(self) -> int:
-        """How many bits distinguish rows with the same value: quantiles that are selected jointly may have to split these."""
+        """How many bits tell rows of one value apart: quantiles that are chosen jointly may have to split them."""
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndChoice:
-    """How an end of an interval is selected: with a target `rows` rows from v. In scores of this scale, each row inside the
-    target counts `inside`, and each row beyond it the rest of `WEIGHTS`."""
+    """How an end of an interval is chosen: `rows` rows from v, where each row inside of that counts `inside` in scores of this
+    scale, and each row beyond it what is left of `WEIGHTS`."""
 
     inside: int
     scale: float
@@ -269,7 +268,7 @@ class EndChoice:
         return replace(self, rows=rows)
 
     def beyond_error(self, error: float, chance: float) -> EndChoice:
-        """The same with the fewest rows, up to an eighth of a scale, for which the probability of missing is at most `chance`."""
+        """With the fewest rows with which it is missed with this chance at most, up to an eighth of a scale."""
         low, high = 0.0, self.inner + error
         while self.away(high).missed(error) > chance:
             low, high = high, 2 * high
@@ -279,7 +278,7 @@ class EndChoice:
         return self.away(high)
 
     def missed(self, error: float) -> float:
-        """The probability that the end is fewer rows from v than v is off, if v is off to that side: the mean of
+        """The chance that the end is chosen fewer rows from v than v is off, if it is off to that side: the mean of
         exp(-x / error) for x > 0 with a density proportional to exp(-(rows - x) / inner) inside, exp(-(x - rows) / outer)
         beyond."""
         away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
@@ -297,7 +296,7 @@ class EndChoice:
 
 
 def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Estimates]:
-    """Select all quantiles of a task, and the ends of their intervals; returns one estimate for each quantile."""
+    """Choose all quantiles of a task, and the ends of their intervals."""
     if not setting.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
     chosen = np.sort((yield from _chosen(search, setting)), axis=1)
@@ -318,7 +317,7 @@ def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any
 
 
 def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Integers]:
-    """The places of all quantiles on the grid, as an array (cells, quantiles)."""
+    """For each cell the places of all quantiles."""
     last = ((search.most + 1) << search.ties) - 1
     chosen: dict[int, list[int]] = {}
     for level, scale in zip(search.levels, search.scales, strict=True):
@@ -362,11 +361,11 @@ class EndSide:
 
     @cached_property
     def choices(self) -> tuple[EndChoice, ...]:
-        """How the end of each quantile is selected."""
+        """How the end of each quantile is chosen."""
         return tuple(self.search.end(i, self.confidence) for i in range(len(self.search.fractions)))
 
     def _segment(self, i: int, low: int, high: int) -> Segment:
-        """The range of places for an end, and its target among the rows there."""
+        """The places of an end, and where it is looked for among the rows there."""
         choice = self.choices[i]
         target = Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * (math.ceil(choice.rows) + 1))
         counted = choice.inside, WEIGHTS - choice.inside
@@ -375,12 +374,12 @@ class EndSide:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The quantiles whose end is selected, the outermost first. The outer end of MIN or MAX is that of the range."""
+        """The quantiles whose end is chosen, the outermost first. An extreme is bounded by the range."""
         extreme = 0 if self.sign < 0 else 1
         return tuple(i for i, fraction in enumerate(self.search.fractions) if fraction != extreme)[:: -self.sign]
 
     def segments(self, chosen: Sequence[int]) -> dict[int, Segment]:
-        """The ranges in which ends are selected, beside the quantiles selected in a cell; none where there is no room."""
+        """The places from which ends are chosen, beside the quantiles that were chosen in a cell; none where there is no room."""
         found = {}
         for at, i in enumerate(self.order):
             if at and self.search.fractions[i] in (0, 1):
@@ -392,7 +391,7 @@ class EndSide:
         return found
 
     def places(self, found: Sequence[dict[int, int]], rows: NDArray[np.float64]) -> Integers:
-        """The end of each quantile in each cell, which has at least so many `rows`; beyond the range where there are too few."""
+        """The end of each quantile in each cell, which has so many rows at least; beyond the range where little is known."""
         places = np.full((len(found), len(self.search.fractions)), self.last, dtype=np.int64)
         for at, i in enumerate(self.order):
             beside = self.order[at - 1]
@@ -404,7 +403,7 @@ class EndSide:
 
 
 def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, NDArray[np.float64]]:
-    """A noisy number of rows of each cell, less two standard deviations of the noise."""
+    """How many rows each cell has, less two standard deviations of the noise."""
     task = search.task
     if not task.rows:
         return np.full(len(setting.cells), math.inf)
@@ -414,11 +413,11 @@ def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, N
     return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)
 
 
-# -- estimates
+# -- what is told of them
 
 
 def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
-    """The values, with intervals of the confidence for which the ends were selected; the same are given for lower ones."""
+    """The values, with intervals of the confidence for which the ends were chosen; they are told for lower ones too."""
     top, off = float(search.most), search.deviation(i)
     rounded = 0.0 if _on_grid(search.task) else 0.5
     squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, setting.confidence)) ** 2 / 2
@@ -434,10 +433,10 @@ def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers
 
 def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, off: float, confidence: Fraction) -> NDArray[
         np.float64] | float:
-    """The ratio of a standard error to the distance to an end.
+    """How large a standard error is beside the distance to an end.
 
-    It is that of the error in rows to the number of rows up to the end (for MIN and MAX, up to the bound). If the end is beyond
-    the range, there are fewer rows up to it; how many fewer is not known, and the middle is taken, in logarithms.
+    As many rows off as there are up to the end, for MIN and MAX up to the bound. There are fewer of them up to an end beyond the
+    range, how many fewer is not known: the middle is taken, in logarithms.
     """
     if search.fractions[i] == last:
         return 1.0
@@ -447,6 +446,6 @@ def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, o
 
 
 def _on_grid(task: Ordered) -> bool:
-    """Whether values are places of the grid, so that nothing was rounded."""
+    """Whether values are places of the grid as they are, so that nothing was rounded."""
     known, grid = task.input.field(task.part.column).facts, task.part.grid
     return grid.step == 1 and float(grid.low).is_integer() and (known.whole or known.type is Type.DATE)

@@ -1,6 +1,6 @@
-"""Range search: bounds for a column without declared bounds, as powers of two between which enough rows lie.
+"""Range search: bounds of a column that are not declared, as the powers of two between which enough rows lie.
 
-They come from a noisy histogram over powers of two: the ends of the outermost bins that stand out of the noise. Source:
+A noisy histogram over the powers of two; the bounds are the ends of the outermost bins that stand out of the noise. Source:
 the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
 """
 
@@ -26,13 +26,13 @@ from dpsql.plan.operators.summands import Count
 from dpsql.types import Interval, Type
 
 LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50
-FALSE_ALARM = 1e-3  # the probability that some empty bin stands out
-EXTRA = 1  # bins beyond the last that stands out: cutting off what may be hidden there costs more than twice the noise
+FALSE_ALARM = 1e-3  # chance that some empty bin stands out
+EXTRA = 1  # bins beyond the last that stands out: what hides there costs more than the noise of a bound twice as wide
 BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
 
 
 def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generator[Request, Any, Interval]:
-    """An interval that contains nearly all values; [0, 1] if no bin stands out."""
+    """Bounds that hold nearly all values; 0 to 1 where no bin stands out."""
     binned = Project(input=view, columns=(("bin", "power of two", bin_of(view.field(column).ref)),))
     noise, threshold = _noise(rows, allotted)
     found: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)),
@@ -47,16 +47,16 @@ def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generato
 
 
 def _further(counts: NDArray[np.float64], noise: Noise) -> int:
-    """How many bins further out the bounds are than the outermost bin that stands out among all bins, which is first in `counts`.
+    """How many bins further out the bounds are than the outermost bin that stands out of all, which comes first here.
 
-    A bin that does not may still have as many rows as the noise hides at so small a part of the price, and all of them would be
-    clamped to the bound. So bins are tested one after the other outwards from there, at the error rate of a test of few bins.
+    A bin that does not may still hold as many rows as the noise of so small a part of the price hides, and these would all be
+    held to the bound. So bins are asked one after the other outwards from there, whose chance of a false alarm is that of a few.
     """
     return min(max(0, highest(counts, noise, usual=0, steps=1)) + EXTRA, len(counts) - 1)
 
 
 def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:
-    """The noise of a bin, and the count that some empty bin exceeds with probability at most `FALSE_ALARM`."""
+    """The noise of a bin, and what no empty bin exceeds but with probability `FALSE_ALARM`."""
     chance = FALSE_ALARM / len(BINS)
     if allotted.epsilon is not None:
         scale = scale_of(Fraction(rows) / allotted.epsilon)
@@ -68,7 +68,7 @@ def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:
 
 
 def ends(number: int) -> Interval:
-    """The interval of the numbers in a bin."""
+    """The numbers of a bin."""
     if number == 0:
         return Interval(0, 0)
     size = Interval(2.0 ** (LEAST + abs(number) - 1), 2.0 ** (LEAST + abs(number)))
@@ -76,7 +76,7 @@ def ends(number: int) -> Interval:
 
 
 def bin_of(value: Expr) -> Expr:
-    """An expression for the number of a value's bin, which encodes its sign and the power of two below its absolute value."""
+    """The number of the bin of a value: its sign, and the power of two below its size."""
     x = value if value.type is Type.DOUBLE else Cast(input=value, target="DOUBLE", type=Type.DOUBLE)
 
     def real(name: str, *args: Expr) -> Expr:

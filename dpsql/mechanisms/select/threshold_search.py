@@ -1,26 +1,26 @@
-"""Quantiles over rows of several entities each: noisy bisection, which at each place compares the rows below it with those above.
+"""Quantiles over rows of several entities each: a search by halves, with a noisy weighing of both sides at each place.
 
-For a place x between two values let B be the number of rows below it and A that of rows above it, each held to a level of so many
-rows for each entity (Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers: it is negative where x lies below the
-quantile q of the rows that are kept, and does not decrease in x. B and A are the sums of the positive and of the negative weights
-of one signed sum, so each comparison is one `measurements.Balance` with one level, which has the proof; their costs add up.
-Nothing else reads rows, and the places are chosen from what was released.
+For a place x between two values let B be the rows below it and A those above, held to a level of so many rows for each entity
+(Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers: it is below zero where x lies below the quantile q of the
+rows that are kept, and does not fall with x. B and A are the sums of the positive and of the negative weights of one signed sum,
+so each weighing is one `measurements.Balance` with one level, which has the proof; the costs of all of them add up. Nobody
+else sees rows, and the places are chosen from what was released.
 
-*Level.* If neither the policy nor the statement limits the rows of an entity, a level is drawn first, as it would be for a count,
-for LEVEL_SHARE of the price.
+*Level.* Where neither the policy nor the statement has a limit of rows, one is drawn first, as that of a count would be, for
+LEVEL_SHARE of the price.
 
-*Comparisons.* There are as many as halve the range down to one place, at most MOST_ROUNDS. If the range were halved, a wrong turn
-would be final. So every place keeps a probability, which each comparison multiplies by the probability that its noise is above,
-or below, the released number; the next place is the median (probabilistic bisection, as in Waeber, Frazier and Henderson, SIAM J.
-Control Optim. 2013). Only the error depends on these probabilities.
+*Weighings.* As many as halve the range down to one place, MOST_ROUNDS at most. A wrong turn would be final if the range were
+halved. So all places keep a probability, which each weighing multiplies by how likely its noise is to be above, or below, what
+was told; the next place is the middle one (probabilistic bisection, as in Waeber, Frazier and Henderson, SIAM J. Control Optim.
+2013). Nothing but the error rests on these probabilities.
 
-*Intervals.* Let m be the margin of the noise at a confidence of 1 - (1 - c) / k, for k comparisons: with probability c, all true
-g lie within m of the released ones (union bound). As g does not decrease, the quantile of the rows that are kept lies above every
-place where g + m < 0 and below those where g - m > 0, however many rows share a value. One row is added to m, as ways to
-interpolate differ by one, and for three and more owners the slack of the extension.
+*Intervals.* With m of k weighings the margin of a confidence of 1 - (1 - c) / k, all true g lie within m of those released,
+with a probability of c (union bound). As g does not fall, the quantile of the rows that are kept lies above every place where
+g + m < 0 and below those where g - m > 0, however many rows share a value. Added to m are one row, as ways to interpolate differ
+by one, and for three and more owners the slack of the extension.
 
 *MIN and MAX.* At q = 0 every place with a row below it counts, so noise alone would decide. The search aims AIM standard
-errors of a comparison inside, and the interval extends to the bound.
+errors of a weighing inside, and the interval reaches up to the bound.
 
 Source: threshold queries for medians by halving, as in Smith, Privacy-preserving statistical estimation with optimal convergence
 rates, STOC 2011, over the extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013, in place of counts.
@@ -56,7 +56,7 @@ from dpsql.types import Type
 LEVEL_SHARE = Fraction(1, 5)
 MOST_ROUNDS = 10
 AIM = 2.0
-MOST_WEIGHT = 100  # of a row on either side: fractions are rounded to hundredths, unless a smaller denominator is exact
+MOST_WEIGHT = 100  # of a row on either side: fractions are rounded to hundredths, but for those that are exact with less
 WEIGHT = "side"
 
 Integers = NDArray[np.int64]
@@ -64,20 +64,20 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weighed:
-    """For each cell a place, and the noisy value of g there."""
+    """For each cell a place, and the noisy g there."""
 
     places: Integers
     sums: NDArray[np.float64]
 
 
 class Belief:
-    """The probability that each of the places 0 .. `top` is the wanted one, constant between places where g was measured."""
+    """How likely the places 0 .. `top` are the wanted one: a density that is the same between two places that were weighed."""
 
     def __init__(self, top: int) -> None:
         self._edges, self._logs = np.array([0.0, top + 1.0]), np.zeros(1)
 
     def middle(self) -> int:
-        """The median: the place, at least 1, below which half of the probability lies."""
+        """The place, 1 at least, below which half of the probability lies."""
         widths = np.diff(self._edges)
         mass = np.cumsum(widths * np.exp(self._logs - self._logs.max()))
         at = int(np.searchsorted(mass, mass[-1] / 2))
@@ -86,19 +86,19 @@ class Belief:
         return max(1, round(float(self._edges[at] + part * widths[at])))
 
     def learn(self, place: int, told: float) -> None:
-        """Update with the noisy g at a place, in standard errors of its noise, which is taken to be Laplace. If it is negative,
-        the places from there on become likelier."""
+        """Of a weighing at a place, in standard errors of its noise, which is taken to be Laplace noise: below 0, those from
+        the place on are likelier."""
         if place not in self._edges:
             at = int(np.searchsorted(self._edges, place))
             self._edges, self._logs = np.insert(self._edges, at, place), np.insert(self._logs, at, self._logs[at - 1])
-        tail = math.log(0.5) - math.sqrt(2) * abs(told)  # of the probability that noise is so far on this side
+        tail = math.log(0.5) - math.sqrt(2) * abs(told)  # that noise is so far on this side
         other = math.log1p(-math.exp(tail))
         below, above = (tail, other) if told < 0 else (other, tail)
         self._logs = self._logs + np.where(self._edges[:-1] < place, below, above)
 
 
 class ThresholdSearch:
-    """Noisy bisection over the grid of a column. Proof: `measurements.Balance`, with one level, for each comparison."""
+    """A search by halves among the places of a column. Proof: `measurements.Balance`, with one level, for each weighing."""
 
     name, kind = "threshold_search", SharedRanks
 
@@ -112,7 +112,7 @@ class ThresholdSearch:
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
-        return Yes(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
+        return Yes(error=error, noise=f"the last weighing has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
@@ -146,7 +146,7 @@ def _counted(task: SharedRanks) -> Shared:
 
 
 def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, int]:
-    """A limit on the rows of an entity that balances what is cut off against the noise; see `Balance`."""
+    """A limit of rows that balances those that it cuts off against the noise; see `Balance`."""
     levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(setting.cells)
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
@@ -161,8 +161,8 @@ def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Halving:
-    """One quantile of every cell, as a position on the grid: the largest n whose value has too few rows below it. It takes at
-    most `most` comparisons."""
+    """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie. It takes `most`
+    weighings at most."""
 
     task: SharedRanks
     place: int
@@ -188,7 +188,7 @@ class _Halving:
 
     @property
     def noise(self) -> Noise:
-        """The noise of each comparison."""
+        """That of each weighing."""
         part = Fraction(1, self._rounds * max(1, len(self.setting.cells)))
         return bought(UNIT * self._level + self._slack, self.price.part(part))
 
@@ -198,13 +198,13 @@ class _Halving:
 
     @property
     def _weights(self) -> tuple[int, int]:
-        """The weights of a row below a place and of one above it: 1 - q and q as whole numbers."""
+        """How much a row below a place weighs, and one above it: 1 - q and q in whole numbers."""
         near = self.fraction.limit_denominator(MOST_WEIGHT)
         return near.denominator - near.numerator, near.numerator
 
     @property
     def _level(self) -> int:
-        """The level, in weights: the limit on rows times the larger of the two weights."""
+        """So many rows of an entity, on the side where they weigh most."""
         return min(LARGEST, self.rows * max(self._weights))
 
     @property
@@ -234,7 +234,7 @@ class _Halving:
                          cell=CELL if self.setting.keys else None)
 
     def _bound(self, value: Field, place: int) -> Literal:
-        """A constant between the value of a position of the grid and that of the one before it."""
+        """What lies between a position of the grid and the one before it."""
         middle = self.task.part.grid.value(place - Fraction(1, 2))
         match value.facts.type:
             case Type.DATE:
@@ -264,7 +264,7 @@ class _Halving:
 
 
 def _margin(noise: Noise, confidence: float) -> float:
-    """The number that bounds the absolute value of the noise with this probability."""
+    """What the noise is below in size, with this probability."""
     error = error_of(noise)
     assert error is not None
     return float(Estimate(values=np.zeros(1), slopes={(0,): (error, np.ones(1))}).margins(confidence)[0])

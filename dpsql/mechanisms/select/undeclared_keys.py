@@ -1,4 +1,4 @@
-"""Selection of keys whose values are not declared: those that enough entities have."""
+"""Keys whose values are not declared: which of them enough entities have."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.truncate import Truncate
 
 RULES = ("truncated_geometric", "gaussian_threshold")
-MOST_EPSILON = Fraction(20)  # over all rows of an entity: more would make delta smaller, but show no more keys
+MOST_EPSILON = Fraction(20)  # of a step over all of an entity's rows: more makes delta small, and shows no more keys
 MOST_ENTITIES = 400_000  # beyond this a price is too small to select keys at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """A selection rule and its name."""
+    """A rule by its name."""
 
     name: str
     rule: KeyRule
 
     @property
     def half(self) -> int:
-        """The number of entities from which on a key is more likely shown than not."""
+        """The number of entities from which a key is more likely shown than not."""
         return self.rule.threshold
 
 
 def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
-    """The rules that this cost allows, those that show smaller groups first; empty if it is too small, or has no delta."""
+    """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
     if not allotted.delta:
         return ()
     found = [*_geometric(allotted.as_epsilon / groups, allotted.delta / groups)]
@@ -47,8 +47,7 @@ def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
 
 
 def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
-    """The same for counts of rows that belong to several entities, where one entity changes all counts together by so many
-    rows."""
+    """The same where rows rest on several entities, each of which moves the counts of keys by so many rows together."""
     if not allotted.delta:
         return ()
     epsilon = min(allotted.as_epsilon, MOST_EPSILON) / rows
@@ -57,7 +56,7 @@ def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
 
 
 def _geometric(epsilon: Fraction, delta: Fraction) -> Iterator[KeyChoice]:
-    """The rule, unless its noise is wider than can be drawn or its delta is zero in floating point."""
+    """The rule, unless its noise is wider than can be drawn or its delta is none in floats."""
     if epsilon * Fraction(WIDEST) > 2 and float(delta) > 0:
         yield KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta))
 
@@ -73,9 +72,9 @@ def _gaussian(sigma: float, allotted: Cost, groups: int) -> GaussianThreshold:
 
 def found_keys(view: Node, owner: str | None, columns: Sequence[str], groups: int,
                rule: KeyRule) -> Generator[Request, Any, FrequentKeys]:
-    """The keys that may be shown. Each entity counts for at most `groups` keys, chosen by a keyed hash.
+    """The keys that may be shown. Each entity tells of `groups` keys at most, chosen by a keyed hash.
 
-    Without an owner, rows are counted, and all rows of an entity count.
+    Without an owner, it is rows that are counted, and all that an entity moves tell.
     """
     names = (*columns, *([owner] if owner is not None else []))
     told: Node = Project(input=view, columns=tuple((name, view.names[name], view.field(name).ref) for name in names))

@@ -1,15 +1,14 @@
 """Sums over rows of several entities each, at a level that balances what is cut off against the noise.
 
-One level for all cells of a GROUP BY is drawn, according to how much exceeds it; then the sums held to this level are released
-with fresh noise. Proof: `measurements.Balance`.
+A level is drawn by how many entities are above it, one for all cells of a GROUP BY; then the sums held to it are told with
+fresh noise. Proof: `Balance`.
 
-On graphs the median error is about three and a half times that of the best level, if it were known, and an eighth of that of
-`r2t` (`tests/bench/levels.py`). The settings were chosen there too: half of a pure epsilon goes to drawing the level; less of
-rho, since the bounded range of the exponential mechanism makes the draw cheap there.
+The median error on graphs is about three and a half times that of the best level if it were known, and an eighth of the race's
+(`tests/bench/levels.py`). Settings were chosen there too: half of a pure epsilon goes to drawing the level, less of rho, as
+bounded range makes the draw cheap there.
 
-CAUTION   a level t has the prior weight t^-CAUTION. A level that is far too high is then so improbable that, although its noise
-is
-          proportional to t, its contribution to the expected error does not grow with the ladder
+CAUTION   a level t has the prior weight t^-CAUTION: so rare that a level far too high, which is drawn with probability t^-CAUTION
+          and whose noise is proportional to t, adds nothing to the expected error that grows with the ladder
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ class _Balance(SumsAtLevel):
 
 
 class Balanced(LevelSelection):
-    """A level is drawn by its expected error, then the sum held to it is released with fresh noise. Proof:
-    `measurements.Balance`."""
+    """A level is chosen by its expected error, then the sum held to it is released with fresh noise. Proof: `Balance`."""
 
     name, told = "balance", _Balance

@@ -1,13 +1,13 @@
-"""Sums over rows that belong to one entity each, without a limit on what an entity adds: each counts in the band of its total.
+"""Sums over rows of one entity each, without a limit of what an entity adds: every entity in the band of its own total.
 
-Band j has the entities with a total of 2^(j-1) < n <= 2^j, and sums their shares n / 2^j, numbers in (1/2, 1]. An entity is in
-one band only, so all bands together have the sensitivity of one share, and each gets noise at the whole price: of scale 2^j /
-epsilon in the unit of totals. (R2T pays for each level.) The answer is the sum of the bands up to the highest one that stands out
-of its noise (`mechanisms.significance`); bands above it have few entities or none, but more noise than that. Bands below are kept
-whatever they show, so their noise has mean zero and adds a third to the variance.
+Band j holds the entities with a total of 2^(j-1) < n <= 2^j, and of each its share n / 2^j, a number in (1/2, 1], is added
+up. An entity is in one band only, so all bands together have the sensitivity of one share, and each is told with the noise that a
+whole price buys: 2^j / epsilon in the unit of totals. (A race over levels pays for each of them.) The answer is the sum
+of the bands up to the highest that stands out (`standing`); bands above it hold few entities or none, but noise of more than
+that. Bands below are kept whatever they show, so their noise has mean zero and adds a third to the variance.
 
-If an entity has rows in several cells, each of its totals there is in a band of its own, and the noise is as many times larger.
-The cost is that of `measurements.NoisySums`, on a plan whose certificate says all this; no measurement of its own is needed.
+Where an entity has rows in several cells, each of its totals there is in a band of its own and the noise is as many times larger.
+The cost is that of `measurements.NoisySums`, on a plan whose certificate says all this; no look of its own is needed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
-TOP = 50  # totals of entities are clamped to 2^50
+TOP = 50  # totals of entities are held within 2^50
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**30), from_low=False)
 
 
 class Bands:
-    """Noisy sums of shares in bands of powers of two, added up to the highest band that stands out of its noise."""
+    """Shares of totals in bands of powers of two, added up as far as they stand out of their noise."""
 
     name, kind = "bands", Shared
 
@@ -70,7 +70,7 @@ class Bands:
 
 
 def totals(task: Shared, keys: tuple[str, ...]) -> Node:
-    """What each entity adds to each cell, for at most as many cells as it may count in."""
+    """What each entity adds to each cell, of so many cells as it may tell of."""
     owner, = task.owners
     given = Contributions(input=task.input, owner=owner, keys=keys, summands=(task.summand,))
     if not keys:
@@ -80,9 +80,9 @@ def totals(task: Shared, keys: tuple[str, ...]) -> Node:
 
 
 def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
-    """The bands of each cell and sign, added up to the highest that stands out of the noise."""
+    """The bands of each cell and sign, added up to the highest that stands out."""
     usual, step, powers = (task.summand.l1 - 1).bit_length(), float(SHARE.step), 2.0 ** np.arange(TOP + 1)
-    hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may contain without standing out
+    hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without standing out
     values, deviations = np.zeros(len(sums)), np.zeros(len(sums))
     for cell, both in enumerate(sums):
         for sign, part in zip(signs, both, strict=True):

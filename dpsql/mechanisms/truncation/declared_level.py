@@ -1,7 +1,7 @@
-"""Sums at a given level: a Lipschitz extension, with noise for that level alone.
+"""Sums at a level that the statement gives: a Lipschitz extension, with noise for that level alone.
 
-It is the largest sum of weighted rows in which the rows of each entity add at most the level (in closed form where rows have one
-owner, as a flow for two, as a linear program for more; see `extensions`). No price is paid for selecting a level.
+For every entity the rows that name it add at most the level: the most that can be kept so is worked out (in closed form where
+rows have one owner, as a flow for two, as a linear program for more; `extensions`). Nothing is paid for a choice.
 Proof: `measurements.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013.
 """
 
@@ -22,7 +22,7 @@ from dpsql.plan.operators.owner_sets import UNIT, slack
 
 
 class DeclaredLevel:
-    """The sums held to one level, with Laplace or Gaussian noise."""
+    """The sums held to one level, with plain noise."""
 
     name, kind = "extension", Shared
 

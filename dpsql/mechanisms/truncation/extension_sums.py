@@ -1,4 +1,4 @@
-"""What mechanisms share that ask for Lipschitz extensions in every cell."""
+"""What mechanisms have in common that ask for Lipschitz extensions in every cell."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ CELL = "cell"
 
 
 def refusal(task: Task, bound: str) -> No | None:
-    """Why the mechanism of a bound does not answer a task; None if it does."""
+    """Why the mechanism of a bound does not answer a task, if it does not."""
     if not isinstance(task, Shared):
         return No(because="it limits what an entity adds to sums")
     return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
 
 
 def shares(task: Shared, setting: Setting) -> OwnerSets:
-    """The rows of all cells in one relation, by the sets of entities that they belong to."""
+    """The sets of entities of every cell, in one relation."""
     if not setting.keys:
         return OwnerSets(input=task.input, owners=task.owners, summand=task.summand)
     return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
 
 
 def numbered(task: Shared, setting: Setting) -> Node:
-    """The rows with the position of their cell in the setting; for other cells, a number beyond the last position."""
+    """The rows with the place of their cell in the setting; rows of other cells have a number beyond."""
     kept = dict.fromkeys((*task.owners, *task.summand.columns))
     columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
 
 
 def _place(below: Node, setting: Setting) -> Expr:
-    """An expression for the position of the first cell whose values the keys have; NULL counts as a value. It nests one CASE for
-    each key."""
+    """The number of the first cell whose values the keys have; NULL is a value here. One key after another decides."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:
         if depth == len(setting.keys):
@@ -62,7 +61,7 @@ def _place(below: Node, setting: Setting) -> Expr:
 
 def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
              one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
-    """Answer one task after another; without cells nothing is asked for."""
+    """One task after another; nothing is asked where there are no cells."""
     found: list[Estimates] = []
     for task, allotted in tasks:
         assert isinstance(task, Shared)
@@ -73,7 +72,7 @@ def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
-    """The sums of the cells, with the errors from these noises. What is cut off is not included; see `planning.cut_off`."""
+    """The sums of the cells, which were told with these noises. What is cut off is not their matter; see `planning.cut_off`."""
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
     for i, noise in enumerate(dict.fromkeys(noises)):
         error = error_of(noise)
@@ -83,11 +82,11 @@ def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> 
 
 
 def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
-    """The levels whose noise can be drawn, at least one: with a tiny price the ladder ends early."""
+    """The levels whose noise may be asked for, at least one: with a tiny price the ladder ends early."""
     ladder = tuple(levels)
     return tuple(level for level in ladder if spread_of(noise(level)) <= WIDEST) or ladder[:1]
 
 
 def parts(task: Shared) -> int:
-    """The number of sums for each cell: two if values have both signs, since each sign is held to the level separately."""
+    """Positive and negative values are held apart."""
     return 2 if OwnerSets(input=task.input, owners=task.owners, summand=task.summand).signed else 1

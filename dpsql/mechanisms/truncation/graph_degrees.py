@@ -1,14 +1,14 @@
-"""Degree distributions of graphs whose nodes are protected: how many entities share how many rows with others.
+"""How many entities have how many rows with others: degrees of a graph whose nodes are protected.
 
-Degrees are lowered to a limit, in one of two ways (`extensions.bounded_degrees`). `projection` adds rows in a fixed order while
-both of their entities are below the limit (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of rows. `flow` keeps as
-many rows as possible, as evenly as possible (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its maximum flows take a
-minute for a million rows. Both are released with the same noise, as cumulative counts. The exact ones never decrease, so the
-noisy ones are fitted by isotonic regression, which removes most of the noise from degrees that few entities have
+No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.bounded_degrees`).
+`projection` adds rows in a fixed order while there is room (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of
+rows. `flow` keeps as many as can be, as evenly as can be (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its
+maximum flows take a minute for a million. Both are told with the same noise, in cumulative counts. These do not fall, so they
+are made to rise (isotonic regression): that takes most of the noise off degrees that few entities have
 (`tests/bench/degrees.py`).
 
-The limit is `max_rows`. If it is not given, it is drawn by how many entities exceed it, as in `measurements.Balance`; TOLD is the
-weight of a limit's noise against that number, for which the expected error in all counts together is nearly minimal.
+The limit is `max_rows`. Left open, it is drawn by how many entities are above it, as in `measurements.Balance`; TOLD is how
+much the noise of a limit weighs against that, so that the expected error in all counts together is nearly least.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Reals = NDArray[np.float64]
 
 
 class DegreeCounts:
-    """Noisy counts of entities by degree, lowered to the limit in one of the two ways. Proof: `measurements.DegreeHistogram`."""
+    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.DegreeHistogram`."""
 
     kind = DegreeSums
 
@@ -61,7 +61,7 @@ class DegreeCounts:
                    f"degree up to {task.most}, less where few entities have it")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Ask for one release for all tasks of a statement, at the sum of their prices."""
+        """All tasks of a statement rest on one release, for all of their prices together."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not setting.cells:
             return [(Estimate(values=np.zeros(0)),) for _ in given]
@@ -76,14 +76,14 @@ def _noise(task: DegreeSums, allotted: Cost) -> Noise:
 
 
 def risen(counts: Sequence[int]) -> Reals:
-    """The counts whose cumulative sums do not decrease and are nearest to the noisy ones (least squares)."""
+    """The counts whose sums are nearest to those of the noisy ones and do not fall."""
     from scipy.optimize import isotonic_regression
 
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
 def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) -> Estimate:
-    """What the entities of all degrees add to each cell. Its stated error is that without isotonic regression.
+    """What the entities of all degrees add to each cell. Its error is that of sums that were not made to rise.
 
     With a_i added for degree i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
     """
@@ -105,7 +105,7 @@ def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) 
 
 
 def learned_degree(arcs: Arcs, allotted: Cost, told: Cost) -> Generator[Request, Any, int]:
-    """A limit on degrees that balances what is cut off against the noise of counts released for the cost `told`."""
+    """A limit of degrees that weighs what is cut off against the noise that `told` buys."""
     # an exponential mechanism: see `Balance`
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
     weight = UNIT * TOLD / math.sqrt(told.as_epsilon)

@@ -1,37 +1,35 @@
-"""A limit on what is kept of an entity, learned from a noisy histogram of the sizes of entities.
+"""How much of an entity to keep, learned from a noisy histogram of how much entities have.
 
-The size of an entity is its number of rows, or the norm of what it adds. Every entity is in one bin, between two half powers of
-two, so all bins together cost as much as one count. Bins are aligned so that one of them ends at the bound of one row, where many
-totals may lie.
+Every entity is in one bin, by the half power of two that its rows, or the norm of what it adds, are below: so all bins together
+cost as much as one count. Bins are aligned so that one of them ends at a row at its bound, as many totals may.
 
-The top is the end t that minimises N(t) + STEEPNESS * scale * ln t, where N(t) is the noisy number of entities above t: to go up
-by a factor of r, there must be more entities in between than STEEPNESS * ln r scales of the noise. The noise of empty bins is a
-random walk against this drift of d scales for each bin. By Chernoff's bound it reaches a limit k bins too high with a probability
-of exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the square of the error is 2^k
-times as large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so that what false alarms add to the mean square error does not grow
-with the ladder. The exponential mechanism for a quantile has the same objective, with a prior of t^-STEEPNESS; such a draw has
-the same error at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but releases nothing else. Below the top, the
-limit is the end that minimises the sum of what is cut off and the noise, by the same counts.
+The top is the end t with the least N(t) + STEEPNESS * scale * ln t, for N(t) the noisy number of entities above it: to go up
+by a factor of r there must be STEEPNESS * ln r scales of noise more entities between. The noise of empty bins is a random
+walk against this drift d, in scales for each bin. By Chernoff's bound it reaches a limit k bins too high with a probability
+of exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the square of the error is
+2^k times as large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so that what false alarms add to the mean square error does
+not grow with the ladder. It is the rule of the exponential mechanism for a quantile, with a prior of t^-STEEPNESS; the draw
+itself errs as much at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but tells nothing else. Below the top
+the limit is the end for which what is cut off and the noise are smallest together, by the same counts.
 
-Only the error depends on the limit, privacy does not: it is enforced, whatever it is.
+Nothing rests on the limit but the error: it is enforced, whatever it is.
 
-If there are few entities, or their sizes differ much, no bin may stand out, or only bins away from the top. Then a limit of rows
-is drawn as `balance` draws levels, by how much is above it: this takes a part of the price of the sums, but uses sums and not
-bins.
+Few entities, or such as differ much, stand out nowhere, or elsewhere than the top is. Then a limit of rows is drawn as `balance`
+draws levels, by how much is above it: that takes of what is left for the sums, but it sees sums and not bins.
 
-The error of the sum is smaller by a third and more than with the sparse vector technique (which needs noise for its threshold and
-for each question, and learns about one step only), and than with the sums of bands themselves (`bands`). The same comparison led
-to half powers: with whole ones the limit is up to twice what is needed, with thirds more noise adds up. An earlier rule took the
-highest bin of those that stand out one after the other: where few entities have most of the total, each of their bins is too thin
-for that, and the error was 15 times that of the best limit. `tests/bench/clips.py` compares the limit with the best one in
-hindsight, `tests/bench/tpch.py` with other bounds.
+Against the sparse vector technique (which needs noise for its limit and for each question, and learns of one step only), and
+against the sums of bands themselves (`bands`), the error of the sum is smaller by a third and more. That bins are of half powers
+was chosen there: with whole ones the limit is up to twice what is needed, with thirds more noise is added up. Before, the top
+was the highest bin of those that stand out one after the other: where few entities have most of the total, each of their
+bins is too thin for that, and the error was 15 times that of the best. `tests/bench/clips.py` prints it beside the best limit
+in hindsight, `tests/bench/tpch.py` beside other ways.
 
 Source of the idea: the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs
 2020; here what is cut off is weighed against the noise.
 
-STEEPNESS   by the kind of noise; normal noise has thinner tails
-SURELY      errors below the top must be smaller than this factor times that of the top: counts there are noisy, and the smallest
-            of many estimates is too small
+STEEPNESS   by the noise; normal noise has thinner tails
+SURELY      below the top, errors are compared with that of the top times this: counts there are noisy, and the least of many
+            estimates is too small
 """
 
 from __future__ import annotations
@@ -71,34 +69,34 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
-OCTAVES = 50  # totals of entities are clamped to 2^50
+OCTAVES = 50  # totals of entities are held within 2^50
 STEEPNESS, SURELY = {True: 6.0, False: 4.0}, 0.85
-CAUTION = 2.0  # prior weight t^-CAUTION of a limit t that is drawn; bounds the mean square error of limits that are too high
+CAUTION = 2.0  # a limit t that is drawn has the prior weight t^-CAUTION, which bounds the mean square of what is too high
 
 Deviation = Callable[[float], float]
 """The standard error of the noise for a limit, over all cells together."""
 
 
 def deviation_of(allotted: Cost, cells: int) -> Deviation:
-    """The standard errors of `cells` sums, added up; one entity changes them together by the limit, and all get this budget."""
+    """That of so many sums which an entity moves by the limit, told for this amount."""
     unit = math.sqrt(2) / float(allotted.epsilon) if allotted.epsilon is not None else 1 / math.sqrt(2 * allotted.rho)
     return lambda limit: limit * unit * max(1, cells)
 
 
 def rows_of(view: Node, owner: str) -> Node:
-    """A relation with the number of rows of each entity."""
+    """The number of rows of each entity."""
     owned = Project(input=view, columns=((owner, view.names[owner], view.field(owner).ref),))
     return GroupBy(input=owned, keys=(owner,), folds=(Fold(id=SIZE, name="rows", function="count"),))
 
 
 def norms_of(given: Contributions, order: int) -> Node:
-    """A relation with the l1 or l2 norm (`order`) of what each entity adds."""
+    """How much each entity adds."""
     return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedLimit:
-    """A limit on sizes; an estimate of the total size of the entities below it; and the standard error of this estimate."""
+    """A limit of sizes, about how much entities that have no more have together, and the standard error of that."""
 
     limit: int
     total: float
@@ -106,9 +104,9 @@ class LearnedLimit:
 
 
 def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Generator[Request, Any, LearnedLimit | None]:
-    """The limit on sizes that minimises the sum of what is cut off and the noise; None if the histogram does not show any.
+    """The limit of sizes for which what is cut off and the noise are smallest; None where the histogram does not show any.
 
-    `sizes` has one row for each entity, with its size in the column `size`; an entity with one row at its bound has size `row`.
+    `sizes` has one row for each entity, and how much it has in the column `size`: `row`, if it has one row at its bound.
     """
     bins = 2 * OCTAVES
     binned = Project(input=sizes, columns=(("bin", "half power of two", bin_of(sizes.field(SIZE).ref, bins, row)),))
@@ -126,7 +124,7 @@ def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Gene
 
 
 def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, int]:
-    """A limit on sizes that is drawn by how much is above it; 1 if the price is too small for any draw."""
+    """A limit of sizes that is drawn by how much is above it; 1 where the price is too small for any."""
     ladder = tuple(dict.fromkeys(math.ceil(2 ** (place / 2)) for place in range(2 * LARGEST.bit_length() - 1)))
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
@@ -141,7 +139,7 @@ def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, in
 
 
 def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | None:
-    """The bin whose upper end is the limit; None if the counts do not support any."""
+    """The bin at whose upper end to cut, if there is one that the counts agree on."""
     ends = ends_of(len(counts), row)
     pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)  # two bins stand out where each alone is too thin
     numbers = np.maximum(counts, pairs)
@@ -158,7 +156,7 @@ def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | N
 
 
 def _above(numbers: Reals) -> Reals:
-    """For each position the sum of the numbers above it."""
+    """For each place the sum of what is above it."""
     return np.append(np.cumsum(numbers[::-1])[::-1][1:], 0.0)
 
 
@@ -167,17 +165,17 @@ def _middles(ends: Reals) -> Reals:
 
 
 def ends_of(bins: int, row: int) -> Reals:
-    """The upper ends of the bins: half powers of two, times a factor for which one bin ends at `row`, a row at its bound."""
+    """Where bins end: half powers of two, times what makes one of them end at a row at its bound."""
     return np.asarray(row * 2.0 ** ((np.arange(bins) - _place(row)) / 2))
 
 
 def _place(row: int) -> int:
-    """The bin that ends at `row`, a row at its bound."""
+    """The bin that ends at a row at its bound."""
     return math.floor(2 * math.log2(row))
 
 
 def bin_of(size: Ref, bins: int, row: int = 1) -> Expr:
-    """The least k >= 0 with size <= `ends_of(k)`, `bins` at most, and -1 for size 0; up to rounding, which only shifts bins."""
+    """The least k >= 0 with size <= `ends_of(k)`, `bins` at most, and -1 for nothing; up to roundings, which only move bins."""
     def real(name: str, *args: Expr) -> Expr:
         return Call(function=name, args=args, type=Type.DOUBLE)
 

@@ -1,4 +1,4 @@
-"""What mechanisms share that choose one level for all cells, then release the sums at that level with fresh noise."""
+"""What mechanisms have in common that choose one level for all cells, then release the sums at that level with fresh noise."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOWER = 8  # octaves below what one row can add
 
 @dataclass(frozen=True, kw_only=True)
 class SumsAtLevel(abc.ABC):
-    """The sums of a task over all cells, at one price.
+    """The sums of so many cells at one price.
 
-    of_epsilon, of_rho   the share of the price that goes to choosing the level, for a pure epsilon and for rho
-    cut                  the expected error from noise and from what is cut off, as a multiple of that from the noise alone
+    of_epsilon, of_rho   the share of the price that goes to choosing the level
+    cut                  what is cut off and the noise together, as a standard error, in standard errors of the noise
     """
 
     of_epsilon: ClassVar[Fraction]
@@ -39,7 +39,7 @@ class SumsAtLevel(abc.ABC):
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Powers of two, from a small part of what one row can add: lower ones would only make the right one less likely."""
+        """Powers of two, from a small part of what one row can add: lower ones would only make the right one rarer."""
         end = max(1, self.task.most.bit_length())
         return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
 
@@ -60,12 +60,12 @@ class SumsAtLevel(abc.ABC):
         return self.price.part((1 - self.choice) / self.cells)
 
     def deviation(self, level: int) -> float:
-        """The approximate error of a sum held to this level, including what is cut off, if this level is the one drawn."""
+        """About the error of a sum held to this level, if it is the level that is drawn, with what is cut off."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
 
     @abc.abstractmethod
     def request(self, setting: Setting) -> Balance | Removed | RecursiveSums:
-        """The measurement that the kernel is asked for."""
+        """What is asked of the kernel."""
 
 
 class LevelSelection:

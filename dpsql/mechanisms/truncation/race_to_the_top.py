@@ -1,10 +1,9 @@
 """Sums over rows that may belong to several entities each: the highest of many noisy underestimates (R2T).
 
 Dong, Fang, Yi, Tao and Machanavajjhala, R2T: Instance-optimal truncation for differentially private query evaluation with
-foreign keys, SIGMOD 2022. The price is divided among all levels of the ladder, and the sum at each is lowered by what its noise
-rarely exceeds. So the answer is rarely above the truth, but below it by about ln(L / BETA) times the noise of the best of L
-levels. `balance` pays for two measurements whatever the number of levels; this one is for comparison, and for those who want an
-underestimate.
+foreign keys, SIGMOD 2022. Every level of the ladder is paid for, and each is lowered by what its noise seldom exceeds: the
+answer is seldom above the truth, but below it by about ln(L / BETA) times the noise of the best of L levels. `balance` pays for
+two looks whatever the number of levels; this one is here for comparison, and for those who want an underestimate.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts
 from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
 
 BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
-BETA = 0.1  # the largest probability that the answer is above the truth
+BETA = 0.1  # chance that the answer is above the truth
 
 
 class RaceToTheTop:
-    """The highest of the sums held to each level of a ladder, with noise and lowered. Proof: `measurements.Race`."""
+    """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `measurements.Race`."""
 
     name, kind = "r2t", Shared
 
@@ -83,7 +82,7 @@ class _Runner:
                 return math.ceil(sigma * math.sqrt(2 * rare))
 
     def error(self, places: Sequence[int | None]) -> float:
-        """The penalty at the winning levels, most of the bias of the answer; that of the lowest level if none won."""
+        """The penalty of the winners, which is most of what the answer is too low by; of the lowest level where none won."""
         return math.hypot(*(self.penalty(self.levels[place or 0]) for place in places)) / UNIT
 
     def request(self, setting: Setting) -> Race:

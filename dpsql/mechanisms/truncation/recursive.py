@@ -1,17 +1,16 @@
 """Sums over rows that may belong to several entities each: the recursive mechanism.
 
-Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. On a geometric ladder,
-it finds the first level that needs no more removals than its position; the position is released with noise, and then the sum held
-to the level at the noisy position, with fresh noise. Proof: `measurements.RecursiveSums`. It is here for comparison, and for
-those who want this mechanism by name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the
-price) the median error on the graphs of `tests/bench/levels.py` is ten times and more that of the best level; with those below it
-is that of `balance`, and `removals` makes better use of the same numbers. It is feasible wherever `removals` is.
+Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. The first level of a
+geometric ladder that asks for no more removals than its place is found, its place is told with noise, and the sum held to that
+level with fresh noise. Proof: `measurements.RecursiveSums`. Here for comparison, and for those who want a pure epsilon by that
+name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median error on the graphs
+of `tests/bench/levels.py` is ten times and more that of the best level; with those below it is that of `balance`, and `removals`
+makes more of the same numbers. It is feasible where that one is.
 
-FIRST, PACE   where the ladder begins, and its step in units of the epsilon of the position. A position is also a number of
-entities
+FIRST, PACE   where the ladder begins, and its step in units of the epsilon of the place. A place is also a number of entities
               that are given up, so a ladder of small steps from a low level cuts off too much, and one of large steps misses by
-              a factor of exp(step / epsilon); the step is kept between a doubling and a two-hundredth of the whole ladder
-AHEAD         by how many scales of its noise the released position is above the one found, as too low costs more than too high
+              a factor of exp(step / epsilon); it is held between a doubling and a two-hundredth of the whole ladder
+AHEAD         by how many standard places the level told is above the one found, as too low costs more than too high
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _Recursive(SumsAtLevel):
 
     @cached_property
     def scale(self) -> float:
-        """The scale of the noise of the position."""
+        """Of the noise of a place."""
         return scale_of(1 / self.price.part(self.choice).as_epsilon)
 
     def request(self, setting: Setting) -> Request:
@@ -53,7 +52,7 @@ class _Recursive(SumsAtLevel):
 
 
 class Recursive(LevelSelection):
-    """The sum held to the first level that needs no more removals than its position, which is released with noise. Proof:
+    """The first level that asks for no more removals than its place, told with noise, and the sum held to it. Proof:
     `measurements.RecursiveSums`.
     """
 
